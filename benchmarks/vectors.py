@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from replearn.codes.coins import Coins
-from replearn.codes.sketch import Cells, width_factor
+from replearn.codes.sketch import Cells
+from replearn.codes.stability import chance_of_each, width_for
 from replearn.documents import canonical_json, decimal_text
 from replearn.exact import algebra, elementary
 from replearn.exact.rows import Block, Kept, marks
@@ -185,7 +186,7 @@ def table_vector() -> dict[str, Any]:
 
 def study_vector() -> dict[str, Any]:
     """A study, a lab's CSV file, its model file, and its sums file in each round of a fit alone."""
-    n = 120
+    n = 600
     u = Coins("vectors").uniforms("patients", 4 * n).reshape(n, 4)
     age = [decimal_text(40 + 40 * v, 4) for v in u[:, 0].tolist()]
     ward = [("A", "B", "")[int(3 * v)] for v in u[:, 1]]
@@ -194,7 +195,7 @@ def study_vector() -> dict[str, Any]:
     text = "\n".join(["age,ward,died", *lines]) + "\n"
     encoding = Encoding(ENCODING.columns[:2], (Product(0, 4),))
     q = encoding.n_terms + 1
-    width = decimal_text(1.05 * width_factor(q, 0.01, 3) * math.sqrt(2 / n))
+    width = decimal_text(1.05 * width_for(chance_of_each(0.01, q), 3) * math.sqrt(2 / n))
     coordinates = Coordinates.of(np.eye(1), np.eye(q), 0.0)
     widths = (width,) * q
     design = Design(
@@ -212,7 +213,18 @@ def study_vector() -> dict[str, Any]:
         profile = Profile(
             (NumberProfile("age", (), "0"), LevelProfile("ward", ("0",) * 4)), ("0.5",) * 2
         )
-        study = Study(design, "0.01", n, n, ("1",) * q, profile, model.fingerprint)
+        study = Study(
+            design,
+            "0.01",
+            n,
+            n,
+            ("1",) * q,
+            ("0",) * q,
+            0,
+            profile,
+            model.fingerprint,
+            model.without_constants.fingerprint,
+        )
         rounds: list[Any] = []
         state: Any = study.begin()
         while isinstance(state, State):

@@ -32,7 +32,8 @@ import scipy.sparse as sp
 from tasks import TASKS, Task, tasks
 
 from replearn.codes.coins import Coins
-from replearn.codes.sketch import Cells, width_factor
+from replearn.codes.sketch import Cells
+from replearn.codes.stability import chance_of_each, width_for
 from replearn.errors import ReplearnError
 from replearn.exact.rows import Kept
 from replearn.recipes import newton
@@ -113,8 +114,9 @@ class Pair:
         """Cells of a study with other bits and a different promise, from the same fit."""
         bits, rho = PLANS[plan]
         bits = bits or self.design.bits
-        planned = width_factor(self.z.size, float(self.study.max_disagreement), self.design.bits)
-        widths = self.study.widths * width_factor(self.z.size, rho, bits) / planned
+        rate = float(self.study.max_disagreement)
+        planned = width_for(chance_of_each(rate, self.z.size), self.design.bits)
+        widths = self.study.widths * width_for(chance_of_each(rho, self.z.size), bits) / planned
         return Cells.drawn(widths, bits, Coins(self.design.seed))
 
     def worth(self, rows: Kept, theta: np.ndarray) -> dict[str, float | None]:
@@ -163,7 +165,6 @@ def measure(
         "square": float(np.mean(((z - pair.z) / study.deviations(n_there)) ** 2)),
         "own": pair.worth(test, pair.theta * 2.0**-26),
         "match_rows": evidence.rows,
-        "match_rows_search": evidence.rows_search,
         "match_bits": evidence.bits,
         "plans": {},
         "small": {},
@@ -444,7 +445,6 @@ def _row(
         "own loss": mean(lambda line: line["own"]["loss"]),
         "own auc": mean(lambda line: line["own"]["auc"]),
         "match rows": mean(lambda line: line["match_rows"]),
-        "match rows, search": mean(lambda line: line["match_rows_search"]),
         "match bits": mean(lambda line: line["match_bits"]),
     }
     gain = row["base"] - row["own loss"]
@@ -509,7 +509,8 @@ def markdown(table: pd.DataFrame) -> str:
         "",
         "| task | basis | rows | numbers | bits | differ | 3 bits (0.1, 0.01, 0.001), 2, 1 | "
         "expected | kept; 3, 2, 1 bits | log-loss: base, own, ours | AUC: own, ours | ahead of "
-        "tuned; tuned, 1,000 rows, trees | proof: rows, search, bits | match 300, 1,000, 3,000 |",
+        "tuned; tuned, 1,000 rows, trees | patients to match, guesses (log2) | "
+        "match 300, 1,000, 3,000 |",
         "|---|---|--:|--:|--:|---|---|--:|---|---|---|---|---|---|",
     ]
     for _, row in table.iterrows():
@@ -534,7 +535,7 @@ def markdown(table: pd.DataFrame) -> str:
             f"{row['own auc']:.4f}, {row[f'auc {plan}']:.4f}",
             f"{row['ahead']:+.4f}; {row['logistic auc']:.4f}, "
             f"{row['logistic 1,000 auc']:.4f}, {row['trees auc']:.4f}",
-            f"{row['match rows']:,.0f}, {row['match rows, search']:,.0f}, {row['match bits']:.0f}",
+            f"{row['match rows']:,.0f}, {row['match bits']:.0f}",
             ", ".join(row[f"match {n}"] for n in SMALL_LABS if row[f"match {n}"]),
         )
         text.append("| " + " | ".join(map(str, cells)).replace("nan", "-") + " |")

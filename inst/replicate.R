@@ -5,7 +5,8 @@
 #   found <- replearn$replicate(study, "patients.csv")   # or a data.frame
 #   found                                                # the same model?
 #   replearn$save(found$model, "model.json")             # the bytes that Python writes
-#   predict(found$model, newdata)
+#   predict(found$model, newdata)                        # probabilities
+#   coef(found$model)                                    # per unit, with their constant
 #
 # The specification is docs/format.md. Only + - * / sqrt and floor of float64 reach a code, one
 # operation after the other. R adds up in more digits than float64 has in sum(), cumsum() and %*%:
@@ -531,7 +532,7 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL) {
   near <- min(2^16, max(1, floor(2^20 / sqrt(rows$n))))
   last <- Inf
   before <- 0
-  for (step in 1:500) {
+  for (step in 1:5000) {
     gradient <- as.vector(t(mean_gradient(sums, loss, ridge, theta)))  # score by score
     if (all(abs(gradient) <= POWER(17 - loss_bits(loss)) * rows$n / sums$weight)) return(theta)
     if (!is.null(sums$information)) {
@@ -572,7 +573,7 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL) {
     before <- max(abs(there - theta))
     theta <- there
   }
-  refuse("the fit must converge, but 500 steps were not enough. Use a larger ridge.")
+  refuse("the fit must converge, but 5000 steps were not enough. Use a larger ridge.")
 }
 
 # --- coordinates, cells, codes -------------------------------------------------------------------
@@ -914,15 +915,25 @@ level_terms <- function(column, levels, one) {
        is_first = rep(FALSE, length(named)), missing = sum(absent), odd = sum(is_unknown))
 }
 
+# Whether missing cells of a column have a coefficient of their own.
+has_missing_term <- function(column)
+  if (is_number_column(column)) isTRUE(column$indicator) else "(missing)" %in% unlist(column$levels)
+
 # Stop at a table that is coded differently from the study.
 refuse_unknown <- function(encoding, encoded, n) {
   if (n < 20) return(invisible())
   usual <- vapply(encoding$columns, function(column)
     if (is.null(column$folded)) 0 else decimals(column$folded), 0)
   known <- n - encoded$missing
-  bad <- which(encoded$odd > (usual + 0.05) * known + 3 * sqrt(usual * (1 - usual) * known))
+  most <- usual + ifelse(usual > 0, (1 - usual) / 2, 0.05)
+  odd <- encoded$odd > most * known + 3 * sqrt(usual * (1 - usual) * known)
+  gaps <- !odd & !vapply(encoding$columns, has_missing_term, TRUE) & encoded$missing > 0.2 * n
+  bad <- which(odd | gaps)
   if (!length(bad)) return(invisible())
-  what <- vapply(head(bad, 5), function(i) sprintf(
+  what <- vapply(head(bad, 5), function(i) if (gaps[i]) sprintf(paste0(
+    "in '%s' %s of %s cells (%.1f%%) are missing, where the study has no coefficient for gaps: ",
+    "fill them in, or leave such rows out"), encoding$columns[[i]]$name,
+    counted(encoded$missing[i]), counted(n), 100 * encoded$missing[i] / n) else sprintf(
     "in '%s' %s of %s cells (%.1f%%) %s", encoding$columns[[i]]$name, counted(encoded$odd[i]),
     counted(known[i]), 100 * encoded$odd[i] / known[i],
     if (is_number_column(encoding$columns[[i]])) "are no numbers (decimal commas?)"
@@ -1032,6 +1043,8 @@ read_document <- function(path, format) {
     refuse(path, " must be a file of the format ", format, ", version 1. Check the path.")
   if (!identical(content$design$kind, "glm"))
     refuse(path, " must be of a generalised linear model, got a different one. Use Python for it.")
+  if (identical(content$design$loss$kind, "hazard"))
+    refuse(path, " is of a survival study, which R does not fit. Use Python: replearn replicate.")
   said <- content$fingerprint
   content[c("fingerprint", "provenance")] <- NULL
   found <- fingerprint_of(content)
@@ -1066,8 +1079,8 @@ make_model <- function(design, codes) {
     theta <- cbind(theta[, 1], theta[, -1, drop = FALSE] %*% directions_of(design) * POWER(-12))
   dimnames(theta) <- list(if (nrow(theta) > 1) label_texts(design$classes)[-1],
                           c("(constant)", term_names(design$encoding)))
-  structure(list(design = design, codes = codes, coefficients = theta,
-                 fingerprint = fingerprint_of(model_content(design, codes))), class = "replearn_model")
+  structure(list(design = design, codes = codes, theta = theta,
+                 coefficients = per_unit(design, theta), fingerprint = fingerprint_of(model_content(design, codes))), class = "replearn_model")
 }
 
 # Write a model file: the same bytes as Python, whole or not at all.
@@ -1100,25 +1113,151 @@ number_names <- function(design) {
   as.vector(outer(terms, label_texts(design$classes)[-1], paste, sep = ", "))
 }
 
+# Coefficients as readers multiply and add them, a row for each of `theta`: per unit of a number,
+# uncentred, of a level against its reference, and of a product per unit of both.
+per_unit <- function(design, theta) {
+  encoding <- design$encoding
+  places <- unlist(lapply(encoding$columns, function(column) {
+    if (!is_number_column(column)) return(rep(c(0, 1), length(unlist(column$levels))))
+    others <- length(column$knots) + isTRUE(column$indicator)
+    c(decimals(column$centre), decimals(column$spread), rep(c(0, 1), others))
+  }))
+  places <- cbind(c(0, 1), matrix(places, 2))
+  is_first <- c(FALSE, unlist(lapply(encoding$columns, function(column)
+    if (is_number_column(column)) seq_len(1 + length(column$knots) + isTRUE(column$indicator)) == 1
+    else rep(FALSE, length(unlist(column$levels))))))
+  for (i in seq_len(ncol(places))) {
+    theta[, i] <- theta[, i] / places[2, i]
+    if (i > 1) theta[, 1] <- theta[, 1] - theta[, i] * places[1, i]
+  }
+  for (j in seq_along(encoding$products)) {
+    first <- encoding$products[[j]]$first + 2
+    second <- encoding$products[[j]]$second + 2
+    halved <- encoding$products_halved + (if (is_first[first] && is_first[second]) 2 else 0)
+    i <- ncol(places) + j
+    theta[, i] <- theta[, i] / (2^halved * places[2, first] * places[2, second])
+    # p (x - a)(y - b) = p x y - p b x - p a y + p a b
+    theta[, first] <- theta[, first] - theta[, i] * places[1, second]
+    theta[, second] <- theta[, second] - theta[, i] * places[1, first]
+    theta[, 1] <- theta[, 1] + theta[, i] * places[1, first] * places[1, second]
+  }
+  if (design$loss$kind == "gaussian") {
+    theta <- theta * decimals(design$loss$spread)
+    theta[, 1] <- theta[, 1] + decimals(design$loss$centre)
+  }
+  theta
+}
+
+# A vector, or for more than two classes a matrix with a row for each but the first.
+coef_model <- function(object, ...) {
+  found <- object$coefficients
+  if (nrow(found) > 1) found else found[1, ]
+}
+
+# --- this lab's own estimates --------------------------------------------------------------------
+# Estimates without the ridge and their robust covariance (HC3, or what the model itself predicts if
+# that is larger), per unit. For reading, so R may add up as it likes.
+own_estimates <- function(design, rows, theta) {
+  S <- nrow(theta)
+  p <- ncol(theta)
+  if (S > 1 || p > 500 || !is.null(design$directions)) return(NULL)
+  loss <- design$loss
+  X <- rows$X / 4096
+  mass <- if (is.null(rows$weights)) rep(1, rows$n) else rows$weights
+  left <- diag(c(0, rep(0.01 * sum(mass) / rows$n, p - 1)), p)
+  beta <- theta[1, ] * POWER(-26)
+  for (step in 1:12) {
+    scores <- X %*% beta + if (is.null(rows$offset)) 0 else rows$offset
+    means <- means_of(loss, scores)[, 1]
+    missed <- residual(loss, 1, means, rows$targets)
+    bend <- curvature(loss, 1, 1, means, means)
+    information <- crossprod(X, X * (bend * mass)) + left
+    move <- solve(information, crossprod(X, missed * mass) + left %*% beta, tol = 0)
+    if (sum(move * (information %*% move)) < 1e-4) break
+    beta <- beta - move[, 1] * min(1, 4 / max(abs(move)))
+  }
+  inverse <- solve(information, tol = 0)
+  leverage <- pmin(rowSums((X %*% inverse) * X) * bend * mass, 0.9)
+  pulls <- (X %*% inverse) * (mass / (1 - leverage))
+  seen <- crossprod(pulls * missed)
+  ratio <- if (loss$kind == "gaussian") sum((missed * mass)^2) / sum(bend * mass^2) else 1
+  likely <- crossprod(pulls * sqrt(bend)) * ratio
+  larger <- sqrt(pmax(1, diag(likely) / diag(seen)))
+  turned <- function(matrix) per_unit(design, matrix) -
+    if (loss$kind == "gaussian") cbind(rep(decimals(loss$centre), nrow(matrix)), matrix(0, nrow(matrix), p - 1)) else 0
+  covariance <- turned(t(turned(seen * outer(larger, larger))))
+  estimate <- per_unit(design, matrix(beta, 1))[1, ]
+  names(estimate) <- c("(constant)", term_names(design$encoding))
+  dimnames(covariance) <- list(names(estimate), names(estimate))
+  list(estimate = estimate, covariance = covariance, n_rows = rows$n)
+}
+
+own_of <- function(object) {
+  own <- if (inherits(object, "replearn_replication")) object$own else object
+  if (is.null(own)) refuse("own estimates are for models with one score and at most 500 ",
+                           "coefficients. Use Python for others.")
+  own
+}
+vcov_replication <- function(object, ...) own_of(object)$covariance
+confint_replication <- function(object, parm, level = 0.95, ...) {
+  own <- own_of(object)
+  reach <- qnorm((1 + level) / 2) * sqrt(diag(own$covariance))
+  found <- cbind(own$estimate - reach, own$estimate + reach)
+  colnames(found) <- paste(format(100 * c(1 - level, 1 + level) / 2, trim = TRUE), "%")
+  if (missing(parm)) found else found[parm, , drop = FALSE]
+}
+frame_replication <- function(x, row.names = NULL, optional = FALSE, ...) {
+  own <- own_of(x)
+  ends <- confint_replication(x)
+  data.frame(term = names(own$estimate), model = coef_model(x$model), estimate = own$estimate,
+             standard_error = sqrt(diag(own$covariance)), low = ends[, 1], high = ends[, 2],
+             row.names = row.names %||% seq_along(own$estimate))
+}
+`%||%` <- function(a, b) if (is.null(a)) b else a
+summary_replication <- function(object, ...)
+  structure(list(frame = frame_replication(object), n_rows = object$n_rows,
+                 ridge = object$model$design$ridge), class = "replearn_summary")
+print_summary <- function(x, ...) {
+  cat("This lab's own estimates (", counted(x$n_rows), " rows), without the ridge\n", sep = "")
+  print(x$frame[-2], digits = 4, row.names = FALSE)
+  cat("Intervals are 95%, robust. The model itself has a ridge of ", x$ridge, ".\n", sep = "")
+  invisible(x)
+}
+plot_replication <- function(x, ...) {
+  shown <- frame_replication(x)[-1, ]
+  y <- rev(seq_len(nrow(shown)))
+  old <- graphics::par(mar = c(4, 14, 1, 1))
+  on.exit(graphics::par(old))
+  graphics::plot(shown$model, y, xlim = range(0, shown$low, shown$high), yaxt = "n", ylab = "",
+                 pch = 19, xlab = "coefficient: dot of the model, line of this lab's interval", ...)
+  graphics::segments(shown$low, y, shown$high, y)
+  graphics::abline(v = 0, lty = 2)
+  graphics::axis(2, y, shown$term, las = 1, cex.axis = 0.8)
+  invisible(x)
+}
+
 # --- predictions ---------------------------------------------------------------------------------
-# Labels or numbers ("response"), probabilities of the classes ("prob"), or scores.
-predict_model <- function(object, newdata, type = c("response", "prob", "score"), ...) {
+# As of a glm: "response" gives probabilities (of the second class; for more classes a column for
+# each), means or counts, "link" log-odds or logarithms, and "class" the most probable label.
+predict_model <- function(object, newdata, type = c("response", "link", "class"), ...) {
   type <- match.arg(type)
   design <- object$design
   loss <- design$loss
   table <- design_table(design, newdata, design$offset, NULL, ...)
   X <- encode(design$encoding, table, is_rounded = FALSE)$X
-  scores <- tcrossprod(cbind(1, X), object$coefficients)
+  scores <- tcrossprod(cbind(1, X), object$theta)
   if (!is.null(design$offset))
     scores <- scores + checked_numbers(table$numbers[[design$offset]], "offset")
-  if (type == "score") return(scores)
-  if (is.null(design$classes)) {
-    if (type == "prob") refuse("type must be \"response\" or \"score\" for numbers, got \"prob\".")
-    if (loss$kind == "poisson") return(exp(pmin(scores[, 1], loss$cap_bits * LN2_HI)))
-    return(scores[, 1] * decimals(loss$spread) + decimals(loss$centre))
+  if (loss$kind == "gaussian") scores <- scores * decimals(loss$spread) + decimals(loss$centre)
+  if (type == "class") {
+    if (is.null(design$classes)) refuse("type must be \"response\" or \"link\" for numbers.")
+    return(unlist(design$classes[max.col(cbind(0, scores), ties.method = "first")]))
   }
+  link <- if (ncol(scores) > 1) scores else scores[, 1]
+  if (type == "link" || loss$kind == "gaussian") return(link)
+  if (loss$kind == "poisson") return(exp(pmin(link, loss$cap_bits * LN2_HI)))
+  if (ncol(scores) == 1) return(1 / (1 + exp(-link)))
   every <- cbind(0, scores)
-  if (type == "response") return(unlist(design$classes[max.col(every, ties.method = "first")]))
   powers <- exp(every - apply(every, 1, max))
   colnames(powers) <- label_texts(design$classes)
   powers / rowSums(powers)
@@ -1138,15 +1277,17 @@ CONSTANT <- "is the same in all rows here, so nothing can be replicated about it
 # Questions to ask about a lab's columns: their names ("" is the target), with sentences.
 findings_of <- function(study, table, counts) {
   columns <- study$design$encoding$columns
+  rows <- list(here = table$n, original = study$n_original, planned = study$n_replication)
   found <- vapply(seq_along(columns), function(i) {
     column <- columns[[i]]
     look <- if (is_number_column(column)) on_numbers else on_levels
     cells <- (if (is_number_column(column)) table$numbers else table$levels)[[column$name]]
     if (all(is.na(cells))) "has no value in any row here" else
-      look(column, study$profile$columns[[i]], cells)
+      look(column, study$profile$columns[[i]], cells, rows)
   }, "")
   names(found) <- names_of(columns)
-  found <- c(found, if (!is.null(counts)) c(on_labels(decimals(unlist(study$profile$target)), counts)))
+  found <- c(found, if (!is.null(counts)) c(on_labels(
+    decimals(unlist(study$profile$target)), counts, rows)))
   found[nzchar(found)]
 }
 
@@ -1157,19 +1298,45 @@ quantiles_of <- function(x) {
   sort(x)[floor(c(tail, 0.25, 0.5, 0.75, 1 - tail) * (n - 1) + 0.5) + 1]
 }
 
-on_numbers <- function(column, theirs, cells) {
+# How far two samples of one population have a share apart, but for 7 in a million.
+chance <- function(rows, share, other = 0)
+  4.5 * sqrt(pmax(share * (1 - share), other * (1 - other)) *
+               (1 / max(1, rows$here) + 1 / rows$original))
+
+# Whether it is no chance that all rows have what this share of the original has.
+is_odd_constant <- function(rows, share)
+  rows$here * log(max(min(share, 1 - 20 / max(40, rows$planned)), 1e-300)) < log(1e-4)
+
+on_numbers <- function(column, theirs, cells, rows) {
   x <- cells[!is.na(cells)]
-  if (length(cells) >= 50 && min(x) == max(x)) return(CONSTANT)
-  ours <- quantiles_of(x)
   study <- decimals(unlist(theirs$quantiles))
-  if (!length(ours) || !length(study)) return("")
-  away <- function(x) max(abs(x - study)[2:4]) / decimals(column$spread)
-  if (away(ours) > 1) return(other_unit(ours, study, away))
-  share <- mean(is.na(cells) & !is.nan(cells))
-  if (share > decimals(theirs$missing) + 0.2)
-    return(sprintf("is missing in %.0f%% of the rows here, in the study in %s", 100 * share,
-                   theirs$missing))
-  ""
+  if (min(x) == max(x))
+    return(if (is_odd_constant(rows, if (all(study == x[1])) 1 else 0.95)) CONSTANT else "")
+  ours <- quantiles_of(x)
+  spread <- decimals(column$spread)
+  if (length(ours) && length(study) && is_moved(x, ours, study, spread, rows))
+    return(other_unit(ours, study, function(x) max(abs(x - study)[2:4]) / spread))
+  on_missing(mean(is.na(cells) & !is.nan(cells)), decimals(theirs$missing),
+             has_missing_term(column), rows)
+}
+
+# Whether a quartile is more than a spread away, and no chance explains that.
+is_moved <- function(x, ours, study, spread, rows) {
+  sampled <- list(here = length(x), original = min(rows$original, 16384))
+  share <- c(0.25, 0.5, 0.75)
+  below <- vapply(study[2:4], function(q) mean(x < q - spread / 100), 0)
+  up_to <- vapply(study[2:4], function(q) mean(x <= q + spread / 100), 0)
+  far <- abs(ours - study)[2:4] > spread
+  any(far & (below > share + chance(sampled, share) | up_to < share - chance(sampled, share)))
+}
+
+# Gaps that the study has no coefficient for are told early, others if they are far more.
+on_missing <- function(share, usual, has_term, rows) {
+  most <- max(usual, 10 / rows$original)
+  if (share - usual < max(if (has_term) 0.2 else 0.05, chance(rows, most, share))) return("")
+  words <- sprintf("is missing in %.0f%% of the rows here, in the study in %.0f%%", 100 * share,
+                   100 * usual)
+  if (has_term) words else paste0(words, ": such rows count as typical ones")
 }
 
 # The change of unit or code that brings the lab's quantiles to the study's.
@@ -1186,38 +1353,47 @@ other_unit <- function(ours, study, away) {
              rbind(sprintf(times, "as large"), sprintf(times, "smaller")))
   far <- vapply(seq_along(words), function(i) away((ours - moves[i]) / factors[i]), 0)
   best <- which.min(far)
-  paste0(if (far[best] < 0.5) paste0("seems to have a different unit: it is ", words[best], "; ")
+  near <- abs((ours[3] - moves[best]) / factors[best] - study[3]) <= 0.15 * abs(study[3])
+  paste0(if (far[best] < 0.5 && near) paste0("seems to have a different unit: it is ", words[best], "; ")
          else "has very different values: ", "half of the rows are above ", number_texts(ours[3]),
          " here, in the study above ", number_texts(study[3]))
 }
 
-on_levels <- function(column, theirs, cells) {
-  n <- length(cells)
-  if (n >= 50 && !anyNA(cells) && length(unique(cells)) == 1) return(CONSTANT)
+on_levels <- function(column, theirs, cells, rows) {
   names <- c(column$reference, as.character(unlist(column$levels)))
   study <- decimals(unlist(theirs$shares))
-  ours <- vapply(names, function(name) sum(cells == name, na.rm = TRUE) / n, 0)
+  share_of <- function(name) if (name %in% names) study[match(name, names)] else NULL
+  if (!anyNA(cells) && length(unique(cells)) == 1) {
+    share <- c(share_of(cells[1]), share_of("(other)"), 0)[1]
+    return(if (is_odd_constant(rows, share)) CONSTANT else "")
+  }
+  ours <- vapply(names, function(name) sum(cells == name, na.rm = TRUE) / rows$here, 0)
   named <- which(!names %in% c("(other)", "(missing)"))
+  apart <- chance(rows, study, ours)
   for (i in named) for (j in named) {
     gap <- study[i] - study[j]
-    if (gap > 0.2 && ours[j] - ours[i] > gap / 2)
+    turned <- ours[j] - ours[i]
+    if (gap > 0.2 && turned > gap / 2 && gap + turned > apart[i] + apart[j])
       return(sprintf(paste0("may have its levels %s and %s exchanged: here %.0f%% and %.0f%% of the ",
         "rows, in the study %.0f%% and %.0f%%"), quoted(names[i]), quoted(names[j]), 100 * ours[i],
         100 * ours[j], 100 * study[i], 100 * study[j]))
   }
-  ""
+  on_missing(mean(is.na(cells)), c(share_of("(missing)"), 0)[1], has_missing_term(column), rows)
 }
 
-on_labels <- function(study, counts) {
+on_labels <- function(study, counts, rows) {
   shares <- counts / max(1, sum(counts))
-  if (length(shares) != length(study) || sum(counts) < 50) return("")
+  if (length(shares) != length(study)) return("")
   away <- abs(shares - study)
-  if (length(study) == 2 && abs(study[2] - 0.5) > 0.1 && abs(shares[2] - study[1]) < away[2] / 3)
+  is_odd <- away > chance(rows, study, shares)
+  if (length(study) == 2 && abs(study[2] - 0.5) > 0.1 && is_odd[2] &&
+      abs(shares[2] - study[1]) < away[2] / 3)
     return(sprintf(paste0("the labels may be exchanged: the second class has %.0f%% of the rows here, ",
                           "in the study %.0f%%"), 100 * shares[2], 100 * study[2]))
   ratios <- pmax(shares, 1e-9) / pmax(study, 1e-9)
-  odd <- which.max(pmax(away / 0.25, abs(log(ratios)) / log(4)))
-  if (away[odd] <= 0.25 && ratios[odd] > 0.25 && ratios[odd] < 4) return("")
+  far <- pmax(away / 0.25, abs(log(ratios)) / log(4)) * is_odd
+  odd <- which.max(far)
+  if (far[odd] <= 1) return("")
   sprintf("class %d has %.1f%% of the rows here, in the study %.1f%%", odd - 1L, 100 * shares[odd],
           100 * study[odd])
 }
@@ -1430,6 +1606,9 @@ replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
   }
   same <- commits_to(model$fingerprint)
   if (!is.null(opened)) {
+    if (isTRUE(study$sealed) && is.null(nonce))
+      refuse("a sealed study needs its opening, which proves that the model is the original's, got ",
+             "a model alone. Pass its nonce, too.")
     if (canonical(opened$design) != canonical(design) || isFALSE(commits_to(opened$fingerprint)))
       refuse("the opened model must be the one that the study commits to, got a different one. Ask ",
              "the original for its model file.")
@@ -1442,7 +1621,7 @@ replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
     planned_rows = study$n_replication, disagreement = disagreement_of(study, rows$n),
     evidence = evidence_of(study, codes),
     findings = c(rows$findings(study), spread_finding(study, rows, theta)),
-    worth = worth_of(design, codes, rows),
+    worth = worth_of(design, codes, rows), own = own_estimates(design, rows, theta),
     nearest = number_names(design)[head(order(abs(abs(offsets - codes) - 0.5)), 5)],
     positions = offsets - if (is.null(known)) codes else known)
   if (!is.null(known)) {
@@ -1569,7 +1748,8 @@ print_study <- function(x, ...) {
 
 print_model <- function(x, ...) {
   cat("A model of '", x$design$target, "', fingerprint ", x$fingerprint, "\n", sep = "")
-  print(t(x$coefficients))
+  cat("Coefficients: per unit of a number, of a level against its reference\n")
+  print(t(x$coefficients), digits = 5)
   invisible(x)
 }
 
@@ -1577,6 +1757,14 @@ registerS3method("print", "replearn_replication", print_replication)
 registerS3method("print", "replearn_study", print_study)
 registerS3method("print", "replearn_model", print_model)
 registerS3method("predict", "replearn_model", predict_model)
+registerS3method("coef", "replearn_model", coef_model)
+registerS3method("coef", "replearn_replication", function(object, ...) own_of(object)$estimate)
+registerS3method("vcov", "replearn_replication", vcov_replication)
+registerS3method("confint", "replearn_replication", confint_replication)
+registerS3method("as.data.frame", "replearn_replication", frame_replication)
+registerS3method("summary", "replearn_replication", summary_replication)
+registerS3method("print", "replearn_summary", print_summary)
+registerS3method("plot", "replearn_replication", plot_replication)
 
 list(study = read_study, replicate = replicate, model = read_model, save = save_model,
      internal = environment())

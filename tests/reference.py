@@ -143,3 +143,23 @@ def philox4x64(counter: Any, key: Any) -> tuple[int, int, int, int]:
         c0, c1, c2, c3 = (right >> 64) ^ c1 ^ k0, right & mask, (left >> 64) ^ c3 ^ k1, left & mask
         k0, k1 = (k0 + 0x9E3779B97F4A7C15) & mask, (k1 + 0xBB67AE8584CAA73B) & mask
     return c0, c1, c2, c3
+
+
+def squared_hinge_vector(directions, ridge, n_steps=200):
+    """Twin of `replearn.exact.squared_hinge.fit`: Newton's method in floats."""
+    n, d = directions.shape
+    u = np.zeros(d)
+
+    def objective(u):
+        return np.mean(np.maximum(0, 1 - directions @ u) ** 2) / 2 + ridge / 2 * (u @ u)
+
+    for _ in range(n_steps):
+        losses = np.maximum(0, 1 - directions @ u)
+        active = directions[losses > 0]
+        gradient = ridge * u - directions.T @ losses / n
+        step = np.linalg.solve(active.T @ active / n + ridge * np.eye(d), gradient)
+        size = 1.0
+        while objective(u - size * step) > objective(u) and size > 1e-9:
+            size /= 2
+        u = u - size * step
+    return u

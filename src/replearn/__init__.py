@@ -4,7 +4,47 @@ The public names are imported on first use, so that ``import replearn`` is insta
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # editors and type checkers see what is imported on first use
+    from replearn import datasets as datasets
+    from replearn.errors import ColumnWarning as ColumnWarning
+    from replearn.errors import InvalidFile as InvalidFile
+    from replearn.errors import NotEnoughSamples as NotEnoughSamples
+    from replearn.errors import ReplearnError as ReplearnError
+    from replearn.errors import ReplicabilityWarning as ReplicabilityWarning
+    from replearn.errors import UselessModelWarning as UselessModelWarning
+    from replearn.estimators.boosting import (
+        ReplicableBoostingClassifier as ReplicableBoostingClassifier,
+    )
+    from replearn.estimators.choice import ReplicableChoiceClassifier as ReplicableChoiceClassifier
+    from replearn.estimators.dp import ReplicableDPClassifier as ReplicableDPClassifier
+    from replearn.estimators.glm import ReplicableLinearRegressor as ReplicableLinearRegressor
+    from replearn.estimators.glm import ReplicableLogisticClassifier as ReplicableLogisticClassifier
+    from replearn.estimators.glm import ReplicablePoissonRegressor as ReplicablePoissonRegressor
+    from replearn.estimators.net import ReplicableNetClassifier as ReplicableNetClassifier
+    from replearn.estimators.paper import ReplicableSGDClassifier as ReplicableSGDClassifier
+    from replearn.estimators.paper import ReplicableSVMClassifier as ReplicableSVMClassifier
+    from replearn.estimators.survival import (
+        ReplicableSurvivalAnalysis as ReplicableSurvivalAnalysis,
+    )
+    from replearn.exports import to_csv as to_csv
+    from replearn.exports import to_onnx as to_onnx
+    from replearn.exports import to_sklearn as to_sklearn
+    from replearn.exports import to_sql as to_sql
+    from replearn.reports import metrics as metrics
+    from replearn.reports.audit import audit as audit
+    from replearn.reports.check import check as check
+    from replearn.reports.compare import compare as compare
+    from replearn.reports.evaluate import evaluate as evaluate
+    from replearn.reports.files import load as load
+    from replearn.reports.files import save as save
+    from replearn.reports.plans import plan as plan
+    from replearn.reports.table1 import table1 as table1
+    from replearn.study.coalition import combine as combine
+    from replearn.study.coalition import lab_sums as lab_sums
+    from replearn.study.registered import register_study as register_study
+    from replearn.study.study import Study as Study
 
 __version__ = "0.3.0"
 
@@ -13,6 +53,7 @@ _PLACES = {
     "ReplicableLogisticClassifier": "estimators.glm",
     "ReplicableLinearRegressor": "estimators.glm",
     "ReplicablePoissonRegressor": "estimators.glm",
+    "ReplicableSurvivalAnalysis": "estimators.survival",
     "ReplicableSVMClassifier": "estimators.paper",
     "ReplicableSGDClassifier": "estimators.paper",
     "ReplicableNetClassifier": "estimators.net",
@@ -40,6 +81,7 @@ _PLACES = {
     "ReplearnError": "errors",
     "NotEnoughSamples": "errors",
     "InvalidFile": "errors",
+    "ColumnWarning": "errors",
     "ReplicabilityWarning": "errors",
     "UselessModelWarning": "errors",
 }

@@ -4,6 +4,8 @@ Every message gives the rule, the value and the remedy.
 """
 
 import re
+from numbers import Integral, Real
+from typing import Any
 
 
 class ReplearnError(ValueError):
@@ -36,6 +38,14 @@ class NotEnoughSamples(ReplearnError):
         return type(self), (str(self), self.available, self.needed)
 
 
+class Unbounded(ReplearnError):
+    """Rows have no bounded fit: some column nearly separates the classes."""
+
+
+class NotConverged(ReplearnError):
+    """A fit did not come near its limit in the steps that it may take."""
+
+
 class InvalidFile(ReplearnError):
     """A file that is not what it should be: torn, altered, hostile, or of a different kind."""
 
@@ -48,6 +58,10 @@ class UselessModelWarning(UserWarning):
     """The model is constant, upside down, no better than guessing, or worse."""
 
 
+class ColumnWarning(UserWarning):
+    """A column or a level has left the model, or is odd enough to be looked at."""
+
+
 def short(value: object, most: int = 60) -> str:
     """A value as Python writes it, or the start of that, for a message.
 
@@ -58,6 +72,49 @@ def short(value: object, most: int = 60) -> str:
     """
     text = repr(value[:most] if isinstance(value, str | bytes | list | tuple) else value)
     return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def whole_number(name: str, value: Any, least: int = 1, remedy: str = "") -> int:
+    """A whole number of any library as an int, or the error that says what it must be.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> whole_number("n_rows", np.int64(3))
+    3
+    """
+    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least:
+        return int(value)
+    raise ReplearnError(
+        f"{name} must be a whole number of at least {least}, got {short(value)}. {remedy}".rstrip()
+    )
+
+
+def probability(name: str, value: Any, example: str = "0.01") -> float:
+    """A real number of any library between 0 and 1 as a float, with the digits that it shows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> probability("max_disagreement", np.float32(0.01))
+    0.01
+    """
+    if is_real(value) and 0 < value < 1:
+        return plain_float(value)
+    raise ReplearnError(
+        f"{name} must be in (0, 1), got {short(value)}. It is a probability; for "
+        f"{float(example):.0%} pass {example}."
+    )
+
+
+def is_real(value: Any) -> bool:
+    """Whether a value is a real number of any library; True is none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def plain_float(value: Any) -> float:
+    """The float64 with the digits of a number: those of a float32 are fewer than its bits."""
+    return float(str(value)) if hasattr(value, "dtype") else float(value)
 
 
 #: What moves the cursor, changes colours, ends a line, turns the direction of writing, or cannot be

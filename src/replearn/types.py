@@ -1,7 +1,7 @@
 """Array aliases used in every signature."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,37 @@ Signs = NDArray[np.int8]
 
 #: A backend: applies a function to block descriptors, in any order, anywhere.
 BlockMap = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+
+Value = TypeVar("Value")
+
+
+class Later(Generic[Value]):
+    """A value that is made when somebody reads it, once; copies in files have it made.
+
+    Examples
+    --------
+    >>> answer = Later(lambda: 6 * 7)
+    >>> answer()
+    42
+    """
+
+    def __init__(self, make: Callable[[], Value]) -> None:
+        self._make: Callable[[], Value] | None = make
+
+    @classmethod
+    def known(cls, value: Value) -> "Later[Value]":
+        """A value that is there already."""
+        return cls(lambda: value)
+
+    def __call__(self) -> Value:
+        """The value."""
+        if self._make is not None:
+            self._value = self._make()
+            self._make = None  # with the rows that it held
+        return self._value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Later.known, (self(),)
 
 
 def is_sparse(X: Any) -> bool:

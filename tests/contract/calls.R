@@ -62,12 +62,16 @@ calls <- list(
     used <- system.time(
       found <- do.call(replearn$replicate, c(list(v$study, data, opened = v$opened), v$options)))
     replearn$save(found$model, v$out)
-    predicted <- do.call(predict, c(list(replearn$model(v$out), data, type = "score"), v$options))
+    model <- replearn$model(v$out)
+    predicted <- do.call(predict, c(list(model, data, type = "link"), v$options))
+    response <- do.call(predict, c(list(model, data), v$options))
     words <- R$in_words(found)
     items <- function(x) unname(Map(function(name, text) if (nzchar(name)) list(name, text) else text,
                                     if (is.null(names(x))) rep("", length(x)) else names(x), x))
     list(same = if (!is.na(found$same)) found$same, fingerprint = found$fingerprint,
-         differences = out(found$differences$number), scores = out(predicted), verdict = words$verdict,
+         differences = out(found$differences$number), scores = out(predicted),
+         response = out(response), own = if (!is.null(found$own))
+           list(out(unname(coef(found))), out(unname(sqrt(diag(vcov(found)))))), coefficients = out(unname(coef(model))), verdict = words$verdict,
          items = items(words$items), details = items(words$details), seconds = sum(used[1:2]))
   },
   table = function(v) {

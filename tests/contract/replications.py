@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from replearn.codes.sketch import width_factor
 from replearn.documents import decimal_text
 from replearn.documents.facts import Row
 from replearn.documents.facts import Table as FactTable
+from replearn.recipes.between import Between
 from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.design import Design
+from replearn.recipes.glm import planned_widths
 from replearn.recipes.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
 from replearn.recipes.model import Model
 from replearn.recipes.newton import Summary, fit
@@ -38,6 +39,8 @@ class Case:
     n_directions: int = 0
     style: str = "plain"
     features: tuple[str, ...] = ()
+    bits: int = 3
+    n_centres: int = 0
 
 
 CASES = {
@@ -50,6 +53,8 @@ CASES = {
     "many classes": Case(target="ward", loss=Multinomial(4)),
     "numbers": Case(target="bmi", loss=Gaussian("25", "4")),
     "counts": Case(target="visits", loss=Poisson(6), offset="exposure"),
+    "typical centres": Case(n_centres=1, bits=8),
+    "five centres": Case(n_centres=5, bits=8),
     "far values": Case(style="far"),
     "ties of rounding": Case(style="ties"),
     "quoted line ends": Case(style="quoted"),
@@ -145,17 +150,31 @@ def make_study(path: Path, case: Case) -> tuple[Study, Model]:
     X = np.column_stack([np.ones(block.n_rows), block.terms / 4096])
     information = case.loss.information(summary.shares)
     coordinates = Coordinates.of(information, X.T @ X / block.n_rows, 0.003)
-    width = width_factor(q, 0.01, 3) * np.sqrt(2 / summary.n_rows)
-    widths = (decimal_text(1.05 * width),) * q
-    design = replace(design, coordinates=coordinates, widths=widths, bits=3)
+    n, bits = summary.n_rows, case.bits
+    between = Between(np.full(q, 0.05 if case.n_centres else 0.0), case.n_centres)
+    widths = 1.05 * planned_widths(np.full(q, np.sqrt(2 / n)), between, 0.01, bits)
+    design = replace(
+        design, coordinates=coordinates, widths=tuple(map(decimal_text, widths)), bits=bits
+    )
     theta = fit(rows, case.loss, design.ridge, summary)
     codes, sketch = design.cells.publish(design.coordinates.of_theta(theta))
     design = replace(design, sketch=sketch)
     model = Model(design, codes)
     labels = np.concatenate([block.targets for block in rows.blocks()])
     profile: Profile = make_profile(learned, labels.astype(np.int64) if classes else labels)
-    n = summary.n_rows
-    return Study(design, "0.01", n, n, ("1",) * q, profile, model.fingerprint), model
+    study = Study(
+        design,
+        "0.01",
+        n,
+        n,
+        ("1",) * q,
+        tuple(map(decimal_text, between.deviations)),
+        between.n_centres,
+        profile,
+        model.fingerprint,
+        model.without_constants.fingerprint,
+    )
+    return study, model
 
 
 def open_case(path: Path, case: Case, features: Any) -> Any:
@@ -177,12 +196,17 @@ def replicated(
 
 
 def items(facts: Iterable[Any]) -> list[Any]:
-    """Sentences, and names with their values; tables are left out."""
-    return [
-        [x.name, x.shown] if isinstance(x, Row) else x
-        for x in facts
-        if not isinstance(x, FactTable)
-    ]
+    """Sentences, names with their values, and tables in words."""
+    found: list[Any] = []
+    for item in facts:
+        if isinstance(item, Row):
+            found.append([item.name, item.shown])
+        elif isinstance(item, FactTable):
+            rows = [list(row) for row in zip(*(words for _, words, _ in item.columns), strict=True)]
+            found.append({"title": item.title, "header": list(item.header), "rows": rows})
+        else:
+            found.append(item)
+    return found
 
 
 CHANGES = {
@@ -190,8 +214,7 @@ CHANGES = {
     "larger throughout": lambda row: row | {"age": f"{float(row['age']) + 50:.1f}"},
     "very different": lambda row: row | {"age": f"{float(row['age']) ** 2:.0f}"},
     "constant": lambda row: row | {"age": "60", "ward": "A"},
-    "missing": lambda row: row | ({"age": ""} if row["ward"] == "A" else {}),
-    "nowhere": lambda row: row | {"age": "", "smoker": "NA"},
+    "missing": lambda row: row | ({"age": ""} if row["age"].endswith("7") else {}),
     "exchanged levels": lambda row: row | {"ward": {"A": "É", "É": "A"}.get(row["ward"], "B")},
     "other labels": lambda row: row | {"died": "1" if float(row["age"]) > 40 else "0"},
 }

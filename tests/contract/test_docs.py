@@ -140,8 +140,8 @@ def test_there_is_not_too_much_to_read():
     generated = {"results.md", "reference/index.md"}  # the second is a list of names
     beside = {"architecture.md", "trust.md"}  # they belong to CONTRIBUTING.md
     written = [page for page in PAGES if str(page.relative_to(ROOT / "docs")) not in generated]
-    assert sum(page.name not in beside for page in written) <= 25
-    assert sum(len(page.read_text(encoding="utf-8").split()) for page in written) <= 22_000
+    assert sum(page.name not in beside for page in written) <= 26
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in written) <= 24_000
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs/guide").glob("[!i]*.md")), ids=name)

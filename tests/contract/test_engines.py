@@ -138,7 +138,7 @@ def test_a_lab_on_an_engine_is_told_about_other_spreads():
     found = [replication.replicate(other, pass_over)[1]]
     found.append(replicate(other, open_table(rows, target="died"))[1])
     for one in found:
-        assert "vary" in one.findings[-1].sentence
+        assert "count nothing" in one.findings[-1].sentence
     assert (
         replication.replicate(
             study, lambda state: [replication.work(study, state)([part]) for part in cut(rows, 3)]
@@ -244,7 +244,6 @@ def test_dask_fits_algorithms_1_and_2(client, tmp_path, name):
         )
         assert found.fingerprint_ == expected.fingerprint_
         assert found.counts_ == expected.counts_
-    assert found.counts_["batches"] > 20
     table.loc[7, "c"] = np.nan
     write_parquet(table, tmp_path / "3.parquet", 700)
     with pytest.raises(ReplearnError, match="must hold a number in every row"):

@@ -157,7 +157,7 @@ def expected(model: Any, rows: Any) -> dict[str, Any]:
     return found
 
 
-def assert_same(model: Any, rows: Any, found: dict[str, Any]) -> None:
+def assert_same(model: Any, rows: Any, found: dict[str, Any], close: float = 1e-12) -> None:
     wanted = expected(model, rows)
     assert set(found) == set(wanted)
     for key, values in wanted.items():
@@ -168,7 +168,7 @@ def assert_same(model: Any, rows: Any, found: dict[str, Any]) -> None:
             got = np.asarray(found[key], dtype=np.float64)
             assert got.shape == values.shape
             scale = np.maximum(1.0, np.abs(values))
-            assert (np.abs(got - values) / scale).max() <= 1e-12, key
+            assert (np.abs(got - values) / scale).max() <= close, key
 
 
 # --- SQL ------------------------------------------------------------------------------------------
@@ -366,7 +366,7 @@ def recomputed(path: Path, model: Any, frame: pd.DataFrame) -> dict[str, Any]:
 
     def number(column: str) -> Any:
         line, x = ends[column], frame[column].to_numpy(dtype=np.float64)
-        x = np.where(np.isnan(x), float(line["centre"]), x)
+        x = np.where(np.isnan(x), float(line["if_missing"]), x)
         return np.clip(x, float(line["low"] or "-inf"), float(line["high"] or "inf"))
 
     def has(column: str, level: str) -> Any:
@@ -378,7 +378,7 @@ def recomputed(path: Path, model: Any, frame: pd.DataFrame) -> dict[str, Any]:
         return (np.where(absent, instead, found) == level).astype(float)
 
     def factor(column: str, level: str) -> Any:
-        return has(column, level) if level else number(column) - float(ends[column]["centre"])
+        return has(column, level) if level else number(column)
 
     def value(line: dict[str, str]) -> Any:
         term, column = line["term"], line["column"]
@@ -426,7 +426,7 @@ def test_csv_reads_like_a_table_of_odds_ratios(tmp_path: Path) -> None:
     of_age = lines[(lines.term == "number") & (lines.column == "age")].iloc[0]
     assert of_age.coefficient == pytest.approx(model.coef[0, 0], rel=1e-12)
     assert of_age.odds_ratio == pytest.approx(math.exp(model.coef[0, 0]), rel=1e-12)
-    assert (of_age.centre, of_age.low, of_age.high) == (52.3, 52.3 - 50, 52.3 + 50)
+    assert (of_age.if_missing, of_age.low, of_age.high) == (52.3, 52.3 - 50, 52.3 + 50)
     assert lines[lines.term == "reference"].odds_ratio.eq(1).all()
     assert lines[lines.term == "hat"].top.tolist() == [35, 50.5, 71, 2001.25]
     assert "'=1+1" in lines.column.tolist()  # no spreadsheet computes it
@@ -464,7 +464,9 @@ def test_every_format_predicts_what_the_model_predicts(
 ) -> None:
     model = MODELS[name]
     rows = rows_for(model)
-    assert_same(model, rows, predicted(model, rows, kind, tmp_path))
+    # a file is uncentred: for years around 2001 the sum of its lines loses three digits
+    close = 1e-9 if kind == "csv" else 1e-12
+    assert_same(model, rows, predicted(model, rows, kind, tmp_path), close)
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -182,13 +182,26 @@ def test_model_files_are_equal(tmp_path):
         frames = [{}, {"frame": number % 4 < 2}] if case.csv.decimal == "." else [{}]
         for frame in frames:
             calls.append(call(tmp_path, study, path, case, **more, **frame))
-            expected.append((name, calls[-1][1]["out"], python, replication, scores))
-    for (name, out, python, said, scores), found in zip(
+            expected.append((name, calls[-1][1]["out"], python, replication, (model, scores)))
+    for (name, out, python, said, (model, scores)), found in zip(
         expected, answers(tmp_path, calls), strict=True
     ):
         assert Path(out).read_bytes() == python.read_bytes(), name
         assert_same_words(said, found, name)
-        assert np.allclose(np.reshape(found["scores"], scores.shape), scores), name
+        mean = model.design.loss.mean(scores)
+        mean = mean[:, 1] if len(model.classes or ()) == 2 else mean
+        assert np.allclose(np.reshape(found["response"], mean.shape), mean), name
+        scale, centre = model.design.loss.scale
+        assert np.allclose(np.reshape(found["scores"], scores.shape), scores * scale + centre), name
+        own = said.own
+        if found["own"] is not None and own is not None and said.n_rows > 500:
+            # R adds up in its own order, and stops a hundredth of a standard error away
+            error = own.standard_error[0]
+            assert (np.abs(np.array(found["own"][0]) - own.estimate[0]) < 0.05 * error).all(), name
+            # R takes the dispersion of weighted rows as 1
+            assert np.allclose(found["own"][1], error, rtol=0.1), name
+        printed = np.column_stack([model.intercept, model.coef])
+        assert np.allclose(np.reshape(found["coefficients"], printed.shape), printed), name
 
 
 def test_the_same_columns_look_strange(tmp_path):

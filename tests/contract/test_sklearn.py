@@ -66,6 +66,7 @@ def test_coefficients_of_a_regression_have_the_units_of_its_target():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::replearn.errors.ReplicabilityWarning")
+@pytest.mark.filterwarnings("ignore::replearn.errors.UselessModelWarning")
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda cls: cls.__name__)
 def test_masks_and_imaginary_parts_are_not_dropped(estimator):
     """A masked cell is a gap: it has the model of the gap, or is refused."""

@@ -17,7 +17,7 @@ from replearn.study.original import Request, publish
 from replearn.study.study import Study
 from replearn.tables import open_table
 from tests.contract.browser import Browser, Firefox
-from tests.contract.replications import CASES, make_study, open_case, replicated, write_table
+from tests.contract.replications import CASES, items, make_study, open_case, replicated, write_table
 
 needs_browser = pytest.mark.skipif(
     not (shutil.which("chromium") and shutil.which("chromedriver")),
@@ -134,8 +134,15 @@ def test_a_browser_replicates(folder, tmp_path, kind, width):
         facts = replication.facts()
         assert wait_for_answer(browser)[0] == facts.verdict
         shown = browser.run("return document.getElementById('result').innerText")
-        for item in (*facts.items, *facts.details):
-            assert (item if isinstance(item, str) else item.shown) in shown
+        for item in items((*facts.items, *facts.details)):
+            cells = [item] if isinstance(item, str) else item
+            if isinstance(item, dict):
+                cells = [
+                    item["title"],
+                    *item["header"],
+                    *(cell for row in item["rows"] for cell in row),
+                ]
+            assert all(cell in shown for cell in cells), item
         assert browser.run("return document.activeElement.id") == "verdict"
         assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
         assert browser.run("return document.querySelector('svg').getAttribute('aria-label')")
@@ -185,6 +192,7 @@ def test_a_browser_refuses_and_goes_on(folder, tmp_path):
         browser.run("document.getElementById('decimal').value = '.'")
         browser.choose("opened", folder / "original.json")
         assert wait_for_answer(browser)[0].startswith("A different model")
+        assert browser.run("return document.getElementById('save-model').hidden")
         browser.run(
             "const files = new DataTransfer(); files.items.add(new File(['a,a'], 'dropped.csv'));"
             "document.body.dispatchEvent("

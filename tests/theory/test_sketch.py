@@ -5,7 +5,8 @@ import pytest
 from scipy import stats
 
 from replearn.codes.coins import Coins
-from replearn.codes.sketch import Cells, miss_rate, width_factor
+from replearn.codes.sketch import Cells
+from replearn.codes.stability import chance_of_any, chance_of_each, chance_of_leaving, width_for
 from tests.error_budget import assert_rate_at_most, assert_rate_between
 
 N = 200_000
@@ -39,22 +40,23 @@ def test_a_replication_differs_exactly_if_its_number_leaves_the_cell(bits):
 
 @pytest.mark.parametrize("bits", [0, 1, 2, 3])
 @pytest.mark.parametrize("width", [2.0, 4.0, 6.0])
-def test_miss_rate_of_normal_differences(bits, width):
+def test_the_chance_of_leaving_a_cell_of_normal_differences(bits, width):
     rng = np.random.default_rng(int(10 * width) + bits)
     cells = Cells.drawn(np.full(N, width), bits, Coins("c"))
     z = rng.normal(size=N)
     codes, sketch = cells.publish(z)
     differ = int((cells.replicate(z + rng.normal(size=N), sketch) != codes).sum())
-    rate = miss_rate(width, bits)
+    rate = chance_of_leaving(width, bits)
     assert_rate_between(differ, N, rate, rate)
 
 
 @pytest.mark.parametrize(
     ("q", "rho", "bits"), [(1, 0.9, 0), (5, 0.1, 3), (20, 0.01, 3), (200, 0.1, 1)]
 )
-def test_width_factor_keeps_the_promise_for_all_numbers_together(q, rho, bits):
-    factor = width_factor(q, rho, bits)
-    assert q * miss_rate(factor, bits) == pytest.approx(rho, rel=1e-6)
+def test_widths_keep_the_promise_for_all_numbers_together(q, rho, bits):
+    factor = width_for(chance_of_each(rho, q), bits)
+    each = chance_of_leaving(factor, bits)
+    assert chance_of_any([each] * q) == pytest.approx(rho, rel=1e-6)
     trials = 4000
     rng = np.random.default_rng(q)
     shifts = rng.random((trials, q))
@@ -71,6 +73,6 @@ def test_width_factor_keeps_the_promise_for_all_numbers_together(q, rho, bits):
 @pytest.mark.parametrize(("q", "c", "price"), [(5, 4.7, 0.03), (50, 6.3, 0.05), (2000, 8.4, 0.09)])
 def test_three_bits_cost_a_fraction_of_the_sampling_error(q, c, price):
     """The table of the theory page: width and price in units of q / n nats, at rho = 0.1."""
-    factor = width_factor(q, 0.1, 3)
+    factor = width_for(chance_of_each(0.1, q), 3)
     assert factor == pytest.approx(c, abs=0.06)
     assert factor**2 / (12 * 4**3) == pytest.approx(price, abs=0.006)

@@ -12,7 +12,7 @@ from replearn.exact.limbs import COUNTS, PAIR_UNIT, fixed_mean
 from replearn.exact.max_margin import Problem, add_batches
 from replearn.exact.packed import RawRows
 from replearn.recipes.recipe import Promise, Sizes, after_constant
-from replearn.recipes.rounded import MIN_BATCHES, largest_variance
+from replearn.recipes.rounded import largest_variance
 from replearn.recipes.svm import SVM, stability
 from tests.error_budget import assert_rate_at_most
 from tests.theory.labs import differ, error, pair, sample
@@ -73,10 +73,11 @@ def test_paper_mode_is_what_is_printed():
         plan.require(1000)
 
 
-def test_practical_plans_have_batches_that_show_their_spread():
+def test_practical_plans_have_rows_that_show_their_spread():
     easy = Promise(0.8, 0.3, 0.5, 0.05)
     plan = plan_of("practical", easy)
-    assert plan.n_batches == MIN_BATCHES
+    assert plan.one_fit
+    assert plan.n_rows == 300
     fitted = SVM.run(sample("plain", plan.n_rows, 10, 0.8, 1), plan, Coins(1), map)
     assert stability(plan, plan.n_rows, fitted.spread).expected is not None
 
@@ -102,7 +103,7 @@ def batch_vectors(n_batches, n, weight, margin, seed):
 
 @pytest.mark.parametrize("n_batches", [7, 24, 95, 300])
 def test_groups_and_pairs_of_batches_show_one_variance(n_batches):
-    plan = replace(plan_of(), batch_size=30)
+    plan = replace(plan_of(), one_fit=False, batch_size=30, regularization="0.09")
     spread = SVM.run(sample("plain", 30 * n_batches, 10, 0.3, 5), plan, Coins(0), map).spread
     by_groups = (spread.deviations**2).sum() / (len(spread.deviations) - 1)
     by_pairs = spread.counts["pair_sum"] * PAIR_UNIT / 2 / spread.counts["pairs"]

@@ -164,6 +164,7 @@ def test_zero_rows_are_left_out_or_refused(name):
         made(name, fit_intercept=False).fit(np.zeros((10, 4)), y[:10])
 
 
+@pytest.mark.filterwarnings("ignore:The model is wrong on")  # of these rows in any case
 def test_what_it_warns_of():
     X, y = draw("noisy", 2000, 4, 0.3, 5)
     with pytest.warns(ReplicabilityWarning, match="candidates is below the threshold"):

@@ -28,7 +28,7 @@ def hospital(n_rows: int, seed: int, kind: str = "logistic") -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "age": np.round(rng.normal(60, 12, n_rows)),
-            "pulse": np.where(rng.random(n_rows) < 0.05, np.nan, rng.normal(80, 10, n_rows)),
+            "pulse": np.where(rng.random(n_rows) < 0.2, np.nan, rng.normal(80, 10, n_rows)),
             "ward": rng.choice(["A", "B", "C"], n_rows, p=[0.5, 0.3, 0.2]),
         }
     )
@@ -105,7 +105,7 @@ def state_after(study, labs, n_rounds):
 def test_a_coalition_has_the_model_of_all_rows(case):
     kind, study, _ = case
     rows = hospital(2500, 2, kind)
-    parts = {"Bern": rows[:600], "Oslo": rows[600:]}
+    parts = {"Bern": rows[:700], "Oslo": rows[700:1500], "Rome": rows[1500:]}
     found, _, _ = rounds(study, parts, through_files=True)
     weights = "w" if kind == "weights" else None
     expected, replication = replicate(study, open_table(rows, target="y", weights=weights))
@@ -165,6 +165,138 @@ def test_sums_grow_beyond_int64():
     doubled = LabSums.from_content(LabSums.of(study, "a", total).content() | {"rows": 500})
     assert (doubled.sums.values["gradient"] == part.values["gradient"] * 2**40).all()
     assert max(map(abs, doubled.sums.values["information"].flat)) > 2**63
+
+
+# --- what sums tell about patients --------------------------------------------------------------
+
+
+def patient_of(study, sums, term):
+    """The encoded row of the only patient with a term, from sums alone."""
+    found = sums.values
+    line = unpacked(found["information"], found["gradient"].shape)[0][1 + term]
+    return np.rint(line[1:].astype(float) / float(line[1 + term]) * 2**12).astype(int)
+
+
+def encoded(study, rows):
+    table = open_table(rows, columns=study.design.encoding.names)
+    return np.concatenate([study.design.encoding.encode(batch) for batch in table.batches()])
+
+
+def with_one(rows, **values):
+    """Rows of which one alone has some values."""
+    rows = rows.reset_index(drop=True)
+    for name, value in values.items():
+        others = next(x for x in rows[name] if x == x and x != value)
+        rows.loc[rows[name] == value, name] = others
+        rows.loc[0, name] = value
+    return rows
+
+
+def test_a_level_of_one_patient_is_that_patient_and_is_not_sent(plain):
+    study, model = plain
+    rows = with_one(hospital(800, 6), ward="C")
+    for state in (study.begin(model), state_after(study, {"Oslo": hospital(3000, 2)}, 2)):
+        state = replace(
+            state, counts=None, newton=replace(state.newton, share=1 << 32, behind=None)
+        )
+        sums = study.sums([rows], state)
+        place = study.design.encoding.term_names.index("ward = C")
+        guess, patient = patient_of(study, sums, place), encoded(study, rows)[0]
+        assert np.abs(guess - patient).max() <= 8  # the matrix has a coarser grid
+        with pytest.raises(ReplearnError, match=r"show single patients.*'ward = C'"):
+            lab_sums(study, rows, state)
+    assert lab_sums(study, hospital(800, 6), study.begin(model)).rows == 800
+    assert lab_sums(study, rows[1:], study.begin(model)).rows == 799  # nobody of the level is fine
+
+
+def test_a_single_event_is_a_patient_and_is_not_sent(plain):
+    study, _ = plain
+    rows = with_one(hospital(800, 6), y=1)
+    rows.loc[1:, "y"] = 0
+    state = study.step(study.sums([rows], study.begin()), study.begin())
+    state = replace(state, newton=replace(state.newton, share=1 << 32))
+    values = study.sums([rows], state).values  # at the constant model all rows have one curvature
+    line = unpacked(values["information"], values["gradient"].shape)[0][0].astype(float)
+    rate = 1 / 800
+    all_rows = line / line[0] * 800
+    gradient = values["gradient"][0].astype(float) / 2.0**34
+    guess = np.rint((all_rows * rate - gradient)[1:] * 2**12)
+    assert np.abs(guess - encoded(study, rows)[0]).max() < 300
+    with pytest.raises(ReplearnError, match="'y = 1'"):
+        lab_sums(study, rows)
+
+
+@pytest.mark.parametrize("least", [2, 10, 60])
+def test_few_rows_of_a_term_in_a_class_are_not_sent(plain, least):
+    rows = hospital(800, 6)
+    chosen = rows[(rows.ward == "C") & (rows.y == 1)].index
+    for n_left, refused in ((0, False), (1, True), (least - 1, True), (least, False)):
+        some = rows.drop(chosen[n_left:])
+        words = ""
+        try:
+            lab_sums(plain[0], some, least_count=least)
+        except ReplearnError as error:
+            words = str(error)
+        assert ("'ward = C and y = 1'" in words) == refused
+        assert (f"at least {least} rows" in words) or not refused
+
+
+def test_rows_without_a_term_of_their_own_are_counted_too(plain):
+    """The level that others are compared with, a matrix of some rows, rare numbers and targets."""
+    study, model = plain
+    reference = study.design.encoding.columns[2].reference
+    for rows, words in (
+        (with_one(hospital(800, 6), ward=reference), f"ward = {reference}"),
+        (hospital(800, 6).assign(age=[75.0] * 3 + [60.0] * 797), "age, number 2"),
+        (hospital(800, 6).assign(age=[75.0, 74, 73] + [60.0] * 797), "age, not usual"),
+        (hospital(800, 6).assign(pulse=[np.nan] * 797 + [80.0] * 3), "pulse not missing"),
+    ):
+        with pytest.raises(ReplearnError, match=words):
+            lab_sums(study, rows, study.begin(model))
+    counts, _ = published("poisson")
+    with pytest.raises(ReplearnError, match="y, number 2"):
+        lab_sums(counts, hospital(800, 6, "poisson").assign(y=[2.0] * 4 + [0.0] * 796))
+    state = state_after(study, {"all": hospital(3000, 2)}, 1)
+    rows = hospital(800, 6)
+    few = rows.drop(rows[rows.ward == "C"].index[24:])
+    some = replace(state, newton=replace(state.newton, share=1 << 30))
+    assert lab_sums(study, few, study.begin(model)).rows == len(few)
+    with pytest.raises(ReplearnError, match="'ward = C'"):
+        lab_sums(study, few, some)
+
+
+def test_ends_of_splines_and_products_are_counted():
+    table = hospital(3000, 1)
+    request = Request(ridge=0.01, basis="splines", interactions=[("ward", "age")])
+    study = publish(open_table(table, target="y"), request).study
+    rows = hospital(1500, 6)
+    assert lab_sums(study, hospital(3000, 6)).rows == 3000
+    column = study.design.encoding.columns[0]
+    with pytest.raises(ReplearnError, match=f"age > {column.knots[-1]}"):
+        lab_sums(study, rows.assign(age=[90.0, 90.0] + [50.0, 55, 60, 65] * 374 + [50, 55]))
+
+
+def test_few_cells_count_as_none(plain):
+    rows = hospital(800, 6).assign(
+        age=[300.0] * 3 + [60.0, 61, 62, 63, 64, 65, 66] * 113 + [60] * 6
+    )
+    sums = lab_sums(plain[0], rows)
+    assert sums.cells[3, 0] == 0  # three were clipped
+    assert sums.cells[0, 1] >= 10
+
+
+def test_two_labs_get_no_totals(plain, labs):
+    """Totals less one's own sums are those of the other lab."""
+    study, model = plain
+    two = {lab: labs[lab] for lab in ("Bern", "Oslo")}
+    first = [lab_sums(study, rows, lab=lab) for lab, rows in two.items()]
+    with pytest.raises(ReplearnError, match="three labs or more, got 2"):
+        combine(study, *first)
+    found, _, _ = rounds(study, two, study.begin(model))
+    assert len(found.labs) == 2
+    state = state_after(study, labs, 1)
+    with pytest.raises(ReplearnError, match="three labs or more, got 2"):
+        lab_sums(study, labs["Bern"], replace(state, members=state.members[:2]))
 
 
 # --- what labs are told -------------------------------------------------------------------------
@@ -247,7 +379,7 @@ def test_the_model_without_a_lab_is_nearly_that_of_the_others(plain, labs):
     study, _ = plain
     other = labs["Rome"].assign(y=1 - labs["Rome"].y)
     found, _, _ = rounds(study, labs | {"Rome": other})
-    without, _, _ = rounds(study, {lab: labs[lab] for lab in ("Bern", "Oslo")})
+    without, _, _ = rounds(study, {"both": pd.concat([labs["Bern"], labs["Oslo"]])})
     (rome,) = (lab for lab in found.labs if lab.lab == "Rome")
     assert not rome.same
     assert found.model.fingerprint != without.model.fingerprint
@@ -255,15 +387,16 @@ def test_the_model_without_a_lab_is_nearly_that_of_the_others(plain, labs):
 
 def test_labs_may_have_equal_counts(plain, labs):
     """Two small labs have the same rows and labels in number more often than one thinks."""
-    rows = labs["Bern"].dropna()
+    rows = labs["Oslo"].dropna()
     rows = rows[(rows.age > 30) & (rows.age < 90)]
     yes, no = rows[rows.y == 1], rows[rows.y == 0]
-    halves = {
-        lab: pd.concat([yes[start:200:2], no[start:200:2]]) for lab, start in (("A", 0), ("B", 1))
+    thirds = {
+        lab: pd.concat([yes[start:180:3], no[start:180:3]])
+        for lab, start in (("A", 0), ("B", 1), ("C", 2))
     }
-    sums = [lab_sums(plain[0], part, lab=lab) for lab, part in halves.items()]
+    sums = [lab_sums(plain[0], part, lab=lab) for lab, part in thirds.items()]
     assert replace(sums[0], lab="B") == sums[1]
-    found, _, _ = rounds(plain[0], halves)
+    found, _, _ = rounds(plain[0], thirds)
     assert found.copies == ()
 
 
@@ -367,7 +500,7 @@ def test_information_that_is_not_positive_is_refused(plain, labs):
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_honest_lab_is_refused(kind):
     study, _ = published(kind)
-    tiny = {str(seed): hospital(160 + 7 * seed, 50 + seed, kind) for seed in range(12)}
+    tiny = {str(seed): hospital(600 + 7 * seed, 50 + seed, kind) for seed in range(12)}
     found, _, _ = rounds(study, tiny)
     assert isinstance(found, Coalition)
 
@@ -429,7 +562,7 @@ def test_a_lab_sees_that_its_rows_vary_less(plain, labs):
     other = replace(study, spreads=tuple(f"{10 * float(one):.3g}" for one in study.spreads))
     for given, words in ((study, False), (other, True)):
         sums = lab_sums(given, labs["Oslo"], given.begin(model), lab="Oslo")
-        assert ("vary" in sums.facts().text()) == words
+        assert ("count nothing" in sums.facts().text()) == words
 
 
 def test_files_are_read_strictly(plain, labs, tmp_path):

@@ -4,8 +4,10 @@ import io
 import sys
 import warnings
 
+import numpy as np
 import pytest
 
+from replearn import ReplicableLogisticClassifier
 from replearn.errors import ReplicabilityWarning
 from replearn.study import progress as module
 from replearn.study.progress import progress, tracked, warn
@@ -54,3 +56,18 @@ def test_a_warning_names_the_users_line() -> None:
         warn("few rows", ReplicabilityWarning)
     assert caught[0].filename == __file__
     assert caught[0].category is ReplicabilityWarning
+
+
+def test_an_original_shows_its_progress_if_it_is_asked_to(monkeypatch, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = (rng.logistic(size=300) < X[:, 0]).astype(int)
+    monkeypatch.setattr("replearn.study.progress.PATIENCE", 0.0)
+
+    ReplicableLogisticClassifier(verbose=1).fit(X, y)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines
+    assert all(line.startswith("fitting the original: ") for line in lines)
+
+    ReplicableLogisticClassifier().fit(X, y)
+    assert not capsys.readouterr().err

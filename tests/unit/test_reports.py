@@ -235,7 +235,7 @@ def test_check_names_what_would_stop(original, labs, change, words: str) -> None
 def test_check_of_counts_and_measurements(labs) -> None:
     columns = dict(labs["Ashford"])
     study = publish(
-        open_table(columns, target="length_of_stay", drop=["readmitted"]),
+        open_table(columns, target="length_of_stay"),
         Request(kind="linear", target="length_of_stay", drop=("readmitted",)),
     ).study
     assert check(study, open_table(labs["Dunmore"], target="length_of_stay")).ok

@@ -27,9 +27,10 @@ from replearn.cli.command import (
     CLOSED_PIPE,
     Outcome,
     Parser,
-    check_target,
+    check_output_path,
     complain,
     in_options,
+    inputs_of,
     may_leave,
     width,
 )
@@ -109,6 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     given = list(sys.argv[1:] if arguments is None else arguments)
     command: Parser | None = None
+    Parser.as_json = "--json" in given
     try:
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
@@ -122,12 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if unknown:
             command.error(f"unrecognized arguments: {' '.join(unknown)}")
         page = getattr(options, "page", None)
-        check_target(page, "page")
-        _refuse_own_table(options)
-        if page is not None:
-            from replearn.documents.files import check_replaced
-
-            check_replaced(page, b"<")
+        _check_page(page, options)
         with _warnings_in_one_line(command) as warned:
             outcome: Outcome = options.run(options)
         if page is not None and outcome.title:  # a round in between has none
@@ -187,13 +184,16 @@ def _interrupts() -> type[BaseException]:
     return BaseException if came else KeyboardInterrupt
 
 
-def _refuse_own_table(options: argparse.Namespace) -> None:
-    """Nobody means to write over the rows that are read."""
-    table = getattr(options, "table", None)
-    for name in ("out", "page", "study_out"):
-        path = getattr(options, name, None)
-        if path and table and os.path.realpath(path) == os.path.realpath(table):
-            raise ReplearnError(f"{path} is the table that is read. Name a different file.")
+def _check_page(page: str | None, options: argparse.Namespace) -> None:
+    """Refuse a page over what is read, over other outputs, and over what is no page."""
+    if page is None:
+        return
+    from replearn.documents.files import check_replaced
+
+    others = [getattr(options, name, None) for name in ("out", "keep", "study_out")]
+    taken = [*inputs_of(options), *(path for path in others if path)]
+    check_output_path(page, "page", taken, None)
+    check_replaced(page, b"<")
 
 
 @contextmanager

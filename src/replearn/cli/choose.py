@@ -6,8 +6,9 @@ from typing import Any
 from replearn.cli.command import (
     Outcome,
     Parser,
-    check_target,
+    check_output_path,
     csv_options,
+    inputs_of,
     may_leave,
     names,
     working,
@@ -59,7 +60,7 @@ def run(options: argparse.Namespace) -> Outcome:
     """Score the candidates and choose."""
     from replearn.estimators.choice import ReplicableChoiceClassifier
 
-    check_target(options.out, "model")
+    check_output_path(options.out, "model", inputs_of(options), ("replearn/choice",))
     with working("scoring candidates"):
         candidates, X, y = _candidates(options)
         found = ReplicableChoiceClassifier(

@@ -4,7 +4,16 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from replearn.cli.command import DIFFERENT, DONE, Outcome, Parser, check_target, may_leave, working
+from replearn.cli.command import (
+    DIFFERENT,
+    DONE,
+    Outcome,
+    Parser,
+    check_output_path,
+    inputs_of,
+    may_leave,
+    working,
+)
 from replearn.cli.replicate import read_opened
 from replearn.documents.facts import Facts, Row
 
@@ -14,7 +23,7 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   replearn combine study.json *.sums.json --out next.json
-  replearn combine study.json *.sums.json --state next.json --out next.json
+  replearn combine study.json *.sums.json --state next.json --out third.json
   replearn combine study.json --begin --opened a.model.json --out first.json
   replearn combine a.columns.json b.columns.json --out draft.json
   replearn combine draft.json *.sums.json --publish --out next.json
@@ -61,7 +70,8 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.study.passes import State
     from replearn.study.study import Study
 
-    check_target(options.out, "model")
+    made = ("replearn/state", "replearn/model", "replearn/study")
+    check_output_path(options.out, "model", inputs_of(options), made)
     first: Any = document_of(options.study, (Study, LabColumns))
     if isinstance(first, LabColumns):
         return _draft(first, options)

@@ -1,6 +1,7 @@
 """What all commands share: their outcome, their parser, options that mean the same everywhere."""
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -18,7 +19,7 @@ from replearn.errors import ReplearnError, printable
 
 if TYPE_CHECKING:
     from replearn.recipes.design import Design
-    from replearn.reports.policy import Kind
+    from replearn.reports.policy import Kind, Policy
     from replearn.tables import CsvOptions, Table
 
 DONE = 0  # or: the same model, or an audit within its bound
@@ -55,6 +56,8 @@ def width() -> int:
 
 class Parser(argparse.ArgumentParser):
     """Takes arguments as its help shows them, and complains in one line."""
+
+    as_json = False  # whether errors, too, are one JSON object on standard output
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         lines = partial(argparse.RawDescriptionHelpFormatter, width=width())  # of examples
@@ -103,6 +106,8 @@ def in_options(message: str, command: "Parser | None") -> str:
 
 def complain(kind: str, message: object, command: Parser | None = None) -> None:
     """Say what is wrong on standard error: in one line, which a terminal gets in whole words."""
+    if Parser.as_json and kind != "warning" and sys.stdout is not None:
+        print(json.dumps({"error": in_options(str(message), command)}))
     if sys.stderr is not None:
         line = printable(f"replearn: {kind}: {in_options(str(message), command)}")
         print("\n".join(wrapped(line, width())) if sys.stderr.isatty() else line, file=sys.stderr)
@@ -218,20 +223,33 @@ def csv_options(options: argparse.Namespace) -> "CsvOptions":
 
 def lab_table(options: argparse.Namespace, design: "Design") -> "Table":
     """The rows of a lab, with the columns that a study needs and no others."""
-    from replearn.tables import open_table
+    from replearn.study.passes import table_of
 
-    return open_table(
-        options.table,
-        target=design.target,
-        weights=design.weights,
-        offset=design.offset,
-        columns=design.encoding.names,
-        csv=csv_options(options),
-    )
+    target = getattr(options, "target", None) or design.target
+    return table_of(design, options.table, csv_options(options), target)
 
 
-def check_target(path: str | None, kind: "Kind | None") -> None:
-    """Refuse before the work what could not, or must not, be written; no kind: it stays here."""
+#: Options that name what a command reads.
+_INPUTS = ("table", "study", "model", "models", "file", "sums", "state", "opened")
+
+
+def inputs_of(options: argparse.Namespace) -> list[str]:
+    """The paths that a command reads."""
+    found: list[str] = []
+    for name in _INPUTS:
+        value = getattr(options, name, None)
+        found += [value] if isinstance(value, str) else value or []
+    return found
+
+
+def check_output_path(
+    path: str | None, kind: "Kind | None", inputs: list[str], formats: tuple[str, ...] | None = ()
+) -> None:
+    """Refuse before the work what could not, or must not, be written; no kind: it stays here.
+
+    ``formats`` are those of the documents that the command writes there; without any, no file is
+    replaced, since nobody can tell a table from what was exported. None: the caller looks.
+    """
     if path is None:
         return
     if kind is not None:
@@ -243,16 +261,61 @@ def check_target(path: str | None, kind: "Kind | None") -> None:
         raise ReplearnError(f"{path} cannot be written: {folder} is no folder. Make it first.")
     if not os.access(folder, os.W_OK):
         raise ReplearnError(f"{path} cannot be written: no right to write to {folder}.")
+    for read in inputs:
+        same = os.path.realpath(path) == os.path.realpath(read)
+        if same or (os.path.exists(path) and os.path.exists(read) and os.path.samefile(path, read)):
+            raise ReplearnError(f"{path} is a file that this command needs. Name a different one.")
+    if (
+        formats is not None and os.path.exists(path) and os.path.getsize(path)
+    ):  # an empty file loses nothing
+        _refuse_other_kind(path, formats, public=kind is not None)
+
+
+def _refuse_other_kind(path: str, formats: tuple[str, ...], public: bool) -> None:
+    """Stop before a file of a different kind is lost, or a private one becomes public."""
+    from replearn.documents import read_json
+    from replearn.errors import InvalidFile
+
+    try:
+        found = read_json(path).get("format") if formats else None
+    except InvalidFile:
+        found = None
+    if found not in formats:
+        what = " or ".join(formats) or "file that this command may replace"
+        raise ReplearnError(
+            f"{path} is there and is no {what}. Name a new file, or delete it first."
+        )
+    mask = os.umask(0)
+    os.umask(mask)
+    if public and not os.stat(path).st_mode & 0o077 and 0o066 & ~mask:
+        raise ReplearnError(
+            f"{path} is private, and what is written would not be. Name a new file, or delete it "
+            "first."
+        )
 
 
 def may_leave(
     kind: "Kind", n_rows: int | None = None, n_numbers: int | None = None, study: Any = None
 ) -> None:
     """Refuse what a data owner's policy does not let leave."""
-    if os.environ.get("REPLEARN_POLICY") or os.path.exists("replearn.policy.json"):
-        from replearn.reports.policy import current_policy
+    if (policy := policy_here()) is not None:
+        policy.allow(kind, n_rows, n_numbers)
+        if study is not None:
+            policy.allow_levels(study)
 
-        if (policy := current_policy()) is not None:
-            policy.allow(kind, n_rows, n_numbers)
-            if study is not None:
-                policy.allow_levels(study)
+
+def policy_here() -> "Policy | None":
+    """The data owner's policy, if there is one."""
+    if not os.environ.get("REPLEARN_POLICY") and not os.path.exists("replearn.policy.json"):
+        return None
+    from replearn.reports.policy import current_policy
+
+    return current_policy()
+
+
+def least_count() -> int:
+    """Rows of each term and class of sums: as the policy says, else ten."""
+    from replearn.tables.safety import LEAST_COUNT
+
+    policy = policy_here()
+    return LEAST_COUNT if policy is None else policy.least_count

@@ -2,13 +2,13 @@
 
 import argparse
 
-from replearn.cli.command import Outcome, Parser, check_target
+from replearn.cli.command import Outcome, Parser, check_output_path
 from replearn.documents.facts import Facts, Row
 from replearn.errors import ReplearnError
 
 EPILOG = """\
 examples:
-  replearn export a.model.json --out a.csv
+  replearn export a.model.json --out coefficients.csv
   replearn export a.model.json --out a.sql --table patients --dialect duckdb
   replearn export a.model.json --out a.onnx
 
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.documents import write_atomically
     from replearn.reports.files import load_model
 
-    check_target(options.out, "model")
+    check_output_path(options.out, "model", [options.model])
     model = load_model(options.model)
     kind = options.out.rpartition(".")[2].lower()
     if kind == "csv":

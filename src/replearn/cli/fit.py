@@ -10,7 +10,7 @@ from replearn.cli.command import (
     Outcome,
     Parser,
     add_promise,
-    check_target,
+    check_output_path,
     may_leave,
     promise_of,
     read_numbers,
@@ -58,8 +58,9 @@ def estimator_of(options: argparse.Namespace) -> Any:
 
 def run(options: argparse.Namespace) -> Outcome:
     """Fit, and say how replicable that is."""
-    check_target(options.out, "model")
-    check_target(options.study_out, "study")
+    check_output_path(options.out, "model", [options.table], ("replearn/halfspace",))
+    taken = [path for path in (options.table, options.out) if path]
+    check_output_path(options.study_out, "study", taken, ("replearn/paper-study",))
     estimator = estimator_of(options)
     X, y, names = read_numbers(options)
     with working(f"fitting {options.algorithm}"):

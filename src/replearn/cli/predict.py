@@ -6,8 +6,17 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from replearn.cli.command import Outcome, Parser, check_target, csv_options, may_leave, working
+from replearn.cli.command import (
+    Outcome,
+    Parser,
+    check_output_path,
+    csv_options,
+    inputs_of,
+    may_leave,
+    working,
+)
 from replearn.documents.facts import Facts, Row
+from replearn.errors import ReplearnError
 
 EPILOG = """\
 examples:
@@ -23,6 +32,7 @@ def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
     parser.add("model MODEL", "a model file")
     parser.add("table TABLE", "rows with the model's columns")
+    parser.add("--horizon TIME", "survival: risk of the event within this time", type=float)
     parser.add("--out FILE", "write the predictions here (default: print them)")
     parser.add_csv()
 
@@ -33,7 +43,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.reports.files import load_model
 
     may_leave("predictions")
-    check_target(options.out, "predictions")
+    check_output_path(options.out, "predictions", inputs_of(options))
     model = load_model(options.model)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -60,6 +70,19 @@ def _lines(model: Any, options: argparse.Namespace) -> Iterator[list[list[Any]]]
     from replearn.tables import open_table
 
     design = getattr(model, "design", None)
+    is_survival = getattr(getattr(design, "loss", None), "kind", "") == "hazard"
+    if is_survival != (options.horizon is not None):
+        raise ReplearnError(
+            "a survival model needs --horizon, the time within which the event may come, and no "
+            "other model takes it."
+        )
+    if is_survival:
+        from replearn.recipes.survival import survival_at
+
+        table = open_table(options.table, csv=csv_options(options))
+        risks = 1.0 - survival_at(model, table, [options.horizon])[:, 0]
+        yield [["risk"], *([repr(risk)] for risk in risks.tolist())]
+        return
     table = open_table(
         options.table,
         columns=model.feature_names,

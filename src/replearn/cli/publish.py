@@ -11,7 +11,7 @@ from replearn.cli.command import (
     DONE,
     Outcome,
     Parser,
-    check_target,
+    check_output_path,
     csv_options,
     may_leave,
     names,
@@ -22,6 +22,7 @@ from replearn.documents.facts import Facts, Figure, Row, percent
 from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
+    from replearn.study.evidence import Evidence
     from replearn.study.original import Original
     from replearn.tables import Table
 
@@ -49,6 +50,8 @@ def add_arguments(parser: Parser) -> None:
         choices=("logistic", "linear", "poisson"),
         default="logistic",
     )
+    parser.add("--time COLUMN", "survival: times to the event, or to the end of observation")
+    parser.add("--event COLUMN", "survival: 1 where the event was seen, 0 where it was not")
     parser.add("--sealed", "hide the model's fingerprint until you open it", action="store_true")
     parser.add(
         "--registered",
@@ -65,10 +68,17 @@ def add_arguments(parser: Parser) -> None:
     parser.add("--interactions PAIRS", 'all, or pairs of columns: "age:sex,age:bmi"')
     parser.add(
         "--bits N",
-        "published per coefficient, 0 to 4 (default 3; 4 if it adds over 1% of the worth)",
+        "published per coefficient, 0 to 8 (default 8: one byte)",
         type=int,
         dest="sketch_bits",
     )
+    parser.add("--centres COLUMN", "hospital or month of a row: shows how much centres differ")
+    parser.add(
+        "--between X",
+        'how much centres differ: typical (default), 0 for one population, or "0.2,0.03"',
+        type=_between,
+    )
+    parser.add("--evidence BITS", "refuse if fewer guesses than 2^BITS find the model", type=float)
     parser.add(
         "--max-disagreement X",
         "probability of a different model (default 0.01; registered 0.1)",
@@ -112,16 +122,18 @@ def run(options: argparse.Namespace) -> Outcome:
     beside = os.path.join(os.path.dirname(options.out), stem)
     model_path = options.keep or f"{beside}.model.json"
     opening_path = f"{model_path.removesuffix('.json').removesuffix('.model')}.opening.json"
-    check_target(options.out, "study")
-    check_target(model_path, None)
+    check_output_path(options.out, "study", [options.table], ("replearn/study",))
+    check_output_path(model_path, None, [options.table, options.out], ("replearn/model",))
     _refuse_forgotten(options)
+    _prepare_survival(options)
+    is_survival = options.kind == "survival"
     table = open_table(
         options.table,
-        target=options.target,
+        target=options.time if is_survival else options.target,
         weights=options.weights,
-        offset=options.offset,
+        offset=options.event if is_survival else options.offset,
         groups=options.groups,
-        drop=options.drop,
+        centres=options.centres,
         csv=csv_options(options),
     )
     if options.registered:
@@ -133,8 +145,9 @@ def run(options: argparse.Namespace) -> Outcome:
     with working("fitting the original"):
         original = publish(table, request)
     refuse_unsafe(original.remarks)
-    study, model = original.study, original.model
+    study, model = original.study, original.model.stating(original.own)
     study.refuse_problems()
+    _refuse_weak(study.evidence(model), options.evidence)
     may_leave("study", study.n_original, study.design.n_numbers, study)
     if options.page is not None:  # it has all coefficients
         may_leave("model", study.n_original, study.design.n_numbers)
@@ -163,6 +176,23 @@ def run(options: argparse.Namespace) -> Outcome:
     return Outcome(facts, code, title=title, n_rows=study.n_original, page=page)
 
 
+def _prepare_survival(options: argparse.Namespace) -> None:
+    """With --time and --event the study is one of survival, whose target is the event."""
+    if options.time is None and options.event is None:
+        return
+    if options.time is None or options.event is None:
+        raise ReplearnError("survival needs both --time and --event. Name both columns.")
+    given = {"target", "weights", "offset", "class_weight", "scores"}
+    found = [f"--{name.replace('_', '-')}" for name in sorted(given) if getattr(options, name)]
+    if options.kind != "logistic":
+        found.append("--kind")
+    if options.registered:
+        found.append("--registered")
+    if found:
+        raise ReplearnError(f"--time and --event do not go with {', '.join(found)}. Leave it out.")
+    options.kind, options.target = "survival", options.event
+
+
 def _register(table: "Table", options: argparse.Namespace) -> Outcome:
     """Plan a study in which nobody is first."""
     from replearn.reports.audit import columns_of
@@ -170,7 +200,7 @@ def _register(table: "Table", options: argparse.Namespace) -> Outcome:
 
     if options.replication_rows is None:
         raise ReplearnError("--registered needs --rows: how many rows each lab will have.")
-    columns, y = columns_of(table)
+    columns, y = columns_of(table.without(options.drop))
     with working("planning the study"):
         study = register_study(
             columns,
@@ -186,6 +216,24 @@ def _register(table: "Table", options: argparse.Namespace) -> Outcome:
     may_leave("study", len(y), study.design.n_numbers, study)
     study.save(options.out)
     return Outcome(study.facts(), title=f"Study {options.out}", n_rows=len(y))
+
+
+def _between(text: str) -> Any:
+    """What --between says: a word, one number or two."""
+    if text == "typical":
+        return text
+    parts = [float(part) for part in text.split(",")]
+    return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def _refuse_weak(evidence: "Evidence", asked: float | None) -> None:
+    """Stop where a match would prove less than was asked for."""
+    if asked is not None and evidence.bits < asked:
+        raise ReplearnError(
+            f"--evidence must be at most what the study gives, 2^{evidence.bits:.1f} guesses, got "
+            f"2^{asked:g}. Narrower cells prove more: use --between 0, a larger --rows, or more "
+            "columns; the study was not published."
+        )
 
 
 def _refuse_forgotten(options: argparse.Namespace) -> None:
@@ -232,9 +280,10 @@ def _pairs(text: str | None) -> Any:
 def _facts(original: "Original", files: list[Row]) -> Facts:
     certificate, study = original.certificate, original.study
     verdict = (
-        f"The study is published: a lab with {certificate.n_replication:,} rows of this "
-        f"population gets exactly this model in {percent(1 - certificate.expected)} of the cases "
-        f"(estimated; {percent(1 - certificate.planned)} planned)."
+        f"The study is published: {certificate.centre_words}, with "
+        f"{certificate.n_replication:,} rows, gets exactly this model in "
+        f"{percent(1 - certificate.at_new_centre)} of the cases (estimated; "
+        f"{percent(1 - certificate.planned)} planned)."
     )
     if study.commitment is None:
         verdict = f"The study is registered: nobody is first. {certificate.facts().verdict}"
@@ -246,7 +295,15 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
     unclear = unclear if worth.loss.high >= worth.base else []
     return Facts(
         verdict,
-        [*files, *certificate.cautions, *original.worth.rows()[:2], *unclear, *notes[:2]],
+        [
+            *files,
+            Row("same population", 1 - certificate.expected, "%", note="of samples, estimated"),
+            evidence.words(),
+            *certificate.cautions,
+            *original.worth.rows()[:2],
+            *unclear,
+            *notes[:2],
+        ],
         details=[
             *original.worth.rows()[2:],
             Row(f"{own.words} before rounding", own.loss.value),
@@ -256,8 +313,9 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
             Row("fingerprint", original.model.fingerprint),
             Row("study", study.fingerprint),
             *certificate.facts().items[1:],
-            Row("a match takes about", evidence.rows, "rows of one's own"),
+            Row("patients needed to match", evidence.rows, note="half of the time"),
             *notes[2:],
+            *original.model.stating(original.own).coefficients.own_tables(),
         ],
         figures=[
             Figure(

@@ -1,6 +1,7 @@
 """``replearn replicate``: fit a study on a lab's own rows."""
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.command import (
@@ -8,7 +9,8 @@ from replearn.cli.command import (
     DONE,
     Outcome,
     Parser,
-    check_target,
+    check_output_path,
+    inputs_of,
     lab_table,
     may_leave,
     working,
@@ -25,8 +27,9 @@ examples:
   replearn replicate study.json b.parquet --out b.model.json --page b.html
   replearn replicate study.json b.csv --opened a.model.json
 
-exit codes: 0 the same model (or the study does not tell: sealed, registered);
-  1 a different model; 2 bad usage or input
+exit codes: 0 confirmed (the same model, and no patient contradicts it; or
+  the study does not tell: sealed, registered); 1 contradicted, same slopes,
+  or different; 2 bad usage or input
 """
 
 
@@ -35,7 +38,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add("study STUDY", "the study file")
     parser.add("table TABLE", "your rows: .csv, .csv.gz, .parquet, .npz or .svm")
     parser.add("--out FILE", "write your model")
-    parser.add("--target COLUMN", "the labels, if a study of svm or sgd does not name them")
+    parser.add("--target COLUMN", "the labels, if their name here is not the study's")
     parser.add(
         "--opened FILE",
         "the original's model, or what opens a sealed study; or both",
@@ -54,7 +57,9 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.study.replication import replicate
     from replearn.study.study import Study
 
-    check_target(options.out, "model")
+    check_output_path(
+        options.out, "model", inputs_of(options), ("replearn/model", "replearn/halfspace")
+    )
     study: Any = document_of(options.study, (Study, PaperStudy))
     if isinstance(study, PaperStudy):
         from replearn.cli import fit
@@ -65,18 +70,22 @@ def run(options: argparse.Namespace) -> Outcome:
     with working("fitting the study"):
         model, found = replicate(study, table, opened, nonce)
     facts = found.facts()
+    stated = model.stating(found.own)
+    # after a mismatch nothing looks like a model: only what this lab's own rows say
+    facts = replace(facts, details=[*facts.details, *stated.coefficients.own_tables()])
     if options.out is not None or options.page is not None:  # the page has all coefficients
         may_leave("model", found.n_rows, study.design.n_numbers)
-    if options.out is not None:
-        model.save(options.out)
+    if options.out is not None and found.same is not False:
+        stated.save(options.out)
+    elif options.out is not None:  # what these rows give is nobody's fit
+        facts = replace(facts, items=[*facts.items, "No model file was written."])
     page = facts
-    if options.page is not None:
+    if options.page is not None and found.same is not False:
         from replearn.reports.evaluate import evaluate
 
         whose = "of the original's model, made without this lab's rows:"
-        whose = whose if found.same else "on the rows of the fit, so a little too good:"
-        page = with_methods(facts, study, model, (whose, evaluate(model, table)))
-    code, title = DIFFERENT if found.same is False else DONE, f"Replication of {options.study}"
+        page = with_methods(facts, study, stated, (whose, evaluate(model, table)))
+    code, title = DONE if found.succeeded else DIFFERENT, f"Replication of {options.study}"
     return Outcome(facts, code, title=title, n_rows=found.n_rows, page=page)
 
 

@@ -4,7 +4,7 @@ import argparse
 import csv
 import io
 
-from replearn.cli.command import Outcome, Parser, check_target, may_leave
+from replearn.cli.command import Outcome, Parser, check_output_path, inputs_of, may_leave
 from replearn.documents.facts import Facts, Row
 from replearn.errors import ReplearnError
 
@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.documents import write_atomically
     from replearn.tables.files import ParquetFile, reading
 
-    check_target(options.out, "rows")
+    check_output_path(options.out, "rows", inputs_of(options))
     ends = {path.lower().rpartition(".")[2] for path in (options.table, options.out)}
     if ends not in ({"csv"}, {"parquet"}):
         raise ReplearnError(

@@ -6,9 +6,11 @@ import os
 from replearn.cli.command import (
     Outcome,
     Parser,
-    check_target,
+    check_output_path,
     csv_options,
+    inputs_of,
     lab_table,
+    least_count,
     may_leave,
     names,
     working,
@@ -21,8 +23,11 @@ examples:
   replearn sums study.json lab.parquet --state next.json --out lab.sums.json
   replearn sums lab.parquet --target died --out lab.columns.json
 
-the file holds sums of many rows as whole numbers, and no row. Without a study
-and with --target it holds quantiles and counts of columns, for a draft
+the file holds sums of many rows as whole numbers, and no row. No file is made
+if a term, a class, or both together have 1 to 9 rows (or fewer than a policy
+asks for): such sums show single patients. Whoever combines sees your sums;
+with three or more labs the others see totals only, and two labs get none.
+Without a study and with --target it holds quantiles and counts of columns
 """
 
 
@@ -51,14 +56,17 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.study.passes import State
     from replearn.study.study import Study
 
-    check_target(options.out, "sums")
+    formats = ("replearn/columns" if options.study is None else "replearn/sums",)
+    check_output_path(options.out, "sums", inputs_of(options), formats)
     name = options.lab or os.path.basename(options.table).split(".")[0]
     if options.study is None:
         return _columns(options, name)
     study = Study.load(options.study)
     state = None if options.state is None else State.load(options.state)
     with working("adding up rows"):
-        sums = lab_sums(study, lab_table(options, study.design), state, lab=name)
+        sums = lab_sums(
+            study, lab_table(options, study.design), state, lab=name, least_count=least_count()
+        )
     may_leave("sums", sums.rows, study.design.n_numbers)
     sums.save(options.out)
     return Outcome(sums.facts())
@@ -78,7 +86,7 @@ def _columns(options: argparse.Namespace, lab: str) -> Outcome:
         options.table, target=options.target, drop=options.drop, csv=csv_options(options)
     )
     with working("looking at columns"):
-        found = lab_columns(table, options.kind, lab, options.categories)
+        found = lab_columns(table, options.kind, lab, options.categories, least_count())
     may_leave("sums", found.rows)
     found.save(options.out)
     return Outcome(found.facts())

@@ -8,7 +8,6 @@ original's code: a secure sketch by code offset [DORS08].
 With ``bits = 0`` there is no sketch, and nobody is first: the rounding of the paper.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +30,7 @@ class Cells:
     shifts : array of shape (n,)
         Uniform on ``[0, 1)``, from the shared coins.
     bits : int
-        Published for each number, 0 to 4.
+        Published for each number, 0 to 8.
 
     Notes
     -----
@@ -77,52 +76,3 @@ class Cells:
         """The numbers that codes and sketch stand for."""
         places = codes * (1 << self.bits) + sketch
         return (places / (1 << self.bits) - self.shifts) * self.widths
-
-
-def _tail_area(t: float) -> float:
-    """Antiderivative of the normal tail ``Q``: ``t Q(t) - phi(t)``."""
-    density = math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
-    return t * math.erfc(t / math.sqrt(2)) / 2 - density
-
-
-def miss_rate(width: float, bits: int) -> float:
-    """Probability that two labs differ in one number, over the coins.
-
-    Parameters
-    ----------
-    width : float
-        Of the cell, in standard deviations of the difference of the two labs' numbers, which is
-        taken to be normal.
-    bits : int
-
-    Notes
-    -----
-    ``P[|Delta + r| > width/2]`` with ``r`` uniform on ``+-a``, ``a = width / 2^(bits + 1)``: the
-    mean of ``2 Q(t)`` over ``t`` in ``width/2 +- a``.
-
-    Examples
-    --------
-    >>> round(miss_rate(7.2, bits=3) * 20, 3)
-    0.01
-    """
-    if width <= 0:
-        return 1.0
-    a = width / 2 ** (bits + 1)
-    return min(1.0, (_tail_area(width / 2 + a) - _tail_area(width / 2 - a)) / a)
-
-
-def width_factor(n_numbers: int, max_disagreement: float, bits: int) -> float:
-    """Width of cells, in standard deviations, at which all numbers agree as promised.
-
-    By a union over the numbers, whatever their correlation.
-    """
-    low, high = 1e-3, 1.0
-    while n_numbers * miss_rate(high, bits) > max_disagreement:
-        high *= 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        if n_numbers * miss_rate(middle, bits) > max_disagreement:
-            low = middle
-        else:
-            high = middle
-    return high

@@ -33,6 +33,7 @@ class Row:
     interval: tuple[float, float] | None = None  # ends of an interval, in the unit of the value
     note: str = ""  # a few words behind it all
     key: str = ""  # its name in JSON; by default the name in snake case
+    in_json: bool = True  # no key may come from a column's name: a table has such rows
 
     @property
     def shown(self) -> str:
@@ -52,20 +53,26 @@ class Table:
     rows: Sequence[Sequence[Any]]  # cells as in `Row`
     units: Sequence[str] = ()  # of the columns, as in `Row`; by default none
     key: str = ""  # its name in JSON; by default the title in snake case
+    # significant digits of each number of a column that has no one precision; 0: it has
+    digits: Sequence[int] = ()
 
     @property
     def columns(self) -> list[tuple[str, list[str], bool]]:
         """For each column its header, its cells in words, and whether it holds numbers."""
         units = [*self.units, *[""] * len(self.header)]
+        digits = [*self.digits, *[0] * len(self.header)]
         found = []
         for i, name in enumerate(self.header):
             cells = [row[i] for row in self.rows]
             numeric = any(map(_is_number, cells)) and not any(isinstance(c, str) for c in cells)
             title = f"{name} ({units[i]})" if units[i] not in ("", "%") else name
-            words = [
-                "" if c is None else w
-                for c, w in zip(cells, in_words(cells, units[i]), strict=True)
-            ]
+            said = in_words(cells, units[i])
+            if digits[i]:
+                said = [
+                    significant(c, digits[i]) if _is_number(c) else w
+                    for c, w in zip(cells, said, strict=True)
+                ]
+            words = ["" if c is None else w for c, w in zip(cells, said, strict=True)]
             found.append((title, words, numeric))
         return found
 
@@ -138,6 +145,8 @@ class Facts:
         for item in (*self.items, *self.details):
             if isinstance(item, str):
                 notes.append(item)
+                continue
+            if isinstance(item, Row) and not item.in_json:
                 continue
             name = (
                 item.key
@@ -259,6 +268,21 @@ def in_words(values: Sequence[Any], unit: str = "") -> list[str]:
         decimals = 0
     form = ",.2e" if exponent < -5 or exponent > 14 else f",.{decimals}f"
     return [format(value + 0, form) if _is_number(value) else _word(value) for value in values]
+
+
+def significant(number: float, digits: int) -> str:
+    """A number with so many significant digits, as a reader multiplies it.
+
+    Examples
+    --------
+    >>> significant(0.019234, 3), significant(-2.0, 3), significant(123456.0, 3), significant(0, 3)
+    ('0.0192', '-2.00', '123,456', '0.00')
+    >>> significant(1.5e-7, 3)
+    '1.50e-07'
+    """
+    exponent = math.floor(math.log10(abs(number))) if number else 0
+    form = f".{digits - 1}e" if exponent < -5 or exponent > 14 else ""
+    return format(number + 0, form or f",.{max(digits - 1 - exponent, 0)}f")
 
 
 def percent(share: float) -> str:

@@ -197,6 +197,7 @@ class Length:
 #: Decimal numbers with three digits; positive ones; probabilities.
 Decimal3 = Annotated[str, DecimalText()]
 Positive3 = Annotated[str, DecimalText(low=1e-300)]
+NonNegative3 = Annotated[str, DecimalText(low=0)]
 Share3 = Annotated[str, DecimalText(low=0, high=1)]
 #: A SHA-256 in hex.
 Sha256 = Annotated[str, Text(64, "[0-9a-f]{64}")]

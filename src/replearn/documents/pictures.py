@@ -9,6 +9,9 @@ from replearn.types import Vector
 
 _MARKS = ("#0b7fb3", "#c4553d", "#5b8f3e", "#8d5fba", "#a07f1f", "#4f73a0")
 
+#: Numbers of a forest plot, at most.
+MOST_DRAWN = 40
+
 
 class Rung(NamedTuple):
     """A step of the ladder: a model, what it is worth (0 to 1), and who gets it."""
@@ -114,7 +117,7 @@ def by_rows(n_planned: int, disagreement: Callable[[int], float]) -> str:
     return ladder(rungs, "agreement rate")
 
 
-def forest(marks: Sequence[Mark], line: float, words: str, most: int = 30) -> str:
+def forest(marks: Sequence[Mark], line: float, words: str, most: int = MOST_DRAWN) -> str:
     """Draw the numbers furthest from a line, which stands where a reader expects them."""
     furthest = sorted(range(len(marks)), key=lambda i: -abs(marks[i][2] - line))[:most]
     shown = [marks[i] for i in sorted(furthest)]

@@ -7,14 +7,22 @@ from functools import partial, reduce
 from operator import add
 from typing import Any
 
+import numpy as np
+
 from replearn import __version__
 from replearn.errors import ReplearnError
 from replearn.recipes.design import Design
 from replearn.recipes.model import Model
 from replearn.recipes.newton import MOST_STEERED
 from replearn.study.passes import Fitted, State, Sums, encode, findings_of, spread_of, spread_state
-from replearn.study.replication import Replication, compare_with_original, spread_findings
+from replearn.study.replication import (
+    Replication,
+    agreement_of,
+    compare_with_original,
+    spread_findings,
+)
 from replearn.study.study import Study
+from replearn.types import Later
 
 #: What an engine applies to the batches of each partition.
 Work = Callable[[Iterable[Any]], Any]
@@ -39,15 +47,17 @@ def replicate(
     while isinstance(found, State):
         state = found
         total = _total(state, pass_over)
-        findings += findings_of(study.design, study.profile, total)
+        findings += findings_of(study, total)
         found = study.step(total, state)
     n_rows = found.counts.rows
     if found.theta.size <= MOST_STEERED:  # beyond, there is no information about pairs of columns
         asked = spread_state(state, found.theta, found.counts, found.behind)
         spread = spread_of(asked, _total(asked, pass_over))
-        findings += spread_findings(study, spread.variance, n_rows)
+        findings += spread_findings(study, np.sqrt(spread.variance), n_rows)
+    told = Later.known(tuple(findings))
+    agreement = agreement_of(study, found.model, found.theta, opened, nonce)
     return found.model, compare_with_original(
-        study, found.model, found.theta, n_rows, tuple(findings), opened, nonce
+        study, found.model, found.theta, n_rows, agreement, told
     )
 
 

@@ -1,10 +1,25 @@
 """scikit-learn shells: they check what users pass, and call the rooms below."""
 
+import os
 from typing import Any
 
 import numpy as np
 
+from replearn.documents import document_of
+from replearn.errors import ReplearnError, short
+from replearn.study.paper_study import PaperStudy
+from replearn.study.study import Study
 from replearn.tables import Table
+
+#: The estimator of each kind of study: those of GLMs by their loss, those of halfspaces by recipe.
+_ESTIMATORS = {
+    "logistic": "ReplicableLogisticClassifier",
+    "linear": "ReplicableLinearRegressor",
+    "poisson": "ReplicablePoissonRegressor",
+    "survival": "ReplicableSurvivalAnalysis",
+    "svm": "ReplicableSVMClassifier",
+    "sgd": "ReplicableSGDClassifier",
+}
 
 
 def set_columns(estimator: Any, table: Table) -> None:
@@ -13,3 +28,38 @@ def set_columns(estimator: Any, table: Table) -> None:
     vars(estimator).pop("feature_names_in_", None)
     if table.is_named:
         estimator.feature_names_in_ = np.array(table.names, dtype=object)
+
+
+def study_of(given: Any, kind: str) -> Any:
+    """The study that an estimator of this kind replicates: from a path, or a fitted estimator."""
+    study = given
+    if isinstance(given, str | os.PathLike):
+        study = document_of(given, (Study, PaperStudy))
+    elif hasattr(given, "get_params"):
+        study = getattr(given, "study_", None)
+        if study is None:
+            raise ReplearnError(
+                f"study must be a fitted estimator that has a study, got one that is not fitted or "
+                f"publishes nothing: {short(given)}. Fit it first, or pass a study file."
+            )
+    if not isinstance(study, Study | PaperStudy):
+        raise ReplearnError(
+            f"study must be a path, a Study or a fitted estimator, got {short(given)}. Pass "
+            "study_ of an original."
+        )
+    found = study.design.recipe if isinstance(study, PaperStudy) else _kind_of(study)
+    if found != kind:
+        raise ReplearnError(
+            f"study must be one of {_ESTIMATORS[kind]}, got one of {_ESTIMATORS[found]}. Use that "
+            "estimator."
+        )
+    return study
+
+
+def _kind_of(study: Study) -> str:
+    """Which regression a study is."""
+    if study.design.classes is not None:
+        return "logistic"
+    if study.design.loss.kind == "hazard":
+        return "survival"
+    return "linear" if study.design.loss.least is None else "poisson"

@@ -14,8 +14,15 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
-from replearn.estimators import set_columns
+from replearn.errors import (
+    ColumnWarning,
+    ReplearnError,
+    ReplicabilityWarning,
+    UselessModelWarning,
+    short,
+)
+from replearn.estimators import set_columns, study_of
+from replearn.recipes.coefficients import Coefficients
 from replearn.recipes.losses import Kind
 from replearn.recipes.model import Model, decided
 from replearn.study.original import Certificate, Options, Original, Request, publish
@@ -23,21 +30,27 @@ from replearn.study.progress import warn
 from replearn.study.replication import Replication, replicate, replicate_more
 from replearn.study.study import Study
 from replearn.study.worth import Worth
-from replearn.tables import Table, classes_like, open_table
-from replearn.types import is_sparse, unmasked
+from replearn.tables import Finding, Table, classes_like, in_sentences, open_table, refuse_lazy
+from replearn.types import Later, is_sparse, unmasked
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _ReplicableGLM(Options, BaseEstimator):
     """What the generalised linear models share. Not for direct use."""
 
-    study: "Study | str | os.PathLike[str] | None" = None
+    study: "Study | str | os.PathLike[str] | BaseEstimator | None" = None
     verbose: int = 0
 
     _kind: ClassVar[Kind]
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, groups: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        groups: Any = None,
+        centres: Any = None,
     ) -> Self:
         """Fit an original, or, with ``study``, a replication.
 
@@ -51,16 +64,23 @@ class _ReplicableGLM(Options, BaseEstimator):
             Added to the score of each row; for counts the logarithm of the exposure.
         groups : array-like of shape (n_samples,), optional
             Rows of one person, ward or family; only the original uses them.
+        centres : array-like of shape (n_samples,), optional
+            The hospital, month or country of each row; only the original uses them. They are no
+            predictor: they show how much centres differ, so that new ones are promised the model.
 
         Returns
         -------
         self
         """
-        table = self._table(X, y, sample_weight, offset, groups, fitting=True)
-        names = {"target": _name(y, "y")}
+        roles = {"groups": groups, "centres": centres}
+        table = self._table(X, y, sample_weight, offset, fitting=True, **roles)
+        names = {"target": _target_name(X, y)}
         names |= {} if sample_weight is None else {"weights": _name(sample_weight, "sample_weight")}
         names |= {} if offset is None else {"offset": _name(offset, "offset")}
-        self._learn(table, names, None if self.study is None else self._load_study())
+        study = None if self.study is None else self._load_study()
+        if study is not None:
+            _say_unlike(study, sample_weight is not None, offset is not None)
+        self._learn(table, names, study)
         if self._kind == "logistic":
             self.classes_ = classes_like(self.model_.classes or (), y)
         return self
@@ -72,6 +92,7 @@ class _ReplicableGLM(Options, BaseEstimator):
         sample_weight: str | None = None,
         offset: str | None = None,
         groups: str | None = None,
+        centres: str | None = None,
     ) -> Self:
         """Fit the rows of a file, which may be larger than memory: the model of `fit`, to the bit.
 
@@ -79,7 +100,7 @@ class _ReplicableGLM(Options, BaseEstimator):
         ----------
         path : path
             A table: .csv, .csv.gz, .parquet, .npz or .svm.
-        target, sample_weight, offset, groups : str, optional
+        target, sample_weight, offset, groups, centres : str, optional
             Names of columns. A study names its own, so that a replication needs none. Rows of
             weight 0 have a part in the encoding; `fit` leaves them out.
 
@@ -89,11 +110,12 @@ class _ReplicableGLM(Options, BaseEstimator):
         """
         study = None if self.study is None else self._load_study()
         names: dict[str, Any] = {"target": target, "weights": sample_weight, "offset": offset}
-        if study is not None:
-            names = {role: getattr(study.design, role) for role in names}
-            groups = None  # only the original uses them
+        if study is not None:  # columns may have a different name here
+            names = {role: name or getattr(study.design, role) for role, name in names.items()}
+            groups = centres = None  # only the original uses them
+            _say_unlike(study, names["weights"] is not None, names["offset"] is not None)
         columns = None if study is None else study.design.encoding.names
-        table = open_table(path, columns=columns, groups=groups, **names)
+        table = open_table(path, columns=columns, groups=groups, centres=centres, **names)
         set_columns(self, table)
         names["target"] = names["target"] or "y"  # files of arrays bring theirs, without a name
         self._learn(table, names, study)
@@ -111,6 +133,7 @@ class _ReplicableGLM(Options, BaseEstimator):
             request = Request(
                 **{option.name: getattr(self, option.name) for option in fields(Options)},
                 kind=self._kind,
+                verbose=self.verbose,
                 class_weight=getattr(self, "class_weight", None),
                 **names,
             )
@@ -146,22 +169,41 @@ class _ReplicableGLM(Options, BaseEstimator):
         self.study_: Study = original.study
         self.model_: Model = original.model
         self.certificate_: Certificate | None = original.certificate
-        self.worth_: Worth | None = original.worth
+        self._performance: Later[Worth | None] = Later.known(original.worth)
         self.replication_: Replication | None = None
+        self._own = original.own_later
         for problem in original.certificate.problems:
             warn(f"The study cannot be published: {problem}", ReplicabilityWarning)
         for remark in original.remarks:
             if remark.refused:
                 warn(f"The study cannot be published: {remark}.", ReplicabilityWarning)
+        noted = [Finding(r.column, r.reason) for r in original.remarks if not r.refused]
+        for sentence in in_sentences(noted):
+            warn(sentence, ColumnWarning)
         if original.worth.is_useless:
             warn("The model is no better than the base rate.", UselessModelWarning)
 
     def _load_study(self) -> Study:
-        return self.study if isinstance(self.study, Study) else Study.load(self.study or "")
+        found: Study = study_of(self.study, self._kind)
+        return found
 
     def _set_replication(self, study: Study, model: Model, replication: Replication) -> None:
         self.study_, self.model_, self.replication_ = study, model, replication
-        self.certificate_, self.worth_ = None, replication.worth
+        self.certificate_ = None
+        self._performance = Later(lambda: replication.performance)
+        self._own = replication.own_later
+        if replication.same is False:
+            warn(
+                "These rows do not give the original's model. Do not use this model; "
+                "replication_ says what differs.",
+                ReplicabilityWarning,
+            )
+
+    @property
+    def performance_(self) -> Worth | None:
+        """Of an original on rows not seen; of its model on the rows of a lab that replicates."""
+        check_is_fitted(self)
+        return self._performance()
 
     def _table(
         self,
@@ -170,15 +212,22 @@ class _ReplicableGLM(Options, BaseEstimator):
         sample_weight: Any = None,
         offset: Any = None,
         groups: Any = None,
+        centres: Any = None,
         fitting: bool = False,
         reset: bool = True,
     ) -> Table:
         """A checked table; without ``fitting`` the columns must be those of the fit."""
         names: tuple[str, ...] | None = None
         X = unmasked(X)
+        refuse_lazy(X)
         if _has_columns(X):
-            validate_data(self, X, skip_check_array=True, reset=fitting and reset)
+            table = open_table(X)  # says in our words what no table is
+            if not isinstance(X, Mapping):
+                validate_data(self, X, skip_check_array=True, reset=fitting and reset)
+            elif fitting and reset:
+                set_columns(self, table)
         else:
+            _refuse_odd(X)
             checked = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
             X = validate_data(
                 self, X, ensure_all_finite="allow-nan", reset=fitting and reset, **checked
@@ -189,17 +238,14 @@ class _ReplicableGLM(Options, BaseEstimator):
             return open_table(X, columns=self.model_.feature_names, offset=offset, names=names)
         y = _column(y)
         if sample_weight is not None:
-            real = {"ensure_2d": False, "dtype": np.float64, "ensure_min_samples": 0}
-            checked = check_array(unmasked(sample_weight), input_name="sample_weight", **real)
-            sample_weight = np.broadcast_to(checked, len(y))
+            sample_weight = _weights(sample_weight, len(y))
             if not sample_weight.all() and sample_weight.any():
-                X, y, sample_weight, offset, groups = (
+                X, y, sample_weight, offset, groups, centres = (
                     _with_weight(values, sample_weight != 0)
-                    for values in (X, y, sample_weight, offset, groups)
+                    for values in (X, y, sample_weight, offset, groups, centres)
                 )
-        return open_table(
-            X, target=y, weights=sample_weight, offset=offset, groups=groups, names=names
-        )
+        roles = {"weights": sample_weight, "offset": offset, "groups": groups, "centres": centres}
+        return open_table(X, target=y, names=names, **roles)
 
     def _scores(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
         check_is_fitted(self, "model_")
@@ -223,6 +269,14 @@ class _ReplicableGLM(Options, BaseEstimator):
         return self._model().intercept
 
     @property
+    def coefficients_(self) -> Coefficients:
+        """A table: the model's coefficients, and this lab's own estimates with standard errors.
+
+        Estimates are without the ridge; intervals are 95%, robust, by group where there are groups.
+        """
+        return self._model().stating(self._own()).coefficients
+
+    @property
     def fingerprint_(self) -> str:
         """SHA-256 of the model: equal if and only if the models are."""
         return self._model().fingerprint
@@ -241,6 +295,34 @@ class _ReplicableGLM(Options, BaseEstimator):
         return tags
 
 
+def _say_unlike(study: Study, weighted: bool, has_offset: bool) -> None:
+    """Say where rows are weighted at one lab only; scores without their offset mean nothing."""
+    design = study.design
+    if design.offset is not None and not has_offset:
+        raise ReplearnError(
+            f"the study has an offset, {design.offset!r}, got none. Pass offset= as the original "
+            "has it."
+        )
+    if weighted != (design.weights is not None):
+        there = f"has weights, {design.weights!r}" if design.weights else "has no weights"
+        here = "some" if weighted else "none"
+        warn(
+            f"The study {there}, and these rows have {here}: the same rows would give a different "
+            "model.",
+            ReplicabilityWarning,
+        )
+
+
+def _target_name(X: Any, y: Any) -> str:
+    """What a study calls its target.
+
+    A series keeps the name of the column that it was computed from, as ``df.delay >= 15`` does. If
+    the table still has that column, it is a different one.
+    """
+    name = _name(y, "y")
+    return "y" if _has_columns(X) and name in open_table(X).names else name
+
+
 def _name(values: Any, default: str) -> str:
     return str(getattr(values, "name", None) or default)
 
@@ -250,28 +332,65 @@ def _has_columns(X: Any) -> bool:
     return hasattr(X, "columns") or hasattr(X, "column_names") or isinstance(X, Mapping)
 
 
+def _refuse_odd(X: Any) -> None:
+    """Refuse what is no table at all; scikit-learn checks arrays."""
+    if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
+        raise ReplearnError(
+            "a table must be columns of numbers or text, got a list of mappings. Make a dataframe "
+            "of it, or a mapping of columns."
+        )
+    if not any(hasattr(X, name) for name in ("__array__", "__len__", "shape")):
+        raise ReplearnError(
+            f"X must be a table: a dataframe, an array or a mapping of columns, got {short(X)}."
+        )
+
+
 def _column(y: Any) -> Any:
     """A target that has one column."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
+    if isinstance(y, str | Mapping):
+        what = f"the text {y!r}" if isinstance(y, str) else "a mapping"
+        raise ReplearnError(
+            f"y must hold a value for each row, got {what}. Pass the column itself, such as "
+            "table['y']; or name it to fit_file."
+        )
+    refuse_lazy(y)
     if not hasattr(y, "__array__") or not hasattr(y, "name"):
         y = np.asarray(unmasked(y))
-    if y.ndim == 2 and y.shape[1] == 1:
-        return column_or_1d(y, warn=True)
-    if y.ndim != 1:
+    if len(y.shape) == 2 and y.shape[1] == 1:
+        return column_or_1d(np.asarray(y), warn=True)
+    if len(y.shape) != 1:
         raise ValueError(f"y should be a 1d array, got an array of shape {y.shape} instead.")
     return y
+
+
+def _weights(given: Any, n_rows: int) -> NDArray[np.float64]:
+    """A weight for each row."""
+    real = {"ensure_2d": False, "dtype": np.float64, "ensure_min_samples": 0}
+    checked = check_array(unmasked(given), input_name="sample_weight", **real)
+    if checked.ndim and checked.shape != (n_rows,):
+        raise ReplearnError(
+            f"sample_weight must have a value for each of the {n_rows:,} rows, got "
+            f"{checked.size:,}. Pass one number, or one for each row."
+        )
+    return np.broadcast_to(checked, n_rows)
 
 
 def _with_weight(values: Any, chosen: NDArray[np.bool_]) -> Any:
     """Rows with a weight; those without one say nothing about any column."""
     if values is None:
         return None
-    if not _has_columns(values):
-        return values[chosen] if hasattr(values, "shape") else np.asarray(values)[chosen]
+    if isinstance(values, Mapping):
+        return {name: _with_weight(column, chosen) for name, column in values.items()}
+    if isinstance(values, np.ndarray) or is_sparse(values):
+        return values[chosen]
     import narwhals as nw
 
-    return nw.from_native(values).filter(chosen.tolist()).to_native()
+    frame = nw.from_native(values, allow_series=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame | nw.Series):
+        return frame.filter(chosen.tolist()).to_native()
+    return np.asarray(values)[chosen]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -285,9 +404,12 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
     ----------
     max_disagreement : float, default=0.01
         Planned probability that a replication gets a different model.
-    sketch_bits : int or "auto", default="auto"
-        Published about each coefficient, 0 to 4. More bits mean finer rounding; "auto" means 3,
-        or 4 where rounding to 3 would cost more than 1% of what the model is worth.
+    sketch_bits : int, default=8
+        Published about each coefficient, 0 to 8. More bits mean finer rounding.
+    between : "typical", 0 or (constant, slopes), default="typical"
+        How much the truth differs between centres: as it typically does, not at all (all labs
+        sample one population), or with these standard deviations of the mean score and of slopes.
+        Where ``fit`` has ``centres``, they show it.
     basis : "linear", "splines" or "auto", default="linear"
         How numbers enter; "auto" takes the one with less held-out loss.
     interactions : "all" or pairs of columns, optional
@@ -299,11 +421,12 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
         Rows of the smallest replication that is promised the model; by default as many as here.
     shared_seed : int or str, default=0
         Published.
-    categories, drop : sequences of str
-        Columns that are levels; columns to leave out.
+    categories, numeric, drop : sequences of str
+        Columns that are levels; columns that are measurements, whatever they look like; columns to
+        leave out.
     n_jobs : int, optional
         Threads of a fit; they change no bit.
-    study : Study or path, optional
+    study : Study, path or fitted estimator, optional
         Replicate this study.
     verbose : int, default=0
     class_weight : "balanced" or dict, optional
@@ -315,9 +438,12 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
     model_ : Model
     fingerprint_ : str
     certificate_ : Certificate or None
-    worth_ : Worth
+    performance_ : Worth
         Cross-validated, after rounding.
     replication_ : Replication or None
+    coefficients_ : Coefficients
+        The model's, and this lab's own estimates with standard errors and 95% intervals;
+        ``pandas.DataFrame(clf.coefficients_.columns)`` is a dataframe.
 
     Examples
     --------
@@ -346,6 +472,10 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
     def predict_proba(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
         """Probability of each class."""
         return self._model().design.loss.mean(self._scores(X, offset))
+
+    def predict_log_proba(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
+        """Logarithm of the probability of each class."""
+        return np.log(self.predict_proba(X, offset))
 
     def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
         """The most probable class of each row."""
@@ -406,6 +536,13 @@ class ReplicablePoissonRegressor(_ReplicableRegressor):
     """
 
     _kind: ClassVar[Kind] = "poisson"
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the deviance that the model explains (D2), as `PoissonRegressor` has it."""
+        from sklearn.metrics import d2_tweedie_score
+
+        found = d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1)
+        return float(found)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

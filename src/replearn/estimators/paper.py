@@ -17,7 +17,7 @@ from replearn.codes.coins import Coins, seed_text
 from replearn.codes.model import HalfspaceModel
 from replearn.documents import Label
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning, short
-from replearn.estimators import set_columns
+from replearn.estimators import set_columns, study_of
 from replearn.recipes.batches import MemoryRows, refuse_sorted
 from replearn.recipes.paper_design import PaperDesign
 from replearn.recipes.recipe import Fitted, Plan, Promise, Recipe, Sample, Sizes, after_constant
@@ -30,6 +30,9 @@ from replearn.tables.samples import StreamedRows
 from replearn.types import BlockMap, Signs, unmasked
 
 _ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+
+#: Rows that are scored at once.
+_SCORED = 1 << 16
 
 #: Parts of docstrings that several classes share.
 _SHARED = {
@@ -66,7 +69,7 @@ _SHARED = {
     rounding : {"ak", "centre", "e8", "leech"} or several joined by "+", or None, default=None
     sketch_bits : int, default=0
         Bits about each component that this original publishes, 0 to 4. With 0 nobody is first.
-    study : PaperStudy, path or None, default=None
+    study : PaperStudy, path, fitted estimator or None, default=None
         Of an original: this fit is then a replication.""",
     "net_sizes": """n_components : int or None, default=None
         Of a candidate; None is the planned number.
@@ -212,7 +215,7 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
             given = Sizes(
                 {name: value for name, value in by_hand.items() if value is not None},
                 self.constants or {},
-                getattr(self, "sketch_bits", 0),
+                _plain(getattr(self, "sketch_bits", 0)),
             )
             plan = recipe.sizes(promise, n_inputs, self.mode, given)  # type: ignore[arg-type]
         else:
@@ -235,22 +238,23 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
             codes=fitted.codes,
             provenance=None if names is None else {"columns": [str(name) for name in names]},
         )
+        self.counts_["own_errors"] = _n_errors(self.model_, sample)
         self._finish(plan, fitted, sample.n_rows, study)
         self._warn(sample.n_rows)
+        self._warn_of_errors(sample.n_rows)
         return self
 
     def _opened(self) -> PaperStudy | None:
         """The study that is replicated."""
         study = getattr(self, "study", None)
-        return PaperStudy.load(study) if isinstance(study, str | os.PathLike) else study
+        return None if study is None else study_of(study, self._recipe().name)
 
     def _plan_of(self, design: PaperDesign, n_inputs: int) -> Plan:
         """The plan of a study, if it is one for this estimator and these rows."""
-        if design.recipe != self._recipe().name or design.fit_intercept != bool(self.fit_intercept):
+        if design.fit_intercept != bool(self.fit_intercept):
             raise ReplearnError(
-                f"study must be one of {self._recipe().name} with fit_intercept="
-                f"{bool(self.fit_intercept)}, got {design.recipe} with fit_intercept="
-                f"{design.fit_intercept}. Use the estimator of the original."
+                f"fit_intercept must be that of the study, {design.fit_intercept}, got "
+                f"{bool(self.fit_intercept)}. Pass fit_intercept={design.fit_intercept}."
             )
         if design.space.n_inputs != n_inputs:
             n_features = design.space.n_inputs - design.fit_intercept
@@ -329,6 +333,17 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
                 ReplicabilityWarning,
             )
 
+    def _warn_of_errors(self, n_rows: int) -> None:
+        """The rows of this lab are those of the promise: what they deny is denied."""
+        share, most = self.counts_["own_errors"] / n_rows, self.plan_.promise.max_error
+        if share > most:
+            warn(
+                f"The model is wrong on {share:.1%} of these rows, above max_error={most:g}. "
+                "Either no halfspace has the promised margin on them, or there are too few. "
+                "Plan for a smaller margin, or get more rows.",
+                UselessModelWarning,
+            )
+
     def _more(self, n_rows: int) -> str:
         """Advice about rows: never fewer than there are."""
         asked = self.plan_.n_rows
@@ -394,6 +409,26 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
+def _n_errors(model: HalfspaceModel, sample: Sample) -> int:
+    """Rows of the lab that the model gets wrong; no code depends on it."""
+    n_wrong = 0
+    for X, signs, order in sample.blocks(1):
+        for start in range(0, order.size, _SCORED):
+            stop = min(start + _SCORED, order.size)
+            if hasattr(X, "read"):
+                some, their_signs, here = X.read(start, stop)
+            else:
+                some, their_signs, here = X, signs, order[start:stop]
+            positive = model.decision_function(some[here]) > 0
+            n_wrong += int(np.count_nonzero(positive != (their_signs[here] > 0)))
+    return n_wrong
+
+
+def _plain(value: Any) -> Any:
+    """A whole number of NumPy as an int: files hold it."""
+    return int(value) if isinstance(value, np.integer) else value
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class BatchClassifier(PaperClassifier):
     """What Algorithms 1 and 2 share. Not for direct use."""
@@ -429,7 +464,7 @@ class BatchClassifier(PaperClassifier):
         if times > 1:
             warn(
                 f"Cells are {times:.2g} times as coarse as max_error={plan.promise.max_error:g} "
-                f"allows, so the model may be wrong more often: {self.counts_['batches']} batches "
+                f"allows, so the model may be wrong more often: {n_rows:,} rows "
                 f"show their spread only roughly. {self._more(n_rows)}. Or publish more bits.",
                 UselessModelWarning,
             )
@@ -516,7 +551,7 @@ class ReplicableSGDClassifier(BatchClassifier):
     >>> X = rng.standard_normal((5000, 3))
     >>> X[:, 0] += np.where(X[:, 0] > 0, 1, -1)
     >>> y = X[:, 0] > 0
-    >>> fitted = ReplicableSGDClassifier(margin=0.3, max_disagreement=0.5).fit(X, y)
+    >>> fitted = ReplicableSGDClassifier(margin=0.3, max_error=0.2, max_disagreement=0.5).fit(X, y)
     >>> fitted.score(X, y) > 0.9
     True
     """

@@ -50,27 +50,42 @@ def cholesky(matrix: Matrix, floor: float = 0.0) -> Matrix:
 def forward(lower: Matrix, right: Matrix) -> Matrix:
     """``lower^-1 right`` for a lower triangle; ``right`` has one or more columns."""
     x = right.astype(np.float64, copy=True)
-    for j in range(len(lower)):
-        x[j] /= lower[j, j]
-        x[j + 1 :] -= np.multiply.outer(lower[j + 1 :, j], x[j])
+    if x.ndim == 1:  # the same differences row by row, as they stand in memory
+        terms = np.empty(len(x))
+        for j, row in enumerate(lower):
+            terms[0] = x[j]
+            np.multiply(row[:j], x[:j], out=terms[1 : j + 1])
+            x[j] = np.subtract.reduce(terms[: j + 1]) / row[j]  # one after the other
+        return x
+    columns = np.ascontiguousarray(lower.T)  # each is read as a whole
+    for j, column in enumerate(columns):
+        x[j] /= column[j]
+        x[j + 1 :] -= np.multiply.outer(column[j + 1 :], x[j])
+    return x
+
+
+def forward_triangle(lower: Matrix, right: Matrix) -> Matrix:
+    """`forward` of a right side that is a lower triangle too, without its zeros."""
+    x = right.astype(np.float64, copy=True)
+    columns = np.ascontiguousarray(lower.T)
+    for j, column in enumerate(columns):
+        x[j, : j + 1] /= column[j]
+        x[j + 1 :, : j + 1] -= np.multiply.outer(column[j + 1 :], x[j, : j + 1])
     return x
 
 
 def inverse(lower: Matrix) -> Matrix:
-    """The inverse of a lower triangle: `forward` of the unit matrix, without its zeros."""
-    x = np.eye(len(lower))
-    for j in range(len(lower)):
-        x[j, : j + 1] /= lower[j, j]
-        x[j + 1 :, : j + 1] -= np.multiply.outer(lower[j + 1 :, j], x[j, : j + 1])
-    return x
+    """The inverse of a lower triangle."""
+    return forward_triangle(lower, np.eye(len(lower)))
 
 
 def backward(upper: Matrix, right: Matrix) -> Matrix:
     """``upper^-1 right`` for an upper triangle."""
     x = right.astype(np.float64, copy=True)
+    columns = np.ascontiguousarray(upper.T)
     for j in range(len(upper) - 1, -1, -1):
-        x[j] /= upper[j, j]
-        x[:j] -= np.multiply.outer(upper[:j, j], x[j])
+        x[j] /= columns[j, j]
+        x[:j] -= np.multiply.outer(columns[j, :j], x[j])
     return x
 
 

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.errors import ReplearnError
+from replearn.errors import Unbounded
+from replearn.exact.levels import LevelRows
 from replearn.types import BlockMap, Matrix, Vector, is_sparse, stacked
 
 #: The grids, as powers of two: one unit of an encoded row is 2^-12, and so on.
@@ -41,6 +42,7 @@ class Block:
     weights: Vector | None = None
     offset: Vector | None = None
     groups: NDArray[Any] | None = None
+    centres: NDArray[Any] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -60,6 +62,7 @@ class Block:
             cut(self.weights),
             cut(self.offset),
             cut(self.groups),
+            cut(self.centres),
         )
 
 
@@ -83,6 +86,8 @@ def sparse_rows(data: Any, columns: Any, starts: Any, shape: tuple[int, int]) ->
 
 def column_sums(rows: Any, values: Any) -> Any:
     """Sums over rows of each column's number times values, a row for each column of ``values``."""
+    if isinstance(rows, LevelRows):
+        return rows.column_sums(values)
     if not is_sparse(rows):
         return (rows.T @ values).T
     from scipy import sparse
@@ -94,9 +99,12 @@ def column_sums(rows: Any, values: Any) -> Any:
 
 def joined(blocks: list[Block]) -> Block:
     """One block of several."""
-    parts = zip(*(vars(block).values() for block in blocks), strict=True)
-    found: list[Any] = [None if part[0] is None else stacked(part) for part in parts]
-    return Block(*found)
+    if len(blocks) == 1:
+        return blocks[0]
+    terms, *others = zip(*(vars(block).values() for block in blocks), strict=True)
+    join = LevelRows.joined if isinstance(terms[0], LevelRows) else stacked
+    found: list[Any] = [None if part[0] is None else stacked(part) for part in others]
+    return Block(join(terms), *found)
 
 
 class Rows(Protocol):
@@ -168,30 +176,41 @@ def with_constant(terms: Any, room: Matrix | None = None) -> Any:
     shape = terms.shape[0], terms.shape[1] + 1
     out = np.empty(shape) if room is None else room[: shape[0]]
     out[:, 0] = 1 << ROW_BITS
-    out[:, 1:] = terms
+    if isinstance(terms, LevelRows):
+        terms.dense(out[:, 1:])
+    else:
+        out[:, 1:] = terms
     return out
 
 
 def scores(rows: Any, theta: Matrix, offset: Vector | None) -> Matrix:
     """Scores of rows; ``theta`` has a row of whole numbers for each score.
 
-    Rows have their constant, except for sparse ones that come as they are.
+    Rows have their constant, except for those that `product` takes without.
     """
     if not np.abs(theta).sum(axis=1).max() * MAX_ROW < 2.0**53:
-        raise ReplearnError(
+        raise Unbounded(
             "coefficients must keep scores below 2^15, got larger ones. Use a larger ridge."
         )
-    # exact: whole numbers below 2^53; in place, since new memory takes longer than arithmetic
-    theta = theta.astype(np.float64, copy=False)
-    if rows.shape[1] == theta.shape[1]:
-        found = rows @ theta.T
-    else:
-        found = np.zeros((rows.shape[0], len(theta)))
-        if theta[:, 1:].any():  # not at the constant model, where fits begin
-            found = rows @ theta[:, 1:].T
-        found += theta[:, 0] * 2.0**ROW_BITS
+    found = product(rows, theta.astype(np.float64, copy=False).T)
+    # in place, since new memory takes longer than arithmetic
     found *= 2.0 ** -(ROW_BITS + THETA_BITS)
     return found if offset is None else found + offset[:, None]
+
+
+def product(rows: Any, right: Matrix) -> Matrix:
+    """Rows times a matrix of whole numbers, exact below 2^53.
+
+    Its first row meets the constant, which sparse rows and those with levels leave out.
+    """
+    if rows.shape[1] == len(right):
+        return np.asarray(rows @ right)
+    if not right[1:].any():  # at the constant model, where fits begin
+        found = np.zeros((rows.shape[0], right.shape[1]))
+    else:
+        found = np.asarray(rows @ right[1:])
+    found += right[0] * 2.0**ROW_BITS
+    return found
 
 
 def marks(terms: Any, salt: int = 0) -> NDArray[np.uint32]:

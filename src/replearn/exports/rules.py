@@ -132,15 +132,15 @@ def level_places(column: LevelColumn) -> dict[str, int]:
     return {text: column.places[text] for text in can_be}
 
 
-def rule_of(source: Any) -> Rule:
-    """The rule of a model, or of a fitted estimator."""
+def rule_of(source: Any, as_table: bool = False) -> Rule:
+    """The rule of a model, or of a fitted estimator; for programs, or as a table of lines."""
     model = getattr(source, "model_", source)
     if not isinstance(model, HalfspaceModel | Model):
         raise ReplearnError(
             "an export needs a model or a fitted estimator of replearn, got "
             f"{type(source).__name__}. Call fit first, or load a model file."
         )
-    rule = _of_glm(model) if isinstance(model, Model) else _of_halfspace(model)
+    rule = _of_glm(model, as_table) if isinstance(model, Model) else _of_halfspace(model)
     levels = (text for column in rule.levels for text in level_places(column))
     for text in map(str, (*rule.names, *(rule.classes or ()), *levels)):
         if not text or "\0" in text:  # half of a character cannot be in a file
@@ -160,8 +160,13 @@ def _of_halfspace(model: HalfspaceModel) -> Rule:
     return Rule("sign", *about, columns, (), *numbers, clips=False, refuses_missing=True)
 
 
-def _of_glm(model: Model) -> Rule:
+def _of_glm(model: Model, as_table: bool) -> Rule:
     encoding, loss = model.design.encoding, model.design.loss
+    if loss.kind == "hazard" and not as_table:
+        raise ReplearnError(
+            "a survival model can be exported as a table only, since a prediction is about a time. "
+            "Name a file that ends in .csv."
+        )
     scale, centre = loss.scale
     weights = model.theta[:, 1:].T * scale
     for place, product in enumerate(encoding.products, encoding.n_terms - len(encoding.products)):

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from replearn.codes.coins import Coins
 from replearn.errors import ReplearnError
+from replearn.exact.directions import nonzero_rows, unit_rows
 from replearn.exact.limbs import COUNTS, fixed_mean
-from replearn.recipes.recipe import Fitted, Sample
+from replearn.recipes.recipe import MAX_ROWS, Fitted, Sample
 from replearn.recipes.rounded import ENOUGH_BATCHES, BatchPlan, BatchSpread, sketched_width
 from replearn.types import BlockMap, Matrix, Order, Signs
 
@@ -26,6 +27,9 @@ _MAX_GROUPS, _MIN_GROUPS, _GROUP_ENTRIES = 64, 4, 1 << 19
 
 #: Batches in one block of work, and rows of it.
 _BLOCK_BATCHES, _BLOCK_ROWS = 64, 1 << 15
+
+#: Rows that are turned into directions at once.
+_DIRECTIONS = 1 << 14
 
 #: Marks of rows that are kept to count repeated rows.
 _MAX_MARKS = 1 << 14
@@ -58,6 +62,26 @@ class MemoryRows:
     def blocks(self, step: int) -> Iterator[tuple[Any, Signs, Order]]:
         """All rows at once."""
         yield self.X, self.signs, self.order
+
+
+def directions(sample: Sample, n_inputs: int, most: int = MAX_ROWS) -> Iterator[tuple[Any, int]]:
+    """Rows as directions in whole numbers, some at a time, and how many more are all zero.
+
+    ``most``: of so many rows, from the first on.
+    """
+    for X, signs, order in sample.blocks(1):
+        n_here = min(order.size, most)
+        most -= n_here
+        for start in range(0, n_here, _DIRECTIONS):
+            stop = min(start + _DIRECTIONS, n_here)
+            if hasattr(X, "read"):
+                some, their_signs, here = X.read(start, stop)
+            else:
+                some, their_signs, here = X, signs, order[start:stop]
+            rows = unit_rows(some[here], their_signs[here], n_inputs)
+            kept = nonzero_rows(rows)
+            n_zero = int(rows.shape[0] - kept.sum())
+            yield (rows[kept] if n_zero else rows), n_zero
 
 
 def refuse_sorted(signs: Signs) -> None:
@@ -186,32 +210,51 @@ def sum_batches(
 def round_mean(
     sums: BatchSums, batch_size: int, plan: BatchPlan, coins: Coins, n_rows: int
 ) -> Fitted:
-    """Project the mean of the batch vectors and round it.
+    """Project the mean of the batch vectors and round it."""
+    n_batches = int(sums.counts[0])
+    if n_batches == 0:
+        raise ReplearnError("rows must make at least one batch, got none. Give more rows.")
+    counts = dict(zip(COUNTS, sums.counts.tolist(), strict=True))
+    marks = np.sort(sums.marks)  # of some rows; equal rows have equal ones
+    fitted = round_point(sums.mean_and_deviations(), n_batches, batch_size, counts, plan, coins)
+    n_again = int(np.count_nonzero(marks[1:] == marks[:-1])) << sums.level
+    return replace(
+        fitted,
+        spread=replace(fitted.spread, n_repeated=n_again),  # type: ignore[type-var]
+        counts={name: counts[name] for name in ("zero_rows", "unconverged", "infeasible")}
+        | {"batches": n_batches, "left_over": n_rows - n_batches * batch_size},
+    )
+
+
+def round_point(
+    vectors: Matrix,
+    n_batches: int,
+    batch_size: int,
+    counts: dict[str, int],
+    plan: BatchPlan,
+    coins: Coins,
+) -> Fitted:
+    """Project a point, the first of the vectors, and round it; the others are its deviations.
 
     An original with sketch bits in practical mode chooses the width from its own spread; a
     replication has width and sketch in its plan.
     """
-    n_batches = int(sums.counts[0])
-    if n_batches == 0:
-        raise ReplearnError("rows must make at least one batch, got none. Give more rows.")
-    loose = plan.space("1")
-    mean, *spread = loose.project(sums.mean_and_deviations(), coins)
+    point, *spread = plan.space("1").project(vectors, coins)
     deviations = np.array(spread).reshape(-1, plan.n_components)
-    counts = dict(zip(COUNTS, sums.counts.tolist(), strict=True))
-    marks = np.sort(sums.marks)  # of some rows; equal rows have equal ones
     width = plan.grid_width
     if plan.sketch_bits and not width:
         width = sketched_width(plan, deviations, n_batches)
+
     space = plan.space(width)
-    codes = space.encode(mean, coins, plan.sketch)
-    place = space.place(mean, codes, coins)
+    codes = space.encode(point, coins, plan.sketch)
+    place = space.place(point, codes, coins)
     if plan.sketch is not None:
         place = np.zeros_like(place)  # the original's: what is published stands for it
+
     return Fitted(
         codes=codes,
         spread=BatchSpread(
             n_parts=len(deviations),
-            n_repeated=int(np.count_nonzero(marks[1:] == marks[:-1])) << sums.level,
             n_batches=n_batches,
             batch_size=batch_size,
             grid_width=width,
@@ -220,8 +263,6 @@ def round_mean(
             counts=counts,
         ),
         n_used=n_batches * batch_size,
-        counts={name: counts[name] for name in ("zero_rows", "unconverged", "infeasible")}
-        | {"batches": n_batches, "left_over": n_rows - n_batches * batch_size},
         space=space,
         sketch=space.sketch(codes) if plan.sketch_bits else None,
     )

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.exact import algebra
+from replearn.exact.levels import LevelRows
 from replearn.exact.rows import (
     COARSE,
     COARSE_BLOCK,
@@ -39,6 +40,8 @@ from replearn.types import BlockMap, Matrix, Vector, is_sparse
 LEAST_PIVOT = 2.0**-24
 #: Rows whose sums int64 holds: an entry of the information has at most 2^42 of each.
 _MOST_ADDED = 1 << 16
+#: The share of all rows, and the constant in the units of the information matrix.
+_EVERY, _COARSE_ONE = 1 << 32, 1 << (ROW_BITS - COARSE_SHIFT)
 #: Sparse entries that are kept in float64 during a fit: 32 MB.
 _MOST_READY = 1 << 22
 
@@ -103,53 +106,93 @@ def _parts(block: Block) -> Iterator[Block]:
 
 def _few_sums(loss: Loss, theta: Matrix, share: int, whole: bool, block: Block) -> ExactSums:
     """Sums of so few rows that int64 holds them."""
-    n_scores, n_columns = theta.shape
-    n_pairs = n_scores * (n_scores + 1) // 2
-    rows = weight = sampled = 0
-    gradient = np.zeros((n_scores, n_columns), dtype=np.int64)
-    add_information, shape = _add_information, (n_pairs, n_columns, n_columns)
-    if not whole:
-        add_information, shape = _add_first_and_diagonal, (n_scores, 2, n_columns)
-    information = np.zeros(shape if share else (0, *shape[1:]), dtype=np.int64)
+    n_columns = theta.shape[1]
+    gradient = np.zeros(theta.shape, dtype=np.int64)
+    information = np.zeros(_room_for_information(theta.shape, share, whole), dtype=np.int64)
+    add_information = _add_information if whole else _add_first_and_diagonal
+    weight = sampled = 0
     seen: list[NDArray[np.uint32]] = []
-    room = None
-    if not (sparse := is_sparse(block.terms)):
-        room = np.empty((min(most_rows(n_columns), block.n_rows), n_columns))
-    # ready rows are one piece, since SciPy takes long to begin: 2^16 x 2^14 x 2^22 is 2^52
-    at_once = sparse and block.terms.dtype == np.float64 and n_scores == 1 and not share
-    for piece in [block] if at_once else pieces(block, n_columns):
-        X = piece.terms if sparse else with_constant(piece.terms, room)
-        found = scores(X, theta, piece.offset)
-        residual = loss.residual(found, piece.targets)
-        if piece.weights is not None:
-            residual *= piece.weights[:, None]
-        slopes = on_grid(residual, loss.bits)
-        gradient[:, int(sparse) :] += column_sums(X, slopes).astype(np.int64)
-        if sparse:  # whose constant is not among their columns
+
+    for piece, rows in _in_cache(block, theta.shape, share):
+        # every row counts for the gradient
+        found = scores(rows, theta, piece.offset)
+        slopes = _slopes(loss, found, piece)
+        own = column_sums(rows, slopes).astype(np.int64)
+        gradient[:, n_columns - own.shape[1] :] += own
+        if own.shape[1] < n_columns:  # rows without their constant
             gradient[:, 0] += slopes.sum(axis=0).astype(np.int64) << ROW_BITS
-        rows += piece.n_rows
         weight += _total_weight(piece.weights, piece.n_rows)
-        if share == 1 << 32:
-            full = with_constant(X) if sparse and whole else X
-            sampled += add_information(information, loss, full, found, piece.weights)
+
+        # but only a share of them for the information
+        if share == _EVERY:
+            sampled += add_information(information, loss, rows, found, piece.weights)
         elif share:
-            seen.append(marks(X if sparse else X[:, 1:]))
+            seen.append(marks(rows[:, 1:] if isinstance(rows, np.ndarray) else rows))
+
     if seen:  # one product of many rows is faster than many products of few
         some = block.part(np.concatenate(seen) < share)
-        X = some.terms if sparse and not whole else with_constant(some.terms)
-        found = scores(X, theta, some.offset)
-        sampled = add_information(information, loss, X, found, some.weights)
+        rows = _reals(some.terms)
+        found = scores(rows, theta, some.offset)
+        sampled = add_information(information, loss, rows, found, some.weights)
+
     triangles = np.tril_indices(n_columns) if whole else np.indices((2, n_columns)).reshape(2, -1)
     return ExactSums(
         "a Newton step",
         {
-            "rows": integers([rows]),
+            "rows": integers([block.n_rows]),
             "weight": integers([weight]),
             "sampled": integers([sampled]),
             "gradient": integers(gradient),
             "information": integers(information[:, triangles[0], triangles[1]]),
         },
     )
+
+
+def _in_cache(block: Block, shape: tuple[int, ...], share: int) -> Iterator[tuple[Block, Any]]:
+    """Pieces of rows that a core's cache holds, and their terms for products."""
+    n_scores, n_columns = shape
+    terms = block.terms
+    if is_sparse(terms):
+        # ready rows are one piece, since SciPy takes long to begin: 2^16 x 2^14 x 2^22 is 2^52
+        at_once = terms.dtype == np.float64 and n_scores == 1 and not share
+        for piece in [block] if at_once else pieces(block, n_columns):
+            yield piece, piece.terms
+        return
+
+    width = n_filled = n_columns
+    if isinstance(terms, LevelRows):
+        width, n_filled = terms.n_stored + n_scores, len(terms.number_places)
+    room = np.empty((min(most_rows(width), block.n_rows), n_filled))
+    for piece in pieces(block, width):
+        yield piece, _reals(piece.terms, room)
+
+
+def _reals(terms: Any, room: Matrix | None = None) -> Any:
+    """Terms in float64, written into ``room`` if it is given; dense ones with their constant."""
+    if is_sparse(terms):
+        return terms
+    if not isinstance(terms, LevelRows):
+        return with_constant(terms, room)
+    if room is None:
+        return replace(terms, numbers=terms.numbers.astype(np.float64))
+    numbers = room[: len(terms.numbers)]
+    np.copyto(numbers, terms.numbers)
+    return replace(terms, numbers=numbers)
+
+
+def _slopes(loss: Loss, found: Matrix, piece: Block) -> Matrix:
+    """Residuals of rows times their weights, on the grid."""
+    residual = loss.residual(found, piece.targets)
+    if piece.weights is not None:
+        residual *= piece.weights[:, None]
+    return np.asarray(on_grid(residual, loss.bits))
+
+
+def _room_for_information(shape: tuple[int, ...], share: int, whole: bool) -> tuple[int, ...]:
+    """For each pair of scores a matrix over the columns, or for each score two rows."""
+    n_scores, n_columns = shape
+    n_pairs = n_scores * (n_scores + 1) // 2 if whole else n_scores
+    return n_pairs if share else 0, n_columns if whole else 2, n_columns
 
 
 def _cut(weights: Vector | None, chosen: Any) -> Vector | None:
@@ -167,7 +210,7 @@ def _add_information(
 ) -> int:
     """Add up ``X' diag(curvature) X`` over some rows, which are spent, and return their weight."""
     if is_sparse(X):
-        coarse = X * (1.0 / COARSE)
+        coarse = with_constant(X) * (1.0 / COARSE)
         coarse.data = np.floor(coarse.data + 0.5)
         coarse = coarse.astype(np.int64)  # which needs no bound on the number of rows
         turned = coarse.T.tocsr()
@@ -175,6 +218,11 @@ def _add_information(
         for pair, values in enumerate(_curvature(loss, found, weights)):
             turned.data = data * values.astype(np.int64)[turned.indices]
             information[pair] += (turned @ coarse).toarray()
+        return _total_weight(weights, len(found))
+    if isinstance(X, LevelRows):
+        numbers = np.floor(with_constant(X.numbers) * (1.0 / COARSE) + 0.5)
+        for pair, values in enumerate(_curvature(loss, found, weights)):
+            X.add_products(information[pair], numbers, values, COARSE_BLOCK, _COARSE_ONE)
         return _total_weight(weights, len(found))
     X *= 1.0 / COARSE
     X += 0.5
@@ -193,7 +241,10 @@ def _add_first_and_diagonal(
 ) -> int:
     """Add up the first row and the diagonal of each score's block, and return the weight."""
     own = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))  # pairs of a score with itself
-    one = 1 << (ROW_BITS - COARSE_SHIFT)  # the constant, on the same grid
+    one = _COARSE_ONE
+    if isinstance(X, LevelRows):
+        dense = np.empty((len(found), X.shape[1] + 1))
+        X = with_constant(X, dense)
     n_others = information.shape[2] - X.shape[1]  # columns that sparse rows leave out: the constant
     most = len(found) if is_sparse(X) else COARSE_BLOCK
     for start in range(0, len(found), most):

@@ -34,7 +34,7 @@ class Design(Part):
     coordinates: Coordinates  # in which coefficients are rounded
     # of the cells, one for each coordinate
     widths: Annotated[tuple[Positive3, ...], Length(1, MAX_NUMBERS)]
-    bits: Annotated[int, Range(0, 4)]  # published about each coordinate; 0: nobody is first
+    bits: Annotated[int, Range(0, 8)]  # published about each coordinate; 0: nobody is first
     seed: Annotated[str, Text()]  # of the shared coins
     # of two, the second is the one whose probability is modelled
     classes: Annotated[tuple[Label, ...], Length(2, 100)] | None = None
@@ -46,7 +46,7 @@ class Design(Part):
     # a registered study fits only these combinations of encoded numbers
     directions: Annotated[Codes, Integers(2, -(1 << 13), 1 << 13, 1 << 20)] | None = None
     # absent if there are no bits
-    sketch: Annotated[Codes, Integers(1, 0, 15, MAX_NUMBERS)] | None = None
+    sketch: Annotated[Codes, Integers(1, 0, 255, MAX_NUMBERS)] | None = None
     kind: Literal["glm"] = "glm"
 
     def check(self) -> None:

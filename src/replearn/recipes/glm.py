@@ -6,16 +6,19 @@ sketch. `stability` is the one place where the probability of different codes is
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from replearn.codes.coins import Coins
-from replearn.codes.sketch import miss_rate, width_factor
+from replearn.codes.stability import chance_of_any, chance_of_each, chance_of_leaving, width_for
 from replearn.documents import decimal_text
-from replearn.errors import ReplearnError
+from replearn.errors import NotConverged, Unbounded
 from replearn.exact import algebra
+from replearn.exact.levels import LevelRows
 from replearn.exact.rows import (
+    MAX_BLOCK,
     MOST_TRIED,
     ROW_BITS,
     THETA_BITS,
@@ -28,7 +31,9 @@ from replearn.exact.rows import (
     sampled,
     with_constant,
 )
+from replearn.recipes import between as centres
 from replearn.recipes import newton
+from replearn.recipes.between import Between, CentreFits
 from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.derivatives import mean_information, sums_at
 from replearn.recipes.influence import Influence, influence_of
@@ -42,6 +47,7 @@ from replearn.recipes.validation import (
     best_ridge,
     folds_of,
     held_out_loss,
+    untried,
     validate,
 )
 from replearn.types import Matrix, Vector, is_sparse
@@ -51,20 +57,23 @@ N_CHECKS, _MOST_CHECKS = 4, 32
 #: Parts of the original's rows may differ by this factor more than influences say, in squares.
 MOST_INFLATION = 4.0
 _LEAST_INFLATION = 0.25
+#: Rows of a centre whose own fit shows how centres differ.
+LEAST_CENTRE = 50
 #: Joint counts below it are not published.
 LEAST_COUNT = 10
+#: Ridges are compared on so many rows, or so many for each coefficient. More rows would at times
+#: choose a weaker ridge; what that is worth was not measured on the same held-out rows.
+_LEAST_TRIED, _TRIED_PER_COEFFICIENT = 1 << 15, 128
+#: Ridges of the search and originals with some of them, which `original` reports.
+N_TICKS = 8
 #: Weights of rows in second moments have units of 2^-8.
 _MOMENT_BITS = 8
 #: Coefficients of originals stay below it, so that those of replications stay below their bound.
 _MOST_THETA = 0.75 * newton.MAX_THETA
 #: Ridge and widths where there are too few rows to choose them.
-_STRONG, _ARBITRARY = "0.1", "0.1"
+_STRONG, _ARBITRARY = "0.1", "3.2"
 #: A model may cost this share of its sampling error, 0.5 q/n nats, for a stronger ridge.
 _RIDGE_PRICE = 0.1
-#: Rounding may cost this share of what a model is worth; else its numbers get one bit more.
-_DEAR = 0.01
-#: Of one number, so that its logarithm is finite.
-_MOST_MISSES = 1 - 1e-12
 
 
 @dataclass(frozen=True)
@@ -72,26 +81,27 @@ class Spread:
     """How much the coded numbers of labs differ."""
 
     influence: Influence  # of the original's rows
+    between: Between  # what centres differ by, however many rows they have
     # how much larger squared differences between parts of the original's own rows were than
     # influences say. Below 1 it makes a proof fair, but no cell narrower.
     inflation: float = 1.0
 
-    def differences(self, n_here: float, n_there: float, upper: bool = False) -> Vector:
-        """Standard deviations of the difference between two labs."""
+    def sampling(self, n_here: float, n_there: float, upper: bool = False) -> Vector:
+        """Standard deviations of what the rows of two labs alone make differ."""
         factor = max(1.0, self.inflation) if upper else self.inflation
         return self.influence.differences(n_here, n_there, upper) * math.sqrt(factor)
 
     @property
     def stated(self) -> tuple[str, ...]:
         """Standard deviation of one row's influence on each number, as a study publishes it."""
-        return tuple(map(decimal_text, self.differences(1.0, math.inf).tolist()))
+        return tuple(map(decimal_text, self.sampling(1.0, math.inf).tolist()))
 
     def central(self, n_here: float, n_there: float) -> Vector:
         """Geometric means of what was seen and what cells are planned with.
 
         A lab knows its own spread only up to an error.
         """
-        seen, upper = (self.differences(n_here, n_there, bound) for bound in (False, True))
+        seen, upper = (self.sampling(n_here, n_there, bound) for bound in (False, True))
         return np.sqrt(seen * upper)
 
 
@@ -103,13 +113,17 @@ def second_moments(rows: Rows) -> Matrix:
     for block in rows.blocks():
         n_rows += block.n_rows
         for piece in pieces(block, n_columns):
-            X = with_constant(piece.terms)
             masses = np.full(piece.n_rows, 2.0**_MOMENT_BITS)
             if piece.weights is not None:
                 masses = np.maximum(on_grid(piece.weights, _MOMENT_BITS), 1.0)
-            weighted = X.multiply(masses[:, None]) if is_sparse(X) else X * masses[:, None]
-            product = weighted.T @ X  # exact: 2^14 rows x 2^28 x 2^8
-            total += (product.toarray() if is_sparse(product) else product).astype(np.int64)
+            if isinstance(piece.terms, LevelRows):
+                numbers = with_constant(piece.terms.numbers)
+                piece.terms.add_products(total, numbers, masses, MAX_BLOCK, 1 << ROW_BITS)
+            else:
+                X = with_constant(piece.terms)
+                weighted = X.multiply(masses[:, None]) if is_sparse(X) else X * masses[:, None]
+                product = weighted.T @ X  # exact: 2^14 rows x 2^28 x 2^8
+                total += (product.toarray() if is_sparse(product) else product).astype(np.int64)
             weight += int(masses.sum())
     small = np.abs(total) < LEAST_COUNT << (2 * ROW_BITS + _MOMENT_BITS)
     np.fill_diagonal(small, False)
@@ -185,43 +199,59 @@ class Promise:
     # rows of the original, and of the smallest replication
     n_here: int
     n_there: int
+    # standard deviations between centres: of the mean score, and of each slope
+    between: tuple[float, float] = (0.0, 0.0)
 
 
 def widths_of(spread: Spread, promise: Promise) -> tuple[str, ...]:
     """Widths of cells, as published: three digits, rounded upwards."""
     if promise.n_here < LEAST_ROWS:
         return (_ARBITRARY,) * spread.influence.variance.size
-    deviations = spread.differences(promise.n_here, promise.n_there, upper=True)
-    factor = width_factor(len(deviations), promise.max_disagreement, promise.bits)
-    return tuple(decimal_text(1.005 * factor * deviation, 3) for deviation in deviations)
+    sampling = spread.sampling(promise.n_here, promise.n_there, upper=True)
+    widths = planned_widths(sampling, spread.between, promise.max_disagreement, promise.bits)
+    return tuple(decimal_text(1.005 * width, 3) for width in widths)
 
 
-def stability(widths: Vector, bits: int, residual: Vector | None = None) -> Bound:
+def planned_widths(
+    sampling: Vector, between: Between, max_disagreement: float, bits: int
+) -> Vector:
+    """Widths at which labs differ as often as planned: `stability`, inverted.
+
+    ``sampling`` are standard deviations of what rows alone make differ.
+    """
+    each = chance_of_each(max_disagreement, len(sampling))
+    deviations, freedoms = between.with_sampling(sampling)
+    factors = [width_for(each, bits, freedom) for freedom in freedoms]
+    return deviations * np.array(factors)
+
+
+def stability(
+    widths: Vector, bits: int, sampling: Vector, between: Between, residual: Vector | None = None
+) -> Bound:
     """How likely a replication gets different codes.
 
     Parameters
     ----------
     widths : array
-        Of the cells, in standard deviations of the difference between the two labs.
+        Of the cells.
     bits : int
+        Published about each number.
+    sampling : array
+        Standard deviations of what the rows of the two labs make differ.
+    between : Between
+        What centres differ by; for samples of one population nothing.
     residual : array, optional
-        Where this original lies in its cells, from their centres, in the same units; without it,
-        over the coins.
-
-    Returns
-    -------
-    bound : Bound
-        ``expected``: normal differences stay within all cells at least as often as if they were
-        independent, whatever their correlations (Sidak). A sum over the cells would exceed 1 for
-        few rows; `replearn.codes.sketch.width_factor` inverts that sum, which is the larger one.
+        Where this original lies in its cells, from their centres; without it, over the coins.
     """
-    if residual is None:
-        each = [miss_rate(width, bits) for width in widths]
-    else:
-        above, below = ((widths / 2 + off) / math.sqrt(2.0) for off in (-residual, residual))
-        each = [(math.erfc(a) + math.erfc(b)) / 2 for a, b in zip(above, below, strict=True)]
-    together = math.fsum(math.log1p(-min(miss, _MOST_MISSES)) for miss in each)
-    return Bound(proved=1.0, expected=-math.expm1(together))
+    deviations, freedoms = between.with_sampling(sampling)
+    places = [None] * len(widths) if residual is None else (residual / deviations).tolist()
+    chances = [
+        chance_of_leaving(width, bits, freedom, place)
+        for width, freedom, place in zip(
+            (widths / deviations).tolist(), freedoms, places, strict=True
+        )
+    ]
+    return Bound(proved=1.0, expected=chance_of_any(chances))
 
 
 @dataclass(frozen=True)
@@ -232,6 +262,7 @@ class Trial:
     theta: Matrix  # the fit of all rows, in whole units
     coordinates: Coordinates
     spread: Spread
+    centre_fits: CentreFits | None
     widths: tuple[str, ...]
     folds: tuple[Fold, ...]  # the same fits with a rounding error as the study's
     loss: float  # held out, after rounding
@@ -253,22 +284,6 @@ class Trial:
         found = held_out_loss(folds, loss)
         return replace(self, widths=widths, folds=folds, loss=found)
 
-    def is_dear(self, loss: Loss) -> bool:
-        """Whether rounding costs more than a hundredth of what the fit is worth.
-
-        Rounding errors of both signs are tried, so that only their squares count.
-        """
-        own, n_columns = self.validation, self.theta.shape[1]
-        mirrored, base = [], []
-        for fold, moved in zip(own.folds, self.folds, strict=True):
-            assert fold.theta is not None
-            assert moved.theta is not None
-            mirrored.append(replace(fold, theta=2 * fold.theta - moved.theta))
-            constant = newton.start(loss, fold.summary, n_columns)
-            base.append(replace(fold, theta=constant.theta))
-        cost = (self.loss + held_out_loss(mirrored, loss)) / 2 - own.loss
-        return cost > _DEAR * (held_out_loss(base, loss) - own.loss) > 0
-
 
 def attempt(
     rows: Rows,
@@ -284,19 +299,66 @@ def attempt(
     theta = fit(rows, loss, ridge, summary)  # from the start, as a replication does
     coordinates = Coordinates.of(loss.information(summary.shares), moments, float(ridge))
     influence = spread_of(rows, loss, ridge, theta, coordinates, summary)
-    spread = Spread(influence)
+
+    inflation, fits = 1.0, None
     if summary.n_rows >= LEAST_ROWS:
-        n_there = promise.n_there
         inflation = inflation_of(
-            kept, loss, ridge, coordinates, influence, n_there, validation.guide
+            kept, loss, ridge, coordinates, influence, promise.n_there, validation.guide
         )
-        spread = Spread(influence, inflation)
-    bare = Trial(validation, theta, coordinates, spread, (), (), math.inf)
+        fits = centre_fits(kept, loss, ridge, coordinates, validation.guide)
+
+    between = _between(promise, coordinates, influence, inflation, fits)
+    spread = Spread(influence, between, inflation)
+    bare = Trial(validation, theta, coordinates, spread, fits, (), (), math.inf)
     return bare.with_cells(promise, loss)
 
 
+def _between(
+    promise: Promise,
+    coordinates: Coordinates,
+    influence: Influence,
+    inflation: float,
+    fits: CentreFits | None,
+) -> Between:
+    """Differences between centres: none, as they are stated, or as the table's centres show."""
+    if not any(promise.between):
+        return Between.none(influence.variance.size)
+    if fits is None or len(fits.names) < 2:
+        return centres.assumed(coordinates, promise.between)
+    return centres.learned(fits, influence.variance * max(1.0, inflation), coordinates)
+
+
+def centre_fits(
+    kept: Kept, loss: Loss, ridge: str, coordinates: Coordinates, guide: newton.Guide
+) -> CentreFits | None:
+    """The fit of each centre alone, as if it replicated; None if the table names no centres."""
+    block = kept.block
+    if block.centres is None:
+        return None
+    names, numbers, sizes, without = [], [], [], []
+    for name in sorted(set(block.centres.tolist()) - {""}):
+        alone = Kept(block.part(block.centres == name))
+        summary = Summary.of(alone, loss)
+        if summary.n_rows < LEAST_CENTRE or not loss.is_enough(summary.shares):
+            without.append(name)
+            continue
+        try:
+            theta = fit(alone, loss, ridge, summary, newton.NEAR_ENOUGH, guide)
+        except (Unbounded, NotConverged):  # it has no bounded fit of its own
+            without.append(name)
+            continue
+        names.append(name)
+        numbers.append(coordinates.of_theta(theta))
+        sizes.append(float(summary.n_rows))
+    return CentreFits(tuple(names), np.array(numbers), np.array(sizes), tuple(without))
+
+
 def original(
-    rows: Rows, loss: Loss, promise: Promise, ridge: str | None = None
+    rows: Rows,
+    loss: Loss,
+    promise: Promise,
+    ridge: str | None = None,
+    tick: Callable[[], None] = lambda: None,
 ) -> tuple[Summary, Trial]:
     """Fit an original and choose its cells.
 
@@ -308,9 +370,13 @@ def original(
     ridge : decimal text, optional
         By default the strongest one whose held-out loss, after rounding, is as good as the best
         up to a tenth of the sampling error of the smallest lab.
+    tick : function
+        Is called after each of the steps that take long: about `N_TICKS` times.
     """
     summary = Summary.of(rows, loss).check(loss)
-    kept = sampled(rows, summary.n_rows, MOST_TRIED, salt=4)
+    n_terms = loss.n_scores * (rows.n_terms + 1)
+    n_tried = min(MOST_TRIED, max(_LEAST_TRIED, _TRIED_PER_COEFFICIENT * n_terms))
+    kept = sampled(rows, summary.n_rows, n_tried, salt=4)
     moments = second_moments(rows)
     folds = folds_of(kept, loss)
     if summary.n_rows < LEAST_ROWS:
@@ -318,27 +384,35 @@ def original(
     if ridge is not None:
         validation = validate(kept, folds, loss, ridge)
         return summary, attempt(rows, kept, loss, summary, promise, moments, validation)
-    validation = best_ridge(kept, folds, loss)
+    validation = best_ridge(kept, folds, loss, tick)
     trials: list[Trial] = []
     price = _RIDGE_PRICE * 0.5 * loss.n_scores * (rows.n_terms + 1)
     allowed = price / min(promise.n_there, summary.n_rows)
     place = RIDGES.index(validation.ridge)
+    left_out = validation.untried
     for stronger in RIDGES[place::-1]:
         try:
             if stronger != validation.ridge:
                 validation = validate(kept, folds, loss, stronger, validation.guide)
+            # rounding costs something: what is too dear without it needs no cells
+            if trials and validation.loss > min(trial.loss for trial in trials) + allowed:
+                break
             trial = attempt(rows, kept, loss, summary, promise, moments, validation)
-        except ReplearnError:
+        except (Unbounded, NotConverged) as error:
             if stronger == RIDGES[0] and not trials:
                 raise
+            if isinstance(error, NotConverged):
+                left_out = (*left_out, untried(stronger, error))
             continue  # a part of the rows has no bounded fit
+        tick()
         if is_steep(trial.theta):
             continue
         trials.append(trial)
         if trials[-1].loss > min(trial.loss for trial in trials) + allowed:
             break
     best = min(trial.loss for trial in trials)
-    return summary, next(trial for trial in trials[::-1] if trial.loss <= best + allowed)
+    chosen = next(trial for trial in trials[::-1] if trial.loss <= best + allowed)
+    return summary, replace(chosen, validation=replace(chosen.validation, untried=left_out))
 
 
 def is_steep(theta: Matrix) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from replearn.exact import algebra
+from replearn.exact.levels import LevelRows
 from replearn.exact.rows import (
     MAX_ROW,
     ROW_BITS,
@@ -22,6 +23,7 @@ from replearn.exact.rows import (
     Block,
     on_grid,
     pieces,
+    product,
     scores,
     with_constant,
 )
@@ -111,68 +113,137 @@ def influence_of(
     ``information`` is the mean of a row with the ridge, ``triangles`` are those of the coordinates
     (scores, columns), ``n_rows`` and ``weight`` those of all rows.
     """
-    n_scores, n_columns = theta.shape
-    own = np.flatnonzero(np.equal(*np.triu_indices(n_scores)))  # pairs of a score with itself
-    lower = algebra.cholesky(information)
-    half = algebra.forward(lower, np.asarray(np.kron(*triangles), dtype=np.float64))
-    turn = algebra.backward(lower.T, half).T  # gradients to coordinates
-    turn_whole, turn_unit = _whole(turn)
-    triangles_of = (
-        [lower]
-        if n_scores == 1
-        else [algebra.cholesky(_block(information, k, n_columns)) for k in range(n_scores)]
-    )
-    inverse = [_Metric.of(triangle) for triangle in triangles_of]
-    typical = np.sqrt([algebra.dot(column, column) for column in half.T])
-    unit = np.ldexp(1.0, np.frexp(typical)[1] - _FINE)
-    seen, likely = _Moments.none(len(turn)), _Moments.none(len(turn))  # of each row alone
-    misfit, noise = _Moments.none(n_scores), _Moments.none(n_scores)  # of all residuals
-    grouped: dict[object, np.ndarray] = {}
-    n_seen, seen_weight = 0, 0.0
+    pull = _Pull.of(loss, theta, information, triangles, weight)
+    sums = _Sums.none(len(pull.unit), loss.n_scores)
     for block in blocks:
-        for piece in pieces(block, max(n_columns, len(turn))):
-            X = with_constant(piece.terms)
-            found = scores(X, theta, piece.offset)
-            residual = loss.residual(found, piece.targets)
-            curvature = loss.curvature(found)[:, own]
-            mass = np.ones(len(found)) if piece.weights is None else piece.weights
-            total = np.zeros((len(found), len(turn)))
-            pulls = []
-            for k in range(n_scores):
-                leverage = inverse[k].squared_lengths(X) * (curvature[:, k] * mass) / weight
-                turned = X @ turn_whole[:, k * n_columns : (k + 1) * n_columns].T
-                pull = mass / (1.0 - np.minimum(leverage, 0.9)) * (turn_unit * 2.0**-ROW_BITS)
-                pulls.append(turned * pull[:, None] / unit)
-                total += pulls[k] * residual[:, k, None]
-            whole = np.clip(np.floor(total + 0.5), -_LARGEST, _LARGEST).astype(np.int64)
-            means = loss.residual(found, np.zeros(len(found)))
-            likely = likely.add(*loss.expected(means, pulls))
-            misfit = misfit.add_whole(on_grid(residual * mass[:, None], loss.bits).astype(np.int64))
-            square = curvature * (mass * mass)[:, None] * 4.0**loss.bits
-            noise = noise.add(square, np.zeros_like(square))
-            n_seen += len(found)
-            seen_weight += float((mass * 2.0**WEIGHT_BITS).sum())
-            seen = seen.add_whole(whole)
-            if piece.groups is not None:
-                _gather(whole, piece.groups, grouped)
-    together = 1.0  # how much more groups spread than their rows would alone
-    if grouped:
-        alone, whole = seen, np.array(list(grouped.values()))
+        for piece in pieces(block, max(theta.shape[1], len(pull.unit))):
+            sums.add(loss, pull, piece)
+
+    # rows of one group move a fit together
+    seen, together = sums.seen, 1.0
+    if sums.grouped:
+        whole = np.array(list(sums.grouped.values()))
         shift = max(int(np.abs(whole).max()).bit_length() - 22, 0)  # squares stay in int64
-        seen = _Moments.none(len(turn)).add_whole(whole >> shift, shift)
-        together = max(1.0, sum(map(int, seen.second)) / max(1, sum(map(int, alone.second))))
-    mean_weight = seen_weight * 2.0**-WEIGHT_BITS / n_seen
+        seen = _Moments.none(len(pull.unit)).add_whole(whole >> shift, shift)
+        alone = max(1, sum(map(int, sums.seen.second)))
+        together = max(1.0, sum(map(int, seen.second)) / alone)
+
     # counts often vary more than a Poisson law predicts, and numbers have their own variance;
     # classes that are nearly separable have fewer errors than a fit with a ridge predicts
-    dispersion = float(misfit.second.sum()) / max(float(noise.second.sum()), 1.0)
-    most = dispersion * float(above(misfit.effective().min()))
+    dispersion = float(sums.misfit.second.sum()) / max(float(sums.noise.second.sum()), 1.0)
+    most = dispersion * float(above(sums.misfit.effective().min()))
     dispersion = most if most < 1.0 else max(1.0, dispersion)
-    scale = unit * unit / n_seen / (mean_weight * mean_weight)
+
+    # from units of the sums to the variance of one row
+    mean_weight = sums.weight * 2.0**-WEIGHT_BITS / sums.n_rows
+    scale = pull.unit * pull.unit / sums.n_rows / (mean_weight * mean_weight)
     observed = seen.second.astype(np.float64) * scale
-    expected = likely.second.astype(np.float64) * scale * dispersion * together
-    m, m_expected = (found.effective() * (n_rows / n_seen) for found in (seen, likely))
-    m_expected /= together * max(1.0, dispersion)  # events that come together count less
+    expected = sums.likely.second.astype(np.float64) * scale * dispersion * together
+
+    # effective rows; events that come together count less
+    sampled_by = n_rows / sums.n_rows
+    m = seen.effective() * sampled_by
+    m_expected = sums.likely.effective() * sampled_by
+    m_expected /= together * max(1.0, dispersion)
     return Influence(observed, expected, m, m_expected, n_rows)
+
+
+@dataclass(frozen=True)
+class _Pull:
+    """How residuals of a row pull at the coordinates of a fit."""
+
+    theta: Matrix
+    turn: Matrix  # from gradients to coordinates, on a grid
+    turn_unit: float
+    metrics: "list[_Metric]"  # in which leverages are lengths, one for each score
+    unit: Vector  # of influences on each coordinate
+    weight: float  # of all rows
+
+    @classmethod
+    def of(
+        cls,
+        loss: Loss,
+        theta: Matrix,
+        information: Matrix,
+        triangles: tuple[Matrix, Matrix],
+        weight: float,
+    ) -> "_Pull":
+        """From the information matrix at ``theta``."""
+        lower = algebra.cholesky(information)
+        whole_triangle = np.asarray(np.kron(*triangles), dtype=np.float64)
+        half = algebra.forward_triangle(lower, whole_triangle)
+        turn, turn_unit = _whole(algebra.backward(lower.T, half).T)
+
+        own = [lower]
+        if loss.n_scores > 1:
+            blocks = (_block(information, k, theta.shape[1]) for k in range(loss.n_scores))
+            own = [algebra.cholesky(block) for block in blocks]
+
+        typical = np.sqrt([algebra.dot(column, column) for column in half.T])
+        unit = np.ldexp(1.0, np.frexp(typical)[1] - _FINE)
+        return cls(theta, turn, turn_unit, [_Metric.of(low) for low in own], unit, weight)
+
+    def on(self, X: Any, curvature: Matrix, mass: Vector) -> list[Matrix]:
+        """What a residual of 1 does to each coordinate, for each score, by HC3."""
+        n_columns = self.theta.shape[1]
+        pulls = []
+        for k, metric in enumerate(self.metrics):
+            leverage = metric.squared_lengths(X) * (curvature[:, k] * mass) / self.weight
+            turned = product(X, self.turn[:, k * n_columns : (k + 1) * n_columns].T)
+            factor = mass / (1.0 - np.minimum(leverage, 0.9)) * (self.turn_unit * 2.0**-ROW_BITS)
+            turned *= factor[:, None]
+            turned /= self.unit
+            pulls.append(turned)
+        return pulls
+
+
+@dataclass
+class _Sums:
+    """What is added up over rows."""
+
+    seen: "_Moments"  # influences of single rows, and what the model predicts of them
+    likely: "_Moments"
+    misfit: "_Moments"  # residuals, and what the model predicts of them
+    noise: "_Moments"
+    grouped: dict[object, np.ndarray]
+    n_rows: int = 0
+    weight: float = 0.0
+
+    @classmethod
+    def none(cls, n_numbers: int, n_scores: int) -> "_Sums":
+        """Of no rows."""
+        of_numbers, of_scores = _Moments.none(n_numbers), _Moments.none(n_scores)
+        return cls(of_numbers, of_numbers, of_scores, of_scores, {})
+
+    def add(self, loss: Loss, pull: _Pull, piece: Block) -> None:
+        """Add some rows."""
+        X = piece.terms if isinstance(piece.terms, LevelRows) else with_constant(piece.terms)
+        found = scores(X, pull.theta, piece.offset)
+        residual = loss.residual(found, piece.targets)
+        own = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))  # a score with itself
+        curvature = loss.curvature(found)[:, own]
+        mass = np.ones(len(found)) if piece.weights is None else piece.weights
+        pulls = pull.on(X, curvature, mass)
+
+        # what each row does to each coordinate, as it is and as the model predicts it
+        total = np.zeros((len(found), len(pull.unit)))
+        for k, of_score in enumerate(pulls):
+            total += of_score * residual[:, k, None]
+        whole = np.clip(np.floor(total + 0.5), -_LARGEST, _LARGEST).astype(np.int64)
+        self.seen = self.seen.add_whole(whole)
+        means = loss.residual(found, np.zeros(len(found)))
+        self.likely = self.likely.add(*loss.expected(means, pulls))
+
+        # how far residuals are from what the model predicts
+        missed = on_grid(residual * mass[:, None], loss.bits)
+        self.misfit = self.misfit.add_whole(missed.astype(np.int64))
+        square = curvature * (mass * mass)[:, None] * 4.0**loss.bits
+        self.noise = self.noise.add(square, np.zeros_like(square))
+
+        self.n_rows += len(found)
+        self.weight += float((mass * 2.0**WEIGHT_BITS).sum())
+        if piece.groups is not None:
+            _gather(whole, piece.groups, self.grouped)
 
 
 @dataclass(frozen=True)
@@ -242,8 +313,9 @@ class _Metric:
         reach = max(algebra.total(np.abs(row)) for row in inverse) * (MAX_ROW * 2.0**-ROW_BITS)
         return cls(*_whole(inverse), 2.0 ** math.frexp(reach)[1])
 
-    def squared_lengths(self, X: Matrix) -> Vector:
-        turned = np.asarray(X @ self.inverse.T) * (self.unit * 2.0**-ROW_BITS / self.reach)
+    def squared_lengths(self, X: Any) -> Vector:
+        """Of some rows."""
+        turned = product(X, self.inverse.T) * (self.unit * 2.0**-ROW_BITS / self.reach)
         whole = np.floor(turned * 2.0**24 + 0.5).astype(np.int64)
         # squares of at most 2^48, fewer than 2^15 of them: exact
         return (whole * whole).sum(axis=1).astype(np.float64) * (self.reach * 2.0**-24) ** 2

@@ -6,11 +6,11 @@ same bits on every machine; ``value`` too, since it chooses the ridge.
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from replearn.documents import Decimal3, Part, Positive3, decimal_text
+from replearn.documents import Decimal3, Length, Part, Positive3, Text, Unfit, decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact.elementary import LN2_HI, MAX_SCORE, exp, log, sigmoid, softplus
 from replearn.exact.rows import RESIDUAL_BITS, WEIGHT_BITS, on_grid
@@ -369,14 +369,34 @@ class Poisson(_Numbers):
         return np.exp(np.minimum(scores[:, 0], self.largest))
 
 
-Loss = Bernoulli | Multinomial | Gaussian | Poisson
+@dataclass(frozen=True)
+class Hazard(Poisson):
+    """Events of rows at risk, in intervals that end at the cuts; the score is a log-hazard."""
+
+    time: Annotated[str, Text()] = ""  # columns of a lab's table
+    event: Annotated[str, Text()] = ""
+    cuts: Annotated[tuple[Positive3, ...], Length(0, 100)] = ()
+    kind: Literal["hazard"] = "hazard"  # type: ignore[assignment]
+    title: ClassVar[str] = "survival analysis (piecewise exponential)"
+    says: ClassVar[str] = "the hazard of {target}"
+    ratio: ClassVar[str] = "hazard ratio"
+    lack: ClassVar[str] = "some event must have been seen. Get rows with events."
+
+    def check(self) -> None:
+        """Cuts must increase."""
+        ends = [float(cut) for cut in self.cuts]
+        if sorted(set(ends)) != ends:
+            raise Unfit(f"cuts must increase, got {self.cuts}")
+
+
+Loss = Bernoulli | Multinomial | Gaussian | Poisson | Hazard
 
 #: What a study may be asked for.
-Kind = Literal["logistic", "linear", "poisson"]
+Kind = Literal["logistic", "linear", "poisson", "survival"]
 
 
 def loss_of(kind: Kind, classes: tuple[Any, ...] | None, targets: Vector) -> Loss:
     """The loss of a study, with the units that its targets have."""
     if classes is not None:
         return Bernoulli() if len(classes) == 2 else Multinomial(len(classes))
-    return Poisson.of(targets) if kind == "poisson" else Gaussian.of(targets)
+    return Gaussian.of(targets) if kind == "linear" else Poisson.of(targets)

@@ -1,19 +1,20 @@
 """A fitted generalised linear model: a design and its codes, which are whole numbers."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from replearn.documents import MAX_WHOLE, Document, Integers, Label, Unfit
-from replearn.documents.facts import Facts, Figure, Row, Spoken, Table
-from replearn.documents.pictures import forest
+from replearn.documents.facts import Facts, Row, Spoken
 from replearn.errors import ReplearnError
+from replearn.recipes.coefficients import Coefficients
 from replearn.recipes.design import DIRECTION_BITS, MAX_NUMBERS, Design
-from replearn.tables import Batch, NumberColumn, numbers_of, open_table
+from replearn.recipes.sandwich import Estimates
+from replearn.tables import Batch, numbers_of, open_table
 from replearn.types import Codes, Matrix, Vector
 
 
@@ -35,6 +36,13 @@ class Model(Spoken, Document):
             raise Unfit(f"codes must be {self.design.n_numbers} numbers, got {self.codes.size}")
         if not np.abs(self.theta).max() < 1e9:
             raise Unfit("codes must stand for coefficients below 10^9")
+
+    @property
+    def without_constants(self) -> "Model":
+        """The model whose codes of constants are 0: what labs of other base risks share."""
+        codes = self.codes.reshape(self.design.loss.n_scores, -1).copy()
+        codes[:, 0] = 0
+        return Model(self.design, codes.reshape(-1))
 
     @property
     def recipe(self) -> str:
@@ -64,21 +72,15 @@ class Model(Spoken, Document):
     def _per_unit(self) -> tuple[Matrix, Vector]:
         """Coefficients per unit of a column, and the constants that go with them."""
         scale, centre = self.design.loss.scale
-        coef, intercept = scale * self.theta[:, 1:], scale * self.theta[:, 0] + centre
-        terms = self.design.encoding.terms
-        for place, term in enumerate(terms):
-            if term.kind == "z":
-                column = self.design.encoding.columns[term.columns[0]]
-                assert isinstance(column, NumberColumn)
-                coef[:, place] /= float(column.spread)
-                intercept -= coef[:, place] * float(column.centre)
-        return coef, intercept
+        found = self.design.encoding.per_unit(self.theta) * scale
+        return found[:, 1:], found[:, 0] + centre
 
     @property
     def coef(self) -> Matrix:
         """Coefficients, a row for each score and a column for each term.
 
-        Those of numbers are per unit of the column, those of levels against the reference.
+        Those of numbers are per unit of the column, those of levels against the reference, and
+        those of products per unit of both. What they and `intercept` add up to is the prediction.
         """
         return self._per_unit[0]
 
@@ -94,6 +96,11 @@ class Model(Spoken, Document):
 
     def batches(self, X: Any, offset: Any = None) -> Iterator[Batch]:
         """Rows of a table, with the columns that the model needs."""
+        if self.design.loss.kind == "hazard":
+            raise ReplearnError(
+                "a survival model predicts the risk within a time. Use predict_risk of "
+                "ReplicableSurvivalAnalysis, or replearn predict --horizon."
+            )
         named = self.design.offset if offset is None else offset
         if offset is None and named is not None:
             try:
@@ -140,56 +147,33 @@ class Model(Spoken, Document):
     def facts(self) -> Facts:
         """What the model is, in words."""
         design = self.design
+        own = self.coefficients
         what = design.loss.says.format(target=design.target, last=(self.classes or ("",))[-1])
-        names = [f"of {label}" for label in (self.classes or ())[1:]]
-        header = ("term", *names) if len(self.theta) > 1 else ("term", "coefficient")
-        rows = [("(constant)", *self.intercept.tolist())]
-        seen = set()
-        for term, values in zip(design.encoding.terms, self.coef.T.tolist(), strict=True):
-            column = design.encoding.columns[term.columns[0]]
-            if term.kind == "level" and column.name not in seen:
-                seen.add(column.name)
-                reference = f"{column.name} = {getattr(column, 'reference', '')}"
-                rows.append((f"{reference} (reference)", *[0.0] * len(values)))
-            rows.append((term.name, *values))
-        if design.loss.ratio and len(self.theta) == 1:
-            header = (*header, design.loss.ratio)
-            ratios = [None, *(float(np.exp(min(row[1], 700.0))) for row in rows[1:])]
-            rows = [(*row, value) for row, value in zip(rows, ratios, strict=True)]
-        title = "Coefficients: per unit of a number, of a level against its reference"
-        coefficients = Table(title, header, rows, key="coefficients")
         return Facts(
             f"This model predicts {what}.",
             [
                 Row("fingerprint", self.fingerprint),
                 Row("columns", len(self.feature_names)),
-                Row("coefficients", self.codes.size),
+                Row("coefficients", self.codes.size, key="n_coefficients"),
                 Row("ridge", design.ridge),
                 Row("seed", design.seed),
             ],
-            details=[coefficients],
-            figures=[
-                Figure(
-                    "Coefficients",
-                    self._picture,
-                    "Numbers: for a step of one spread, which stands behind the name. Levels: "
-                    "against their reference.",
-                )
-            ],
+            details=[own.table(), *own.own_tables()],
+            figures=[own.figure()],
         )
 
-    def _picture(self) -> str:
-        """Ratios on a logarithmic scale, or coefficients."""
-        ratio, encoding = self.design.loss.ratio, self.design.encoding
-        scaled, marks = self.design.loss.scale[0] * self.theta[:, 1:], []
-        for label, theta in zip((self.classes or ("", ""))[1:], scaled, strict=True):
-            for term, value in zip(encoding.terms, theta.tolist(), strict=True):
-                step = getattr(encoding.columns[term.columns[0]], "spread", "")
-                name = f"{term.name} (+{step})" if term.kind == "z" else term.name
-                name = f"{name}, {label}" if len(self.theta) > 1 else name
-                text = f"{np.exp(min(value, 700.0)):.2f}" if ratio else f"{value:+.3g}"
-                marks.append((name, text, *[value] * 3))
-        return forest(marks, 0.0, f"{ratio} 1" if ratio else "no effect")
+    @property
+    def coefficients(self) -> Coefficients:
+        """All coefficients as readers multiply and add them, and what its lab states of its own."""
+        found = np.column_stack([self.intercept, self.coef])
+        stated = Estimates.of_content((self.provenance or {}).get("estimates"), found.shape)
+        return Coefficients(self.design, found, stated)
+
+    def stating(self, own: Estimates | None) -> Self:
+        """The same model with a lab's own estimates beside it: no part of its fingerprint."""
+        if own is None:
+            return self
+        return replace(self, provenance={**(self.provenance or {}), "estimates": own.content})
 
 
 def decided(scores: Matrix) -> NDArray[np.int64]:

@@ -86,8 +86,9 @@ from replearn.codes.nets import (
 from replearn.codes.projection import FULL, check_components, projection_matrix
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
-from replearn.exact.directions import Points, nonzero_rows, project_rows, unit_rows
+from replearn.exact.directions import Points, project_rows
 from replearn.exact.rows import marks
+from replearn.recipes.batches import directions
 from replearn.recipes.estimates import Rivals, assumptions, calibrated, n_repeated
 from replearn.recipes.recipe import (
     MAX_ROWS,
@@ -417,7 +418,6 @@ def _threshold_spread(net: "Net", found: "Found", threshold: float) -> Rivals:
 
 # --- points and candidates ------------------------------------------------------------------------
 
-_ROWS_PER_BLOCK = 1 << 14
 _CANDIDATES_PER_BLOCK = 256
 _FIRST_SEARCH, _LARGEST_SEARCH = 256, 8192  # candidates between two looks at what was found
 
@@ -446,19 +446,13 @@ def project(sample: Sample, plan: Plan, cover: Cover, coins: Coins) -> tuple[Poi
     matrix = None
     if cover.projection != "none":
         matrix = projection_matrix(cover.projection, plan.n_inputs, cover.n_components, coins)
-    left = plan.n_rows if plan.mode == "paper" else MAX_ROWS
+    most = plan.n_rows if plan.mode == "paper" else MAX_ROWS
     parts: list[Points] = [np.empty((cover.n_components, 0), dtype=np.float32)]
     n_zero, seen = 0, []
-    for X, signs, order in sample.blocks(1):
-        order = order[:left]
-        left -= order.size
-        for start in range(0, order.size, _ROWS_PER_BLOCK):
-            here = order[start : start + _ROWS_PER_BLOCK]
-            rows = unit_rows(X[here], signs[here], plan.n_inputs)
-            kept = nonzero_rows(rows)
-            n_zero += here.size - int(kept.sum())
-            parts.append(project_rows(rows[kept], matrix))
-            seen.append(marks(rows[kept]))
+    for rows, n_without in directions(sample, plan.n_inputs, most):
+        n_zero += n_without
+        parts.append(project_rows(rows, matrix))
+        seen.append(marks(rows))
     points = np.concatenate(parts, axis=1)
     if points.shape[1] == 0:
         raise ReplearnError(

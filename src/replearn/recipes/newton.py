@@ -16,7 +16,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from replearn.documents import Integers, Length, Part, Range, Unfit
-from replearn.errors import ReplearnError
+from replearn.errors import NotConverged, ReplearnError, Unbounded
 from replearn.exact import algebra
 from replearn.exact.rows import THETA_BITS, WEIGHT_BITS, Block, Kept, Rows, on_grid
 from replearn.exact.sums import ExactSums, integers
@@ -47,7 +47,8 @@ _LARGE_STEP, _LARGE_GUIDED_STEP = 2.0**-3, 1.0
 MOST_STEERED = 500
 #: Steps since then that are remembered.
 _MEMORY = 10
-_MOST_STEPS = 500
+#: Steps at most: splines of 26 classes with a weak ridge take more than a thousand.
+_MOST_STEPS = 5000
 #: Fits that only choose are guided by a whole matrix up to so many coefficients.
 MOST_GUIDED = 2000
 #: A step is halved so often at most.
@@ -220,59 +221,98 @@ def advance(
     found : State or array of shape (n_scores, n_columns)
         Coefficients are whole numbers of units of 2^-26.
     """
-    old, n_steps, before = state.behind, 0, None
-    large = _LARGE_STEP if factor is None else _LARGE_GUIDED_STEP
-    share = state.share or share_of(sums.count("rows"), state.theta.size)
-    if old is None and 0 < state.share < 1 << 32:
-        found_share = sums.count("sampled") / sums.count("weight")
-        if abs(found_share - share * 2.0**-32) > share * 2.0**-35:
-            return State(state.theta, 1 << 32)  # few different rows: no share stands for all
+    came_from = state.behind
+    most_unsteered = _LARGE_STEP if factor is None else _LARGE_GUIDED_STEP
+    if came_from is None and not _is_fair_share(state, sums):
+        return State(state.theta, 1 << 32)
+
+    # 0 the slope here
     gradient = mean_gradient(sums, state.theta, loss, ridge)
-    if old is not None:
-        before = direction_of(old, loss, ridge)
-        slope_there = algebra.dot(gradient, before.step)  # of the loss along the step
-        if not slope_there <= -algebra.dot(before.gradient, before.step) / 4:
-            if old.halvings >= _MOST_HALVINGS:
-                raise ReplearnError(
-                    "the fit must converge, but its steps do not shrink. Use a larger ridge."
-                )
-            again = replace(old, halvings=old.halvings + 1, direction=before)
-            return _ahead(again, state.whole, large)
-        share, n_steps = old.share, old.n_steps + 1
-    if n_steps == _MOST_STEPS:
-        raise ReplearnError(
+
+    # 1 line search: halve the step that led here unless it went down enough
+    last_step = None
+    if came_from is not None:
+        last_step = direction_of(came_from, loss, ridge)
+        if not _went_down(gradient, last_step):
+            return _halved(came_from, last_step, state.whole, most_unsteered)
+
+    # 2 check whether there is any slope left, or any step
+    if came_from is not None and came_from.n_steps + 1 == _MOST_STEPS:
+        raise NotConverged(
             f"the fit must converge, but {_MOST_STEPS} steps were not enough. Use a larger ridge."
         )
     # a slope that the grid of residuals can make: half a unit in each row, times 4
     flat = 2.0 ** (WEIGHT_BITS + 1 - loss.bits) * sums.count("rows") / sums.count("weight")
     if np.abs(gradient).max() <= flat:
         return state.theta
-    new = Behind(
+
+    # 3 the next step, by the information that was made here or is remembered
+    here = _arrived(state, sums)
+    if last_step is not None and not state.share:
+        factor = last_step.factor
+    next_step = direction_of(here, loss, ridge, None if state.share else factor)
+
+    # 4 stop where this step and those after it stay near
+    units = on_grid(next_step.step, THETA_BITS)
+    if near is None:
+        near = min(NEAR_ENOUGH, max(1, int(_NEAR / math.sqrt(sums.count("rows")))))
+    largest = np.abs(units).max()
+    moved = 0.0 if came_from is None else np.abs(state.theta - came_from.theta).max()
+    # steps after this one that shrink as the last two did add up to largest^2 / (moved - largest)
+    if 8 * largest <= near or largest * largest <= near * (moved - largest):
+        return state.theta + units
+
+    # 5 where steps hardly shrink, the share of the rows steers badly: a larger one will do better
+    shrinks = last_step is None or next_step.size <= last_step.size / 4
+    if not shrinks and here.share < 1 << 32:
+        here = replace(here, share=min(4 * here.share, 1 << 32), steers_badly=True)
+    return _ahead(replace(here, direction=next_step), state.whole, most_unsteered)
+
+
+def _is_fair_share(state: State, sums: ExactSums) -> bool:
+    """Whether about as many rows were sampled as asked for; few different rows have no share."""
+    if not 0 < state.share < 1 << 32:
+        return True
+    sampled = sums.count("sampled") / sums.count("weight")
+    return abs(sampled - state.share * 2.0**-32) <= state.share * 2.0**-35
+
+
+def _went_down(gradient: Matrix, step: Direction) -> bool:
+    """Whether the loss rises at most a quarter as fast at the end of a step as it fell before."""
+    slope_there = algebra.dot(gradient, step.step)
+    return slope_there <= -algebra.dot(step.gradient, step.step) / 4
+
+
+def _halved(behind: Behind, step: Direction, whole: bool, most_unsteered: float) -> State:
+    """Half of the step from the last good point."""
+    if behind.halvings >= _MOST_HALVINGS:
+        raise NotConverged(
+            "the fit must converge, but its steps do not shrink. Use a larger ridge."
+        )
+    again = replace(behind, halvings=behind.halvings + 1, direction=step)
+    return _ahead(again, whole, most_unsteered)
+
+
+def _arrived(state: State, sums: ExactSums) -> Behind:
+    """The point of a state as the next good one; without information of its own it takes the last.
+
+    Points since that was made are remembered, for they correct it.
+    """
+    came_from = state.behind
+    share = state.share or share_of(sums.count("rows"), state.theta.size)
+    here = Behind(
         state.theta,
         sums.values["gradient"],
         sums.values["information"],
         sums.count("weight"),
         sums.count("sampled"),
-        share,
-        n_steps=n_steps,
+        share if came_from is None else came_from.share,
+        n_steps=0 if came_from is None else came_from.n_steps + 1,
     )
-    if old is not None and before is not None and not state.share:
-        past = (*old.past, Point(old.theta, old.gradient))[-_MEMORY:]
-        new = replace(new, information=old.information, sampled=old.sampled, past=past)
-        factor = before.factor
-    found = direction_of(new, loss, ridge, None if state.share else factor)
-    units = on_grid(found.step, THETA_BITS)
-    if near is None:
-        near = min(NEAR_ENOUGH, max(1, int(_NEAR / math.sqrt(sums.count("rows")))))
-    largest = np.abs(units).max()
-    moved = 0.0 if old is None else np.abs(state.theta - old.theta).max()
-    # steps after this one that shrink as the last two did add up to largest^2 / (moved - largest)
-    if 8 * largest <= near or largest * largest <= near * (moved - largest):
-        return state.theta + units
-    if before is not None and found.size > before.size / 4 and share < 1 << 32:
-        # the share of the rows steers badly: a larger one will do better
-        new = replace(new, share=min(4 * share, 1 << 32), steers_badly=True)
-    return _ahead(replace(new, direction=found), state.whole, large)
+    if came_from is None or state.share:
+        return here
+    past = (*came_from.past, Point(came_from.theta, came_from.gradient))[-_MEMORY:]
+    return replace(here, information=came_from.information, sampled=came_from.sampled, past=past)
 
 
 def direction_of(
@@ -338,7 +378,7 @@ def _ahead(behind: Behind, whole: bool, large: float) -> State:
             steer = whole and (behind.steers_badly or length * size > large)
             share = behind.share if steer else 0
             return State(there, share, replace(behind, halvings=halvings), whole)
-    raise ReplearnError(
+    raise Unbounded(
         f"coefficients of standardised columns must stay below {MAX_THETA:g}, but these rows drive "
         "them further: some column nearly separates the classes. Use a larger ridge."
     )

@@ -34,7 +34,8 @@ class PaperDesign(Part):
     classes: Annotated[tuple[Label, ...], Length(2, 2)]
     seed: Annotated[str, Text()]
     space: CodeSpace
-    # rows of a batch, and of the original
+    one_fit: bool  # of all rows, in place of batches
+    # rows of a batch (of one fit: all), and of the original
     batch_size: Annotated[int, Range(1, _MAX_ROWS)]
     n_rows: Annotated[int, Range(1, _MAX_ROWS)]
     # of a batch's vector
@@ -78,6 +79,7 @@ class PaperDesign(Part):
             classes=classes,
             seed=seed,
             space=space,
+            one_fit=plan.one_fit,
             batch_size=batch_size,
             n_rows=n_rows,
             regularization=plan.regularization,
@@ -100,6 +102,7 @@ class PaperDesign(Part):
             n_inputs=self.space.n_inputs,
             origin="the study of an original",
             n_rows=self.n_rows,
+            one_fit=self.one_fit,
             batch_size=self.batch_size,
             n_batches=self.n_rows // self.batch_size,
             regularization=self.regularization,

@@ -47,13 +47,16 @@ from replearn.codes.cells import isotropic_flips, proved_flips, walls
 from replearn.codes.space import CodeSpace
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
-from replearn.exact.limbs import PAIR_SQUARE_UNIT, PAIR_UNIT
-from replearn.recipes.estimates import MIN_GROUPS, assumptions, share_beyond
+from replearn.exact.limbs import PAIR_UNIT
+from replearn.recipes.estimates import MIN_GROUPS, MIN_ROWS, assumptions, share_beyond
 from replearn.recipes.recipe import Bound, Plan, Spread
 from replearn.types import Codes, Matrix, Vector
 
 #: A practical plan has this many batches at least: fewer show nothing of their own spread.
 MIN_BATCHES = 10
+
+#: One fit of all rows is made again without each of so many groups of rows: a jackknife.
+N_GROUPS = 16
 
 #: With a sketch, few rows are cut into this many batches, whose spread sets the widths.
 ENOUGH_BATCHES = 32
@@ -68,6 +71,8 @@ class BatchPlan(Plan):
     n_batches: int = 0
     # an original with few rows cuts them into batches of this many rows at least
     shortest_batch: int = 16
+    # Algorithm 1, practical mode: one fit of all rows in place of batches, whose size is then 1
+    one_fit: bool = False
     # weight lambda of ``lambda/2 |u|^2`` beside the mean hinge loss; "0" is the hard margin
     regularization: str
     length_cap: float = 1.0  # longer batch vectors are shortened to this length
@@ -154,7 +159,7 @@ def rounded_bound(plan: BatchPlan, n_rows: int, spread: BatchSpread | None, prio
 
 def _proved(plan: BatchPlan, variance: float, n_batches: int, width: str) -> float:
     """Upper bound over seeds; 1 says nothing."""
-    if not width:  # it will be chosen by the rows
+    if not width or plan.one_fit:  # the rows will choose it; nothing is proved of one fit
         return 1.0
     if not plan.sketch_bits:
         flips = proved_flips(plan.projection, plan.rounding, plan.n_components)
@@ -191,19 +196,45 @@ def component_tail(projection: str, n_components: int, x: float) -> float:
 
 def _calibrated(plan: BatchPlan, n_batches: int) -> float:
     """What calibration expects, over seeds, before any row is seen."""
-    if n_batches < MIN_BATCHES and plan.mode == "practical" and not plan.exact_batches:
-        return 1.0
-    distance = math.sqrt(2 * plan.calibrated / n_batches)
+    if plan.one_fit:
+        if n_batches < one_fit_rows(plan):
+            return 1.0
+        variance, degrees = one_fit_variance(plan, n_batches), N_GROUPS - 1
+    else:
+        if n_batches < MIN_BATCHES and plan.mode == "practical" and not plan.exact_batches:
+            return 1.0
+        variance = plan.calibrated / n_batches
+        degrees = max(1, min((n_batches + 1) // 2, 64) - 1)  # pairs of batches, 64 at most
+    distance = math.sqrt(2 * variance)
     if not plan.sketch_bits:
         flips = isotropic_flips(plan.rounding, plan.n_components)
         return min(1.0, flips * distance / float(plan.grid_width))
     # an original's width keeps the promise; the question is whether its cells are fine enough
     width = plan.promise.max_disagreement
     per_component = distance / math.sqrt(plan.n_components)
-    degrees = max(1, min((n_batches + 1) // 2, 64) - 1)  # groups are pairs of batches, 64 at most
     needed = per_component * student_factor(plan.n_components, width, plan.sketch_bits, degrees)
     fine = needed / 2**plan.sketch_bits <= math.sqrt(12) * plan.noise
     return plan.promise.max_disagreement if fine else 1.0
+
+
+def one_fit_rows(plan: BatchPlan) -> int:
+    """Rows that one fit needs to learn at all: by the margin or by the inputs, what is less."""
+    inputs = min(plan.n_inputs, plan.promise.margin**-2)
+    return max(3 * MIN_ROWS, math.ceil(inputs / (2 * plan.promise.max_error)))
+
+
+def one_fit_variance(plan: BatchPlan, n_rows: int) -> float:
+    """Calibrated variance of ``margin * u`` of one fit of all rows, for margins with a jump at tau.
+
+    A nearly hard margin is pinned by the rows next to the margin: its variance falls like
+    ``1 / n^2`` with few rows, and like ``1 / n`` with so many that the ridge smooths. Both terms
+    are 1 to 3 times what populations with such margins had for 5 to 400 features.
+    """
+    promise, n = plan.promise, n_rows
+    signal = plan.n_inputs * promise.margin**2
+    smooth = 0.03 * (promise.max_error / 0.05) ** 0.4 * signal**2 / (1 + signal / 15)
+    pinned = 0.26 * signal**1.6 / (1 + n / (80 * plan.n_inputs))
+    return min(1.0, (smooth + pinned) / (n * promise.margin**2))
 
 
 def _estimated(plan: BatchPlan, spread: BatchSpread, n_batches: int) -> float | None:
@@ -219,18 +250,30 @@ def _estimated(plan: BatchPlan, spread: BatchSpread, n_batches: int) -> float | 
 def largest_variance(counts: dict[str, int], length_cap: float, failure: float) -> float:
     """Upper confidence bound of the variance of a batch vector, from disjoint pairs of batches.
 
-    Half of a squared distance has the variance as its mean and is between 0 and twice the squared
-    cap. Empirical Bernstein [MP09]: the mean is at most
-    ``mean + sqrt(2 V ln(2/f) / n) + 7 m ln(2/f) / (3 (n - 1))``. inf: nothing is known.
+    Half of a squared distance has the variance as its mean and is between 0 and ``m``, twice the
+    squared cap. Chernoff [Hoeffding63, Thm. 1]: n of them have a mean of at most ``m p`` with
+    probability at most ``exp(-n kl(p, q))`` if their expectation is ``m q > m p``, kl the
+    divergence of two coins. So q is below the number at which that is the failure. inf: nothing is
+    known.
     """
+    from scipy.optimize import brentq
+
     n = counts["pairs"]
     if n < 2 or not math.isfinite(length_cap):
         return math.inf
-    mean = counts["pair_sum"] * PAIR_UNIT / 2 / n
-    square = counts["pair_squares"] * PAIR_SQUARE_UNIT / 4 / n
-    spread = max(0.0, square - mean**2) * n / (n - 1)
-    log = math.log(2 / failure)
-    return mean + math.sqrt(2 * spread * log / n) + 7 * 2 * length_cap**2 * log / (3 * (n - 1))
+    most = 2 * length_cap**2
+    p = min(1.0, counts["pair_sum"] * PAIR_UNIT / 2 / n / most)
+    allowed = math.log(1 / failure) / n
+
+    def excess(q: float) -> float:
+        heads = p * math.log(p / q) if p > 0 else 0.0
+        tails = (1 - p) * (math.log1p(-p) - math.log1p(-q)) if p < 1 else 0.0
+        return heads + tails - allowed
+
+    highest = 1 - 1e-12
+    if p >= highest or excess(highest) <= 0:
+        return most
+    return most * float(brentq(excess, max(p, 1e-300), highest, xtol=1e-15))
 
 
 # --- widths of an original ------------------------------------------------------------------------
@@ -246,8 +289,8 @@ def sketched_width(plan: BatchPlan, deviations: Matrix, n_batches: int) -> str:
     n_groups = len(deviations)
     if n_groups < 2:
         raise ReplearnError(
-            f"a sketch needs the spread of at least 3 batches, got {n_batches} of "
-            f"{plan.batch_size:,} rows. Give more rows, or set batch_size by hand."
+            "a sketch needs rows that show their spread: 32, or 3 batches. Here are fewer. Give "
+            "more rows."
         )
     variances = (deviations**2).sum(axis=0) * (2 / (n_batches * (n_groups - 1)))
     factor = student_factor(

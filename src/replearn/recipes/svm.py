@@ -49,16 +49,32 @@ no intercept         ``fit_intercept=True`` appends a constant to x; sizes are t
 real numbers         A z in float64, in one fixed order; beta in three digits
 ===================  =============================================================================
 
-**Practical mode** takes sizes from a noise budget (`replearn.recipes.spaces.noise_of`): max_error
-sets the noise of projection and rounding, and all rows go into stability. It is calibrated on
-synthetic populations, not proved. The SVMs have regularisation margin^2, batches 1/margin^2 rows.
+**Practical mode** needs no batches: it rounds one vector of all rows, the minimiser u of
+``lambda/2 |u|^2 + mean (1 - <u, v>)_+^2 / 2`` (`replearn.exact.squared_hinge`). The promised
+halfspace w/tau has no loss and costs ``lambda / (2 tau^2)``, and an error costs 1/2. So at most
+``lambda / tau^2`` of the lab's rows are wrong before the rounding, *wherever the margin holds*:
+with ``lambda = eps tau^2 / 1000`` a 1000th of max_error. Larger lambdas do not keep max_error:
+lambda = tau^2 allows any error up to 1. What is left of max_error goes to the noise of the rounding
+(`replearn.recipes.spaces.noise_of`). A nearly hard margin is most stable where margins begin with
+a jump at tau, for which rows are planned; where they do not, or labels are noisy, it is less so,
+and a jackknife over 16 groups of rows tells. Calibrated, not proved.
+
+``n_batches`` or ``batch_size`` by hand bring batches back: SVMs with lambda = eps tau^2, of
+``1 / lambda`` rows.
 """
 
 import math
+from dataclasses import replace
+
+import numpy as np
 
 from replearn.codes.coins import Coins
 from replearn.documents import decimal_text
-from replearn.recipes.batches import round_mean, sum_batches
+from replearn.errors import ReplearnError
+from replearn.exact import squared_hinge
+from replearn.exact.rows import marks
+from replearn.recipes.batches import directions, round_mean, round_point, sum_batches
+from replearn.recipes.estimates import n_repeated
 from replearn.recipes.recipe import (
     Bound,
     Fitted,
@@ -70,7 +86,7 @@ from replearn.recipes.recipe import (
     common,
     log_terms,
 )
-from replearn.recipes.rounded import BatchPlan, BatchSpread, rounded_bound
+from replearn.recipes.rounded import N_GROUPS, BatchPlan, BatchSpread, rounded_bound
 from replearn.recipes.spaces import (
     BY_HAND,
     Proof,
@@ -82,13 +98,16 @@ from replearn.recipes.spaces import (
     practical_space,
     with_rows,
 )
-from replearn.types import BlockMap
+from replearn.types import BlockMap, stacked
 
 CONSTANTS = {"C1": "components", "C2": "batches", "C3": "batch size", "C4": "grid width"}
 
 
 def run(sample: Sample, plan: BatchPlan, coins: Coins, work: BlockMap = map) -> Fitted:
     """Rows to codes: a large-margin vector per batch, then mean, project, round."""
+    if plan.one_fit:
+        return _run_once(sample, plan, coins)
+
     from replearn.exact.max_margin import Problem, add_batches
 
     problem = Problem(
@@ -107,6 +126,38 @@ def run(sample: Sample, plan: BatchPlan, coins: Coins, work: BlockMap = map) -> 
 
     sums, batch_size = sum_batches(sample, plan, add, work)
     return round_mean(sums, batch_size, plan, coins, sample.n_rows)
+
+
+def _run_once(sample: Sample, plan: BatchPlan, coins: Coins) -> Fitted:
+    """Rows to codes: one large-margin vector of all rows, project, round."""
+    # 1. directions in whole numbers, in groups
+    parts, seen, n_zero = [], [], 0
+    for rows, n_without in directions(sample, plan.n_inputs):
+        parts.append(rows.astype(np.float32))  # which holds these whole numbers
+        seen.append(marks(rows))
+        n_zero += n_without
+    every = stacked(parts)
+    if every.shape[0] == 0:
+        raise ReplearnError(
+            f"X must have rows that are not all zero, got {n_zero:,} zero rows. A row without "
+            "direction cannot be learned from; check the columns."
+        )
+    groups = [every[place::N_GROUPS] for place in range(min(N_GROUPS, every.shape[0]))]
+
+    # 2. the vector, and those without each group: a jackknife
+    ridge = float(plan.regularization)
+    solution = squared_hinge.fit(groups, ridge, np.zeros(plan.n_inputs))
+    deviations = np.zeros((0, plan.n_inputs))
+    if every.shape[0] >= 2 * N_GROUPS:
+        others = squared_hinge.without_each_group(groups, ridge, solution)
+        deviations = (others - others.mean(axis=0)) * ((N_GROUPS - 1) / math.sqrt(N_GROUPS))
+
+    # 3. project and round
+    vectors = plan.promise.margin * np.vstack([solution, deviations])
+    counts = {"pairs": 0, "zero_rows": n_zero}
+    fitted = round_point(vectors, 1, sample.n_rows, counts, plan, coins)
+    spread = replace(fitted.spread, n_repeated=n_repeated(seen))  # type: ignore[type-var]
+    return replace(fitted, spread=spread, counts={"zero_rows": n_zero})
 
 
 #: SVM(S, tau/2): half of the largest margin is at least tau/2 if the promise holds.
@@ -129,7 +180,9 @@ def _variance(plan: BatchPlan, spread: BatchSpread | None = None) -> float:
     adds to the standard deviation; batches that it gave up on may be anywhere.
     """
     ball, weight, margin = plan.length_cap**2, float(plan.regularization), plan.promise.margin
-    if plan.unit_vectors or weight == 0 or (spread is not None and spread.counts["unconverged"]):
+    if plan.one_fit or plan.unit_vectors or weight == 0:
+        return ball
+    if spread is not None and spread.counts["unconverged"]:
         return ball
     n = plan.batch_size if spread is None else spread.batch_size
     exact = margin / (weight * math.sqrt(n))
@@ -171,51 +224,50 @@ def _paper(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
 
 # --- calibrated -----------------------------------------------------------------------------------
 
-#: Share of max_error that noise of one over the normal quantile may cost; calibrated on several
-#: populations.
-_NOISE_SHARE = 0.28
+#: Share of max_error that the noise of the rounding may cost a row at the margin.
+_NOISE_SHARE = 0.5
 
-#: Rows of a batch are one over margin^2, within limits: with regularisation margin^2 the box
-#: constraint is 1. Longer batches give longer vectors that vary more, in many dimensions.
-_BATCH_LIMITS = (100, 2000)
+#: Ridge of one fit of all rows, and lambda of batches, in units of max_error margin^2.
+_RIDGE, _BATCH_WEIGHT = 1 / 1000, 1.0
+
+#: Rows of a batch are one over its lambda, within limits; the box constraint is then 1.
+_BATCH_LIMITS = (200, 5000)
 
 
-def _calibrated(tau: float, n_inputs: int, weight: float, batch_size: int) -> float:
-    """Variance of a batch's ``margin * u``; the proved bound is ``1 / (weight * batch_size)``.
+def _calibrated(promise: Promise, n_inputs: int, weight: float) -> float:
+    """Rows of a batch times the variance of its ``margin * u``; proved is ``1 / weight``.
 
-    Fitted to the least stable of five populations, for 2 to 1000 features and tau from 0.05 to 0.7:
-    labels that are wrong for one row in seven, or all margins near tau. It is 1.0 to 1.5 times what
-    these had from ``d tau^2 = 0.8`` on, and more for few features or for populations without such
-    trouble.
+    Fitted to the least stable population that keeps a margin, one of rare rows in any direction.
     """
-    signal, box = n_inputs * tau**2, min(1.0, 1 / (weight * batch_size))
-    share = signal / (3 - box + (1.5 + box) * signal)
-    return share / (max(weight, tau**2 / 10) * batch_size)
+    signal = n_inputs * promise.margin**2
+    return min(1 / weight, 5 * signal / promise.margin**2)
 
 
 def _practical(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
-    """Sizes from the noise budget: max_error sets the noise, all rows go into stability."""
-    tau = promise.margin
-    noise = noise_of(tau, promise.max_error, _NOISE_SHARE)
-    low, high = _BATCH_LIMITS
-    batch_size = int(given.get("batch_size", min(max(math.ceil(1 / tau**2), low), high)))
-    weight = by_hand_text(given, "regularization", tau**2)
+    """One fit of all rows; max_error sets the noise, and all rows go into stability."""
+    noise = noise_of(promise.margin, promise.max_error, _NOISE_SHARE)
+    one_fit = given.get("batch_size") is None and given.get("n_batches") is None
+    share = _RIDGE if one_fit else _BATCH_WEIGHT
+    weight = by_hand_text(given, "regularization", share * promise.max_error * promise.margin**2)
     if float(weight) == 0:
-        weight = decimal_text(tau**2 * 1e-6)  # a hard margin, nearly
-    # of the mean of margin * u, if margins are spread from tau to 4 tau: 0.12 to 0.17 were found
-    # there, and up to 0.4 if all are close to tau = 0.1
-    squared_length = max(0.2, (2 * tau / (tau + min(4 * tau, 1.0))) ** 2)
-    return BatchPlan(
+        weight = decimal_text(promise.margin**2 * 1e-6)  # a hard margin, nearly
+    plan = BatchPlan(
         **common("svm", promise, n_inputs, "practical", given),
-        batch_size=batch_size,
+        one_fit=one_fit,
+        batch_size=1,
         n_batches=int(given.get("n_batches", 0)),
         regularization=weight,
-        length_cap=max(1.0, tau / math.sqrt(float(weight))),
+        length_cap=max(1.0, promise.margin / math.sqrt(float(weight))),
         noise=noise,
-        calibrated=_calibrated(tau, n_inputs, float(weight), batch_size),
         sketch_bits=given.sketch_bits,
-        **practical_space(n_inputs, noise, given, squared_length),
+        **practical_space(n_inputs, noise, given, 1.0),
     )
+    if one_fit:
+        return plan
+    low, high = _BATCH_LIMITS
+    batch_size = int(given.get("batch_size", min(max(math.ceil(1 / float(weight)), low), high)))
+    calibrated = _calibrated(promise, n_inputs, float(weight)) / batch_size
+    return replace(plan, batch_size=batch_size, calibrated=calibrated)
 
 
 # --- proved ---------------------------------------------------------------------------------------

@@ -1,11 +1,12 @@
 """Cross-validation of a generalised linear model: what a ridge is worth on rows not seen."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from replearn.errors import ReplearnError
+from replearn.errors import NotConverged, ReplearnError, Unbounded
+from replearn.exact.levels import LevelRows
 from replearn.exact.rows import (
     WEIGHT_BITS,
     Block,
@@ -48,6 +49,7 @@ class Validation:
     loss: float  # held out, in nats, on a grid: choices have the same bits everywhere
     folds: tuple[Fold, ...]
     guide: newton.Guide  # the fit of all rows that the folds began with
+    untried: tuple[str, ...] = ()  # ridges whose fits did not converge, in words
 
 
 def folds_of(kept: Kept, loss: Loss) -> tuple[Fold, ...]:
@@ -101,23 +103,33 @@ def scored(fold: Fold) -> Iterator[tuple[Matrix, Block]]:
     """Scores of the held-out rows, piece by piece."""
     assert fold.theta is not None
     for piece in pieces(fold.held, fold.theta.shape[1]):
-        yield scores(with_constant(piece.terms), fold.theta, piece.offset), piece
+        terms = piece.terms
+        rows = terms if isinstance(terms, LevelRows) else with_constant(terms)
+        yield scores(rows, fold.theta, piece.offset), piece
 
 
-def best_ridge(kept: Kept, folds: tuple[Fold, ...], loss: Loss) -> Validation:
+def best_ridge(
+    kept: Kept, folds: tuple[Fold, ...], loss: Loss, tick: Callable[[], None] = lambda: None
+) -> Validation:
     """The ridge with the least held-out loss: from a strong one on, while it helps.
 
     Nearly separable rows have no bounded fit with a weak ridge; then the last bounded one counts.
+    A fit that does not converge is a different thing: the choice then says what it left out.
+    ``tick`` is called after each ridge.
     """
     best: Validation | None = None
     guide: newton.Guide | None = None
+    left_out: list[str] = []
     for ridge in RIDGES[2::2]:  # whole decades; `tried` looks between them
         try:
             found = validate(kept, folds, loss, ridge, guide)
-        except ReplearnError:
+        except (Unbounded, NotConverged) as error:
+            if isinstance(error, NotConverged):
+                left_out.append(untried(ridge, error))
             if best is None:
                 continue
             break
+        tick()
         if best is not None and found.loss >= best.loss:
             break
         best, guide = found, found.guide
@@ -126,4 +138,9 @@ def best_ridge(kept: Kept, folds: tuple[Fold, ...], loss: Loss) -> Validation:
             "rows must allow a bounded fit, but even a ridge of "
             f"{RIDGES[-1]} and stronger ones diverge. Leave out columns that separate the classes."
         )
-    return best
+    return replace(best, untried=tuple(left_out))
+
+
+def untried(ridge: str, error: NotConverged) -> str:
+    """What a choice of the ridge left out, and why."""
+    return f"A ridge of {ridge} could not be tried: {error}"

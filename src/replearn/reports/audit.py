@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from replearn.codes.coins import Coins, seed_text
 from replearn.documents.facts import Facts, Figure, Row, Spoken, counted, percent
 from replearn.documents.pictures import forest
-from replearn.errors import ReplearnError, short
+from replearn.errors import ReplearnError, probability, whole_number
 from replearn.study.progress import progress
 from replearn.study.replication import replicate
 from replearn.study.study import Study
@@ -164,20 +164,16 @@ def audit(
     y = np.asarray(y)
     total = len(y)
     n_test = min(_MOST_TEST, total // 5)
-    n_rows = (total - n_test) // 2 if n_rows is None else n_rows
-    if isinstance(n_pairs, bool) or not isinstance(n_pairs, int) or n_pairs < 1:
-        raise ReplearnError(f"n_pairs must be at least 1, got {short(n_pairs)}.")
+    n_rows = (total - n_test) // 2 if n_rows is None else whole_number("n_rows", n_rows)
+    n_pairs = whole_number("n_pairs", n_pairs)
     if not _LEAST_ROWS <= n_rows <= total // 2:
         raise ReplearnError(
             f"two labs with {n_rows:,} rows each cannot be cut from {total:,} rows. A lab has at "
             f"least {_LEAST_ROWS} rows; get more rows, or pass a smaller n_rows."
         )
-    claim = (
-        getattr(estimator, "max_disagreement", 0.1)
-        if max_disagreement is None
-        else max_disagreement
-    )
-    _check_claim(claim)
+    if max_disagreement is None:
+        max_disagreement = getattr(estimator, "max_disagreement", 0.1)
+    claim = probability("max_disagreement", max_disagreement, "0.05")
     different, churns, rights = 0, [], []
     compared, labels = "predictions", np.asarray(y)
     coins = Coins(seed_text(seed, "seed"))
@@ -228,7 +224,7 @@ def audit_study(
             "the labs' models with each other instead."
         )
     claim = float(study.max_disagreement) if max_disagreement is None else max_disagreement
-    _check_claim(claim)
+    claim = probability("max_disagreement", claim, "0.05")
     return _count(lambda part: replicate(study, part)[1], parts, claim, study.n_replication)
 
 
@@ -268,14 +264,6 @@ def audit_replications(
         return clone(estimator).fit(_rows(X, part), y[part]).replication_
 
     return _count(replicated, parts, float(design.max_disagreement))
-
-
-def _check_claim(claim: Any) -> None:
-    if isinstance(claim, bool) or not isinstance(claim, int | float) or not 0 < claim < 1:
-        raise ReplearnError(
-            f"max_disagreement must be in (0, 1), got {short(claim)}. It is a probability; for 5% "
-            "pass 0.05."
-        )
 
 
 def _rows(X: Any, places: NDArray[np.int64]) -> Any:

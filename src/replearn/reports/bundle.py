@@ -30,8 +30,8 @@ from replearn.tables import MISSING, OTHER, LevelColumn, NumberColumn
 from replearn.types import Vector
 
 _MODULES = (
-    *("words", "exact", "table", "check", "evidence", "compare", "worth", "replicate", "sums"),
-    *("lab", "worker"),
+    *("words", "exact", "stability", "table", "check", "evidence", "tails", "support", "worth"),
+    *("compare", "replicate", "disclosure", "sums", "lab", "worker"),
 )
 
 #: Rows of a rehearsal, and of each of its classes at least.
@@ -170,6 +170,10 @@ def write_bundle(study: Study, folder: str | os.PathLike[str]) -> Path:
     target = Path(folder).absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ReplearnError(f"{folder} must be a new or an empty folder. Name a different one.")
+    if study.design.loss.kind == "hazard":
+        raise ReplearnError(
+            "a survival study has no page yet: its labs replicate it with Python. Send study.json."
+        )
     readme = _README.format(target=printable(study.design.target), fingerprint=study.fingerprint)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from replearn.documents.facts import Table as FactTable
 from replearn.documents.pictures import forest
 from replearn.errors import ReplearnError
 from replearn.study.passes import table_of
-from replearn.study.replication import agreement_row
+from replearn.study.replication import agreement_rows
 from replearn.study.rows import Reading
 from replearn.study.study import Study
 from replearn.tables import (
@@ -36,7 +36,7 @@ class Check(Spoken):
         What looks different here: questions, no proofs.
     planned_rows : int
         Rows for which the study promises the model.
-    disagreement : float
+    disagreement, at_new_centre : float
         Estimated probability that so many rows give a different model.
     seen : Seen
         Counts per column.
@@ -49,6 +49,7 @@ class Check(Spoken):
     n_rows: int
     planned_rows: int
     disagreement: float
+    at_new_centre: float
     seen: Seen
     outcome: tuple[str, float, float] | None = None
 
@@ -75,7 +76,7 @@ class Check(Spoken):
         items: list[Any] = [*self.stops, *questions]
         items.append(Row("rows here", self.n_rows, note=f"planned for {self.planned_rows:,}"))
         if not items[:-1] and self.disagreement <= 0.05:
-            items.append(agreement_row(self.disagreement, self.n_rows))
+            items += agreement_rows(self.disagreement, self.at_new_centre, self.n_rows)
         if self.outcome is not None:
             name, here, there = self.outcome
             items.append(
@@ -151,7 +152,11 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
             f"{absent} of the classes have no row here, so nothing can be said about them."
         )
     findings = compare_profiles(
-        design.encoding, study.profile, seen, counts.tolist() if counts.any() else None
+        design.encoding,
+        study.profile,
+        seen,
+        counts.tolist() if counts.any() else None,
+        study.planned_rows,
     )
     named = {name for name, _ in troubles}
     outcome = None
@@ -164,6 +169,7 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
         seen.n_rows,
         study.n_replication,
         study.disagreement(seen.n_rows),
+        study.disagreement(seen.n_rows, new_centre=True),
         seen,
         outcome,
     )

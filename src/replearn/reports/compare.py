@@ -78,7 +78,11 @@ class Comparison(Spoken):
             n_apart = len(self.differences)
             items.append(Row("numbers that differ", n_apart))
             items += [
-                Row(name, f"{counted(max(map(abs, cells)), 'cell')} apart from {self.names[0]}")
+                Row(
+                    name,
+                    f"{counted(max(map(abs, cells)), 'cell')} apart from {self.names[0]}",
+                    in_json=False,
+                )
                 for name, cells in self.differences[:3]
             ]
         files = Table(

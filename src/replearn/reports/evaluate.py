@@ -1,6 +1,5 @@
 """What a finished model is worth on labelled rows: discrimination, calibration, usefulness."""
 
-import math
 import os
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +15,13 @@ from replearn.reports import figures
 from replearn.reports.files import load_model
 from replearn.study.original import Original, held_out
 from replearn.study.rows import Reading
-from replearn.study.worth import Measure, Worth, area_under_curve, balanced_accuracy
+from replearn.study.worth import (
+    Measure,
+    Worth,
+    area_under_curve,
+    balanced_accuracy,
+    calibration_line,
+)
 from replearn.tables import CsvOptions, class_numbers, levels_of, open_table, target_numbers
 from replearn.types import Matrix, Vector
 
@@ -263,6 +268,11 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
     in_features = isinstance(by, str) and by in features
     groups = None if in_features else by
     offset = getattr(design, "offset", None)
+    if getattr(getattr(design, "loss", None), "kind", "") == "hazard" and not hasattr(X, "roles"):
+        raise ReplearnError(
+            "a survival model is evaluated by score of ReplicableSurvivalAnalysis (concordance). "
+            "For the risk at one time, predict with --horizon and compare."
+        )
     roles = {"target": target, "weights": weights, "offset": offset, "groups": groups}
     table = X if hasattr(X, "roles") else open_table(X, columns=features, csv=csv, **roles)
     table = replace(table, names=features)
@@ -353,33 +363,5 @@ def _calibration(rows: _Scored) -> tuple[tuple[Bin, ...], Measure | None, Measur
             observed = Measure(observed.value, max(0.0, observed.low), min(1.0, observed.high))
             predicted = float(probability[part] @ masses[part] / masses[part].sum())
             bins.append(Bin(len(part), predicted, observed))
-    offset, slope = _line(scores, targets, masses) or (None, None)
+    offset, slope = calibration_line(scores, targets, masses) or (None, None)
     return tuple(bins), slope, offset
-
-
-def _line(scores: Vector, targets: Vector, masses: Vector) -> list[Measure] | None:
-    """Logistic regression of the target on the score: constant and slope."""
-    spread = float(scores.std())
-    if spread == 0 or not 0 < targets.mean() < 1:
-        return None
-    design = np.column_stack([np.ones(len(scores)), scores])
-    beta = np.array([0.0, 1.0])
-    for _ in range(50):
-        p = 1 / (1 + np.exp(-np.clip(design @ beta, -500, 500)))
-        gradient = design.T @ (masses * (targets - p))
-        information = (design * (masses * p * (1 - p))[:, None]).T @ design
-        try:
-            step = np.linalg.solve(information, gradient)
-        except np.linalg.LinAlgError:
-            return None
-        beta = beta + np.clip(step, -2, 2)
-        if np.abs(step).max() < 1e-10:
-            break
-    # rows are independent, their weights are not counts
-    moved = design * (masses * (targets - p))[:, None]
-    inverse = np.linalg.pinv(information)
-    with np.errstate(over="ignore", invalid="ignore"):  # scores of 1e300
-        reach = 1.96 * np.sqrt(np.diag(inverse @ (moved.T @ moved) @ inverse))
-    if not math.isfinite(beta.sum() + reach.sum()):
-        return None
-    return [Measure(float(b), float(b - r), float(b + r)) for b, r in zip(beta, reach, strict=True)]

@@ -6,7 +6,7 @@ from typing import Any
 
 from replearn.documents.facts import Facts, Figure, Row, Spoken
 from replearn.documents.pictures import by_rows
-from replearn.errors import ReplearnError, short
+from replearn.errors import ReplearnError, short, whole_number
 from replearn.recipes.recipe import Mode, Plan, Promise, Recipe, Sizes, after_constant
 from replearn.recipes.table import TABLE1
 
@@ -98,8 +98,7 @@ def plan(
         raise ReplearnError(
             f"algorithm must be one of {', '.join(TABLE1)}, got {short(algorithm)}."
         )
-    if isinstance(n_features, bool) or not isinstance(n_features, int) or n_features < 1:
-        raise ReplearnError(f"n_features must be a number of columns, got {short(n_features)}.")
+    n_features = whole_number("n_features", n_features)
     promise = Promise(margin, max_error, max_disagreement, failure_prob)
     promise = after_constant(promise) if fit_intercept else promise
     made = recipe.sizes(

@@ -25,7 +25,8 @@ class Policy(Spoken, Document):
     least_rows : int
         Nothing that was made from fewer rows may leave.
     least_count : int
-        A published level has at least so many rows.
+        A published level has at least so many rows; so have terms and classes of sums, where they
+        have any.
     most_coefficients_per_row : decimal text
         A study or model may have at most so many numbers for each row.
     may_leave : tuple of str

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from replearn.documents.facts import Facts, Figure, Spoken, Table
 from replearn.documents.pictures import forest
-from replearn.errors import ReplearnError, ReplicabilityWarning
+from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
 from replearn.recipes.recipe import MODES, Mode, Promise, Sizes
 from replearn.recipes.table import TABLE1
 from replearn.reports.plans import rows_text
@@ -184,7 +184,8 @@ def count_pairs(name: str, promise: Promise, n_features: int, n_rows: int, n_pai
     new_rows = draw(10**9, _TEST_ROWS)
     n_differ, wrong = 0, 0.0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ReplicabilityWarning)  # what it says is counted here
+        for said in (ReplicabilityWarning, UselessModelWarning):  # what they say is counted here
+            warnings.simplefilter("ignore", said)
         for pair in range(n_pairs):
             first = _shell(name, promise, pair).fit(*draw(2 * pair))
             second = _shell(name, promise, pair, getattr(first, "study_", None))

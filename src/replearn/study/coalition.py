@@ -24,7 +24,9 @@ from replearn.exact.rows import THETA_BITS, WEIGHT_BITS, on_grid
 from replearn.exact.sums import ExactSums, integers
 from replearn.exact.sums import Integers as Whole
 from replearn.recipes import newton
+from replearn.recipes.between import CentreFits
 from replearn.recipes.model import Model
+from replearn.study.disclosure import refuse_few_rows
 from replearn.study.founding import Founded, founded
 from replearn.study.passes import (
     LEAST_ROWS,
@@ -42,15 +44,23 @@ from replearn.study.passes import (
     table_of,
 )
 from replearn.study.possible import refuse_impossible
-from replearn.study.replication import Replication, compare_with_original, spread_findings
+from replearn.study.replication import (
+    Replication,
+    agreement_of,
+    compare_with_original,
+    spread_findings,
+)
 from replearn.study.study import Study
 from replearn.tables import Finding, Table
+from replearn.tables.safety import LEAST_COUNT
 from replearn.types import Codes, Matrix, Vector
 
 #: A lab that claims so many times the rows of the study is not believed unless it is asked for.
 MOST_TIMES = 100
 #: Labs that are this unlikely of one population are named.
 UNLIKELY = 0.001
+#: With two labs, totals less one's own sums are the sums of the other.
+LEAST_LABS = 3
 #: Labs in a picture.
 _DRAWN = 6
 
@@ -123,7 +133,8 @@ class LabSums(Spoken, Document):
         return Facts(
             f"Sums of {self.rows:,} rows at {self.lab!r}: {size:,} whole numbers, and no row.",
             [
-                "Send the file to the lab that combines.",
+                "Send the file to the lab that combines: it sees these sums.",
+                "With three or more labs the others see totals only; two labs get no totals.",
                 *(f"{found.column or 'The target'}: {found.sentence}" for found in self.findings),
             ],
             details=[Row("study", self.study), Row("state", self.state)],
@@ -137,6 +148,7 @@ def lab_sums(
     *,
     lab: str = "lab",
     least_rows: int = LEAST_ROWS,
+    least_count: int = LEAST_COUNT,
 ) -> LabSums:
     """Exact sums of a lab's rows, to send to a coalition.
 
@@ -151,6 +163,9 @@ def lab_sums(
         Name of the lab, one for each.
     least_rows : int
         Fewer rows are refused: their sums may tell what stands in single rows.
+    least_count : int
+        Sums are refused in which a term, a class, or both together have fewer rows than this, but
+        some: such sums show single patients.
 
     Returns
     -------
@@ -166,6 +181,7 @@ def lab_sums(
             f"labs must pool at most {newton.MOST_STEERED} coefficients, got {design.n_numbers:,}: "
             "the fit of more takes too many rounds. Use fewer columns, or an engine."
         )
+    _refuse_two(len(state.members))
     source = table if isinstance(table, Table) else table_of(design, table)
     sums = study.sums([source], state)
     if sums.count("rows") < least_rows:
@@ -183,14 +199,35 @@ def lab_sums(
             )
     if sums.seen is not None:
         refuse_other_codes(design, sums)
-    findings = findings_of(design, study.profile, sums)
+    refuse_few_rows(design, source, 0 if asked is None else asked.share, least_count)
+    findings = findings_of(study, sums)
     near = asked is not None and not state.then and (not asked.share or state.asks == "one step")
     if near and asked is not None:
         # near the end of the fit: what single rows do to it here, beside what the study states
         then = spread_state(state, asked.theta, Counts.of(sums), behind_of(asked, sums))
         spread = spread_of(then, study.sums([source], then))
-        findings += spread_findings(study, spread.variance, spread.n_rows)
-    return replace(LabSums.of(study, lab, sums), findings=tuple(findings))
+        findings += spread_findings(study, np.sqrt(spread.variance), spread.n_rows)
+    return replace(
+        LabSums.of(study, lab, _without_few_cells(sums, least_count)), findings=tuple(findings)
+    )
+
+
+def _without_few_cells(sums: ExactSums, least_count: int) -> ExactSums:
+    """Few cells that are missing, unknown or clipped are nobody's business, and count as none."""
+    if "cells" not in sums.values:
+        return sums
+    cells = sums.values["cells"]
+    shown = np.where(cells < least_count, 0, cells)
+    return ExactSums(sums.of, {**sums.values, "cells": shown})
+
+
+def _refuse_two(n_labs: int) -> None:
+    """Stop before two labs get totals."""
+    if n_labs == LEAST_LABS - 1:
+        raise ReplearnError(
+            "totals must be of three labs or more, got 2: totals less one's own sums are those of "
+            "the other lab. Take one round from the opened model, or ask a third lab."
+        )
 
 
 @dataclass(frozen=True)
@@ -232,6 +269,7 @@ class Coalition(Spoken):
     heterogeneity: Vector
     same_population: float
     copies: tuple[tuple[str, str], ...]
+    fits: CentreFits  # the numbers that each lab alone would have
 
     @property
     def agreement(self) -> float:
@@ -351,6 +389,8 @@ def combine(
     _check_members(state, labs, parts)
     total = reduce(add, parts)
     found = study.step(total, state)
+    if isinstance(found, State) or (publish and not state.then):
+        _refuse_two(len(labs))
     if isinstance(found, Fitted):
         if publish and not state.then:
             if found.theta.size > newton.MOST_STEERED:
@@ -365,13 +405,7 @@ def combine(
         spread = spread_of(state, total)
         beside = _coalition(study, labs, parts, total, found, np.sqrt(spread.variance))
         return founded(
-            study,
-            found,
-            spread,
-            beside.heterogeneity,
-            len(labs),
-            beside.remarks,
-            replication_rows=replication_rows,
+            study, found, spread, beside.fits, beside.remarks, replication_rows=replication_rows
         )
     if state.asks == "counts":
         members = (Member(one.lab, Counts.of(part)) for one, part in zip(labs, parts, strict=True))
@@ -437,9 +471,8 @@ def _coalition(
     nonce: str | None = None,
 ) -> Coalition:
     design, model, n_rows = study.design, fitted.model, fitted.counts.rows
-    replication = compare_with_original(
-        study, model, fitted.theta, n_rows, opened=opened, nonce=nonce
-    )
+    agreement = agreement_of(study, model, fitted.theta, opened, nonce)
+    replication = compare_with_original(study, model, fitted.theta, n_rows, agreement)
     theta, loss, ridge = fitted.behind.theta, design.loss, float(design.ridge)
     factor = newton.direction_of(fitted.behind, loss, ridge).factor
 
@@ -490,6 +523,7 @@ def _coalition(
         q,
         _one_population(q, len(labs)),
         near_copies([one.lab for one in labs], own / spreads, sizes),
+        CentreFits(tuple(one.lab for one in labs), own, sizes),
     )
 
 

@@ -1,132 +1,200 @@
 """What a match proves, computed from a study's own numbers by whoever prints it.
 
-*In rows*: how many rows of the same population somebody needs to get the model half of the time.
-*In bits*: how unlikely the best guess of somebody is who holds the study file and no rows.
+*In guesses*: how many models somebody without any patient tries, the likeliest first, until the
+study's own commitment tells them that they found it. *In rows*: how many rows of the same
+population somebody needs to get the model half of the time by fitting it.
 """
 
+import heapq
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from replearn.codes.sketch import Cells
-from replearn.types import Codes, Vector
+from replearn.codes.stability import chance_of_any, chance_of_leaving, least_whole
+from replearn.recipes.between import Between
+from replearn.types import Vector
 
-#: Guesses that cost nothing: whoever holds an open study can test so many against its commitment.
-FREE_BITS = 40.0
-#: Fewer bits, or rows, than these prove nothing.
-LEAST_BITS, LEAST_ROWS = 10.0, 50
-_MOST_ROWS = 10**12
+#: Below so many guesses, as a power of two, agreement is no evidence.
+LEAST_BITS = 20.0
+#: Guesses that are run one by one; more of them are counted.
+_MOST_RUN = 1 << 14
+#: Numbers that the count looks at; a guesser who knew all others would need as many guesses.
+_MOST_COUNTED = 256
+_MOST_BITS = 1000.0
 
 
-def rows_to_match(widths: Vector, spreads: Vector, n_original: int) -> int:
+def rows_to_match(widths: Vector, spreads: Vector, n_original: int, between: Between) -> int:
     """Rows at which a lab gets the model half of the time.
 
     ``spreads`` are standard deviations of one row's influence on each number; the original, with
     its ``n_original`` rows, is uncertain too.
     """
 
-    def match_half(n_rows: int) -> bool:
-        """Whether numbers at the centre of their cells stay there, if they differ normally."""
-        deviations = spreads * math.sqrt(1 / n_rows + 1 / n_original)
-        chances = (math.erf(x) for x in widths / (2 * math.sqrt(2) * deviations))
-        return math.exp(sum(math.log(max(chance, 1e-300)) for chance in chances)) >= 0.5
-
-    return first_rows(match_half)
-
-
-def rows_to_find(widths: Vector, spreads: Vector, n_original: int) -> int:
-    """Rows at which a lab that tries 2^40 neighbouring models finds the one that fits.
-
-    The number of tries that a good search needs is about two to the entropy of the codes, given
-    what the lab's own rows say about them.
-    """
-
-    def bits(n_rows: int) -> float:
-        deviations = spreads * math.sqrt(1 / n_rows + 1 / n_original)
+    def matches_half(n_rows: int) -> bool:
+        sampling = spreads * math.sqrt(1 / n_rows + 1 / n_original)
+        deviations, freedoms = between.with_sampling(sampling)
         ratios = (widths / deviations).tolist()
-        return math.fsum(_entropy(ratio) for ratio in ratios)
+        chances = (
+            chance_of_leaving(ratio, 0, freedom, residual=0.0)
+            for ratio, freedom in zip(ratios, freedoms, strict=True)
+        )
+        return chance_of_any(chances) <= 0.5
 
-    return first_rows(lambda n_rows: bits(n_rows) <= FREE_BITS)
-
-
-def first_rows(holds) -> int:  # type: ignore[no-untyped-def]
-    """The least number of rows at which something holds that holds beyond it too."""
-    low, high = 0, 1
-    while not holds(high):
-        low, high = high, high * 2
-        if high > _MOST_ROWS:
-            return _MOST_ROWS
-    while high - low > max(1, low // 100):
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    return least_whole(matches_half)
 
 
-def _entropy(ratio: float) -> float:
-    """Bits of a normal number that is rounded to cells of this many standard deviations."""
-    if ratio < 0.5:
-        return 0.5 * math.log2(2 * math.pi * math.e) - math.log2(ratio)
-    total, k = 0.0, 0
-    while True:
-        low, high = ((k - 0.5) * ratio, (k + 0.5) * ratio)
-        p = (math.erf(high / math.sqrt(2)) - math.erf(low / math.sqrt(2))) / 2
-        if p < 1e-12:
-            return total
-        total -= (1 if k == 0 else 2) * p * math.log2(p)
-        k += 1
+def guess_bits(widths: Vector, offsets: Vector, numbers: Vector) -> float:
+    """Guesses that find a model from its study alone, as a power of two.
 
+    Parameters
+    ----------
+    widths : array
+        Of the cells.
+    offsets : array
+        Where 0 lies, in cells: a code k stands for the number ``(k - offset) * width``.
+    numbers : array
+        The model's own, decoded.
 
-def bits_of(cells: Cells, sketch: Codes, numbers: Vector, known: int) -> float:
-    """How unlikely the best guess is of somebody without rows, in bits.
-
-    ``numbers`` are the model's own, decoded; of these the first ``known`` follow from the base
-    rate, which is published. The guesser knows cells and sketch, and how strong the model is as a
-    whole: numbers are normal around 0 with the mean square that the model's have. What is not known
-    is which columns matter and in which direction. The bits are minus log2 of the most likely cell
-    of each number.
+    Notes
+    -----
+    The guesser knows cells and sketch, and how strong the model is as a whole: numbers are normal
+    around 0 with the mean square that the model's have. Unknown is which columns matter, and in
+    which direction. They try code vectors in the order of their probability.
     """
-    rest = numbers.reshape(-1)[known:]
-    if not rest.size:
+    if not numbers.size or not (scale := math.sqrt(float(np.mean(numbers**2)))):
         return 0.0
-    scale = math.sqrt(float(np.mean(rest**2)))
-    if scale == 0:
-        return 0.0
-    parts = 1 << cells.bits
-    total = 0.0
-    for i in range(known, len(cells.widths)):
-        shift = (float(cells.shifts[i]) - int(sketch[i]) / parts) % 1.0
-        off = min(shift, 1.0 - shift)  # from 0 to the nearest centre of a cell, in cells
-        width = float(cells.widths[i]) / scale
-        low, high = (off - 0.5) * width, (off + 0.5) * width
-        p = (math.erf(high / math.sqrt(2)) - math.erf(low / math.sqrt(2))) / 2
-        total -= math.log2(max(p, 1e-300))
-    return total
+    order = np.argsort(widths, kind="stable")[:_MOST_COUNTED]
+    ladders, places = [], []
+    for i in order.tolist():
+        costs, place = _cell_costs(float(widths[i]) / scale, float(offsets[i]), numbers[i] / scale)
+        ladders.append(costs)
+        places.append(place)
+
+    counted = _count_cheaper(ladders, places)
+    if counted <= _MOST_RUN:
+        return math.log2(_search(ladders, places))
+    return min(math.log2(counted), _MOST_BITS)
+
+
+def _cell_costs(width: float, offset: float, number: float) -> tuple[Vector, int]:
+    """What cells cost, in nats beyond the likeliest one, cheapest first; and the true one's place.
+
+    ``width`` and ``number`` are in units of the prior's standard deviation.
+    """
+    # centres of cells on a line on which the prior is standard normal
+    nearest = round(offset)
+    true_code = round(number / width + offset)
+    reach = max(abs(true_code - nearest) + 2, math.ceil(6.0 / width) + 1)
+    codes = np.arange(nearest - min(reach, 4096), nearest + min(reach, 4096) + 1)
+    centres = (codes - offset) * width
+
+    ends = np.abs(centres)
+    costs = -_log_mass(ends - width / 2, ends + width / 2)
+    by_cost = np.argsort(costs, kind="stable")
+    place = int(np.flatnonzero(codes[by_cost] == true_code)[0])
+    return costs[by_cost] - costs[by_cost[0]], place
+
+
+def _log_mass(low: Vector, high: Vector) -> Vector:
+    """Logarithm of the standard normal mass between two ends."""
+    from scipy.special import log_ndtr
+
+    upper, lower = log_ndtr(-low), log_ndtr(-high)
+    return np.asarray(upper + np.log1p(-np.exp(np.minimum(lower - upper, -1e-16))))
+
+
+def _count_cheaper(ladders: list[Vector], places: list[int]) -> float:
+    """How many code vectors are at least as likely as the true one, from a histogram of costs."""
+    budget = sum(float(costs[place]) for costs, place in zip(ladders, places, strict=True))
+    step = max(budget / 2048, 1e-6)
+    n_bins = int(budget / step) + 1
+
+    counts = np.zeros(n_bins)
+    counts[0] = 1.0
+    log_scale = 0.0
+    for costs in ladders:
+        bins = np.bincount((costs[costs <= budget] / step).astype(np.int64), minlength=1)
+        counts = np.convolve(counts, bins)[:n_bins]
+        top = float(counts.max())
+        counts, log_scale = counts / top, log_scale + math.log(top)
+    log_count = log_scale + math.log(float(counts.sum()))
+    return math.exp(min(log_count, _MOST_BITS * math.log(2)))
+
+
+def _search(ladders: list[Vector], places: list[int]) -> int:
+    """Guesses until the true code vector, by best-first search over the cells.
+
+    Ladders are in the order of their first step. A state is a set of raised ladders; each vector is
+    reached once: raise the last one further, raise the next one too, or move on from a first step.
+    """
+    is_long = [costs.size > 1 for costs in ladders]
+    chosen = sorted(
+        (i for i, long in enumerate(is_long) if long), key=lambda i: float(ladders[i][1])
+    )
+    steps = [ladders[i] for i in chosen]
+    true = {k: places[i] for k, i in enumerate(chosen) if places[i]}
+    heap: list[tuple[float, tuple[tuple[int, int], ...]]] = [(0.0, ())]
+    n_guesses = 0
+    while heap:
+        cost, raised = heapq.heappop(heap)
+        n_guesses += 1
+        if dict(raised) == true or n_guesses >= 4 * _MOST_RUN:
+            return n_guesses
+        last, rank = raised[-1] if raised else (-1, 0)
+        before = raised[:-1]
+        if raised and rank + 1 < steps[last].size:
+            further = cost - float(steps[last][rank]) + float(steps[last][rank + 1])
+            heapq.heappush(heap, (further, (*before, (last, rank + 1))))
+        if last + 1 < len(steps):
+            first = float(steps[last + 1][1])
+            heapq.heappush(heap, (cost + first, (*raised, (last + 1, 1))))
+            if rank == 1:
+                moved = cost - float(steps[last][1]) + first
+                heapq.heappush(heap, (moved, (*before, (last + 1, 1))))
+    return n_guesses
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a match proves."""
+    """What a match proves.
 
-    rows: int  # that an honest lab needs, to get the model half of the time
-    # that a lab needs which tries 2^40 neighbours; 0 if these find the model without any rows, None
-    # where a seal forbids it
-    rows_search: int | None
-    bits: float  # against somebody who has the study file and no rows
-    bits_search: float | None  # the same, less the 40 bits of free guesses
+    Attributes
+    ----------
+    rows : int
+        That an honest lab needs, to get the model half of the time.
+    bits : float
+        Guesses that find the model from the study file alone, as a power of two.
+    is_open : bool
+        Whether the study tells a guesser when they have found it; a sealed one does not.
+    """
+
+    rows: int
+    bits: float
+    is_open: bool = True
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether agreement alone is no evidence."""
+        return self.bits < LEAST_BITS
+
+    @property
+    def guesses(self) -> str:
+        """How many, in words."""
+        return f"{_two_digits(2**self.bits)}" if self.bits < 30 else f"2^{self.bits:.0f}"
 
     def words(self) -> str:
-        """In rows, in a sentence."""
-        if self.bits < LEAST_BITS:
-            tries = _two_digits(round(2**self.bits))
-            return f"A match proves little: a guess without rows hits once in about {tries} tries."
-        honest = f"A lab needs about {_two_digits(self.rows)} rows of its own to get this model"
-        if self.rows_search is None:
-            return f"{honest}."
-        if self.rows_search < LEAST_ROWS:
-            return f"{honest}; one that tries 2^40 models needs hardly any."
-        return f"{honest}; one that tries 2^40 models, about {_two_digits(self.rows_search)}."
+        """In a sentence."""
+        if self.is_weak:
+            return (
+                "Agreement here is no evidence: the study file gives the model away in about "
+                f"{self.guesses} guesses."
+            )
+        return (
+            f"Guessing this model from the study file takes about {self.guesses} tries; fitting "
+            f"it takes about {_two_digits(self.rows)} patients."
+        )
 
 
-def _two_digits(number: int) -> str:
+def _two_digits(number: float) -> str:
     return f"{float(f'{number:.1e}'):,.0f}"

@@ -12,11 +12,13 @@ from typing import Annotated, Any
 import numpy as np
 
 from replearn.codes.coins import Coins, seed_text
-from replearn.codes.sketch import width_factor
+from replearn.codes.stability import chance_of_each, width_for
 from replearn.documents import Document, Integers, Label, Length, Part, Range, Text, decimal_text
 from replearn.documents.facts import Facts, Row, Spoken, percent
 from replearn.errors import ReplearnError
+from replearn.recipes import between as centres
 from replearn.recipes import glm
+from replearn.recipes.between import CentreFits
 from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.design import Design
 from replearn.recipes.influence import Influence
@@ -38,6 +40,8 @@ from replearn.types import Codes, Vector
 _QUANTILES = 64
 #: Rows of the table that has the columns of all labs, at most.
 _DRAWN = 1 << 17
+#: Slopes of labs may differ by this factor more than typical ones; beyond it something is wrong.
+_MOST_EXCESS = 5.0
 
 
 @dataclass(frozen=True)
@@ -73,13 +77,19 @@ class LabColumns(Spoken, Document):
 
 
 def lab_columns(
-    table: Table, kind: Kind = "logistic", lab: str = "lab", categories: Sequence[str] = ()
+    table: Table,
+    kind: Kind = "logistic",
+    lab: str = "lab",
+    categories: Sequence[str] = (),
+    least_count: int = LEAST_COUNT,
 ) -> LabColumns:
     """Describe a lab's columns, for a coalition that has no study yet.
 
     The table has a target, by name, and no columns that the study should not have; numbers of the
-    columns in ``categories`` are names of levels.
+    columns in ``categories`` are names of levels. Values of fewer than ``least_count`` rows are not
+    shown, and classes of fewer are refused.
     """
+    least_count = max(1, least_count)
     known, labels = read_labels(table, kind)
     if len(labels) < LEAST_ROWS:
         raise ReplearnError(
@@ -92,27 +102,33 @@ def lab_columns(
     for name, found in look.columns.items():
         if name in categories or found.n_texts:
             totals = {text: int(rows.sum()) for text, rows in found.counts.items()}
-            kept = {text: count for text, count in totals.items() if count >= LEAST_COUNT}
-            if (rest := sum(totals.values()) - sum(kept.values())) >= LEAST_COUNT:
+            kept = {text: count for text, count in totals.items() if count >= least_count}
+            if (rest := sum(totals.values()) - sum(kept.values())) >= least_count:
                 kept[OTHER] = kept.get(OTHER, 0) + rest
             values, counts, are_numbers = tuple(kept), list(kept.values()), False
         else:
-            values, counts = _groups(look.numbers(name), found.n_numbers)
+            values, counts = _groups(look.numbers(name), found.n_numbers, least_count)
             are_numbers = True
-        missing = found.n_missing if found.n_missing >= LEAST_COUNT else 0
+        missing = found.n_missing if found.n_missing >= least_count else 0
         columns.append(ColumnCounts(name, values, np.array(counts), missing, are_numbers))
     name = str(table.roles["target"])
     if known is not None:
-        target = ColumnCounts(name, known, np.bincount(labels), 0, False)
+        in_class = np.bincount(labels)
+        if in_class.min() < least_count:
+            raise ReplearnError(
+                f"columns must be of at least {least_count} rows of each class, got fewer of "
+                f"{known[int(in_class.argmin())]!r}. Pool these rows with those of a different lab."
+            )
+        target = ColumnCounts(name, known, in_class, 0, False)
     else:
-        values, counts = _groups(np.sort(labels), len(labels))
+        values, counts = _groups(np.sort(labels), len(labels), least_count)
         target = ColumnCounts(name, values, np.array(counts), 0, True)
     return LabColumns(lab, len(labels), kind, target, tuple(columns))
 
 
-def _groups(values: Vector, n_rows: int) -> tuple[tuple[str, ...], list[int]]:
+def _groups(values: Vector, n_rows: int, least_count: int) -> tuple[tuple[str, ...], list[int]]:
     """Medians of groups of sorted numbers, with the precision of the spread; rows of each."""
-    n_groups = min(_QUANTILES, values.size // LEAST_COUNT)
+    n_groups = min(_QUANTILES, values.size // least_count)
     if not n_groups:
         return (), []
     low, high = np.quantile(values, [0.05, 0.95]).tolist()
@@ -160,21 +176,22 @@ def draft_study(
     coordinates = Coordinates.of(loss.information(shares), moments, float(text))
     n_numbers = loss.n_scores * len(moments)
     deviation = (2 / n_rows) ** 0.5  # a row's influence is about 1 in these coordinates
-    width = decimal_text(1.005 * width_factor(n_numbers, max_disagreement, 0) * deviation)
+    width = width_for(chance_of_each(max_disagreement, n_numbers), 0) * deviation
     design = Design(
         target=labs[0].target.name,
         encoding=learned.encoding,
         loss=loss,
         ridge=text,
         coordinates=coordinates,
-        widths=(width,) * n_numbers,
+        widths=(decimal_text(1.005 * width),) * n_numbers,
         bits=0,
         seed=seed_text(shared_seed),
         classes=classes,
     )
     profile = make_profile(learned, labels)
     rho = decimal_text(max_disagreement)
-    return Study(design, rho, n_rows, n_rows, ("1",) * n_numbers, profile)
+    spreads, between = ("1",) * n_numbers, ("0",) * n_numbers
+    return Study(design, rho, n_rows, n_rows, spreads, between, 0, profile)
 
 
 def _check_labs(labs: Sequence[LabColumns]) -> None:
@@ -218,10 +235,11 @@ class Founded(Spoken):
     def facts(self) -> Facts:
         """In words."""
         study = self.study
-        share = percent(1 - study.disagreement(study.n_replication))
+        share = percent(1 - study.disagreement(study.n_replication, new_centre=True))
         return Facts(
-            f"{self.labs} labs publish one study: a lab with {study.n_replication:,} rows of this "
-            f"population gets exactly this model in {share} of the cases (estimated).",
+            f"{self.labs} labs publish one study: a new centre with {study.n_replication:,} rows "
+            f"that differs as these labs do gets exactly this model in {share} of the cases "
+            "(estimated).",
             [
                 *study.problems,
                 *self.remarks,
@@ -237,18 +255,20 @@ def founded(
     draft: Study,
     fitted: Fitted,
     spread: Influence,
-    heterogeneity: Vector,
-    n_labs: int,
+    fits: CentreFits,
     remarks: Sequence[str],
-    bits: int = 3,
+    bits: int = 8,
     replication_rows: int | None = None,
 ) -> Founded:
     """The study of a coalition, from its fit and from what single rows do to it.
 
-    Labs that differ more than rows explain make cells wider, as parts of an original's rows do.
+    Labs that differ more than rows explain show how centres differ: new ones will, too.
     """
-    inflation = float(np.mean(heterogeneity)) / max(1, n_labs - 1) if n_labs > 1 else 1.0
-    found = glm.Spread(spread, max(1.0, inflation))
+    n_labs = len(fits.names)
+    between = centres.assumed(draft.design.coordinates)
+    if n_labs > 1:
+        between = centres.learned(fits, spread.variance, draft.design.coordinates)
+    found = glm.Spread(spread, between)
     rho, n_rows = float(draft.max_disagreement), fitted.counts.rows
     promise = glm.Promise(rho, bits, n_rows, replication_rows or n_rows)
     design = replace(draft.design, widths=glm.widths_of(found, promise), bits=bits, sketch=None)
@@ -258,9 +278,10 @@ def founded(
     counts = fitted.counts
     shares = Summary.from_totals(n_rows, counts.weight, counts.totals).shares
     problems = without_model(design.loss, shares, promise, fitted.theta)[1]
-    if inflation > glm.MOST_INFLATION:
+    excess = centres.times_typical(between, design.coordinates)
+    if excess > _MOST_EXCESS:
         problems.append(
-            f"Labs differ {inflation:.1f} times as much as their rows explain. Ask those that "
+            f"Labs differ {excess:.0f} times as much as centres typically do. Ask those that "
             "differ most, or begin anew without them."
         )
     return Founded(
@@ -270,7 +291,10 @@ def founded(
             n_original=n_rows,
             n_replication=promise.n_there,
             spreads=found.stated,
+            between=tuple(map(decimal_text, between.deviations.tolist())),
+            n_centres=between.n_centres,
             commitment=model.fingerprint,
+            slopes_commitment=model.without_constants.fingerprint,
             problems=tuple(problems),
         ),
         model,

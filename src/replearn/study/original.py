@@ -3,29 +3,36 @@
 import math
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any, Literal
 
 import numpy as np
 
 from replearn.codes.coins import seed_text
+from replearn.codes.stability import least_whole
 from replearn.documents import decimal_text
 from replearn.documents.facts import Facts, Figure, Row, Spoken, percent
 from replearn.documents.pictures import Rung, ladder
-from replearn.errors import ReplearnError, short
+from replearn.errors import ReplearnError, is_real, plain_float, probability, short, whole_number
 from replearn.exact.rows import MOST_TRIED, Kept, Rows, contents, sampled
 from replearn.recipes import glm
+from replearn.recipes.between import Between, CentreFits, named_pair
 from replearn.recipes.design import Design
 from replearn.recipes.glm import MOST_INFLATION, Promise, Trial, stability
-from replearn.recipes.losses import LEAST_ROWS, Kind, Loss, loss_of
+from replearn.recipes.losses import LEAST_ROWS, Hazard, Kind, Loss, Poisson, loss_of
 from replearn.recipes.model import Model
+from replearn.recipes.newton import Summary
+from replearn.recipes.recipe import Bound
+from replearn.recipes.sandwich import Estimates, estimates_of
 from replearn.recipes.validation import Fold, scored
-from replearn.study.evidence import first_rows
+from replearn.study.progress import progress
 from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import Study, sealed_commitment
 from replearn.study.worth import Worth
 from replearn.tables import (
     Learned,
+    LevelColumn,
     Remark,
     Table,
     learn_classes,
@@ -34,12 +41,21 @@ from replearn.tables import (
     make_profile,
     target_numbers,
 )
-from replearn.types import Matrix, Vector
+from replearn.tables.survival import (
+    AT_RISK,
+    INTERVAL,
+    LEAST_EVENTS,
+    cuts_of,
+    event_numbers,
+    event_times,
+    interval_names,
+    rows_at_risk,
+    time_at_risk,
+)
+from replearn.types import Later, Matrix, Vector
 
 #: Rows (or groups of them) that a level has for a coefficient of its own, at the smallest lab.
 LEAST_LEVEL = 20
-#: Bits about each number, and those where rounding would cost too much.
-_BITS, _MORE_BITS = 3, 4
 #: How often products are halved, by trial: a ridge shrinks quarters sixteen times as much.
 _HALVED = (0, 2)
 
@@ -49,7 +65,8 @@ class Options:
     """Parameters of an original; see `replearn.ReplicableLogisticClassifier`."""
 
     max_disagreement: float = 0.01
-    sketch_bits: int | Literal["auto"] = "auto"
+    sketch_bits: int = 8
+    between: Any = "typical"
     basis: Literal["linear", "splines", "auto"] = "linear"
     interactions: Literal["all"] | Sequence[tuple[str, str]] | None = None
     ridge: float | Literal["auto"] = "auto"
@@ -57,6 +74,7 @@ class Options:
     replication_rows: int | None = None
     shared_seed: int | str = 0
     categories: Sequence[str] = ()
+    numeric: Sequence[str] = ()
     drop: Sequence[str] = ()
     n_jobs: int | None = None
 
@@ -68,36 +86,36 @@ class Request(Options):
     kind: Kind = "logistic"
     target: str = "y"
     class_weight: Literal["balanced"] | Mapping[Any, float] | None = None
-    numeric: Sequence[str] = ()
     weights: str | None = None
     offset: str | None = None
+    time: str = "time"  # of survival, whose target is the event
     sealed: bool = False
+    verbose: int = 0
 
     def check(self) -> None:
-        """Refuse values that no study can have."""
-        rho = self.max_disagreement
-        if isinstance(rho, bool) or not isinstance(rho, int | float) or not 0 < rho < 1:
+        """Refuse values that no study can have; numbers of NumPy become plain ones."""
+        self.max_disagreement = probability("max_disagreement", self.max_disagreement)
+        _check_choice("sketch_bits", self.sketch_bits, tuple(range(9)))
+        if named_pair(self.between) is None:
             raise ReplearnError(
-                f"max_disagreement must be in (0, 1), got {short(rho)}. It is a probability; for "
-                "1% pass 0.01."
+                'between must be "typical", 0, or two standard deviations between centres, of the '
+                f"mean score and of slopes, such as (0.2, 0.03), got {short(self.between)}."
             )
-        _check_choice("sketch_bits", self.sketch_bits, ("auto", 0, 1, 2, 3, 4))
         _check_choice("basis", self.basis, ("linear", "splines", "auto"))
         _check_choice("missing", self.missing, ("indicator", "refuse"))
-        ridge = self.ridge
-        if ridge != "auto" and not (
-            isinstance(ridge, int | float) and not isinstance(ridge, bool) and 1e-9 <= ridge <= 1e3
-        ):
-            raise ReplearnError(
-                f'ridge must be "auto" or from 1e-9 to 1e3, got {short(ridge)}. It is a weight on '
-                "the mean loss of a row."
+        if self.ridge != "auto":
+            if not is_real(self.ridge) or not 1e-9 <= self.ridge <= 1e3:
+                raise ReplearnError(
+                    f'ridge must be "auto" or from 1e-9 to 1e3, got {short(self.ridge)}. It is a '
+                    "weight on the mean loss of a row."
+                )
+            self.ridge = plain_float(self.ridge)
+        if self.replication_rows is not None:
+            remedy = "Leave it out for as many as here."
+            self.replication_rows = whole_number(
+                "replication_rows", self.replication_rows, remedy=remedy
             )
-        rows = self.replication_rows
-        if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
-            raise ReplearnError(
-                f"replication_rows must be a number of rows, got {short(rows)}. Leave it out for "
-                "as many as here."
-            )
+        self.sketch_bits = int(self.sketch_bits)
         seed_text(self.shared_seed)
 
 
@@ -128,6 +146,10 @@ class Certificate(Spoken):
         How much more parts of these rows differ than single rows explain, in squares.
     n_repeated : int
         Rows that occur before among those that were looked at.
+    at_new_centre : float
+        The same as ``expected`` for a centre whose truth differs as centres do.
+    n_centres : int
+        Centres that showed how they differ; 1: typical centres are assumed, 0: none differ.
     problems : tuple of str
         Why the study must not be published.
     """
@@ -141,14 +163,26 @@ class Certificate(Spoken):
     weakest: str
     inflation: float
     n_repeated: int
+    at_new_centre: float
+    n_centres: int
     problems: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
+
+    @property
+    def centre_words(self) -> str:
+        """For which new centres the second rate is promised."""
+        if self.n_centres == 0:
+            return "a lab of the same population"
+        if self.n_centres == 1:
+            return "a new centre that differs as centres typically do"
+        return f"a new centre like these {self.n_centres}"
 
     def facts(self) -> Facts:
         """In words."""
         verdict = (
-            f"A lab with {self.n_replication:,} rows of this population gets the same model in "
-            f"{1 - max(self.expected, 1e-4):.2%} of the cases (estimated)."
+            f"A sample of {self.n_replication:,} rows of this population gets the same model in "
+            f"{percent(1 - self.expected)} of the cases, {self.centre_words} in "
+            f"{percent(1 - self.at_new_centre)} (estimated)."
         )
         if self.problems:
             verdict = "No promise can be made for these rows."
@@ -206,6 +240,13 @@ class Original:
     basis: str
     folds: tuple[Fold, ...]
     nonce: str | None = None
+    # this lab's own estimates with standard errors, made when they are read
+    own_later: Later[Estimates | None] = field(default=Later.known(None), compare=False, repr=False)
+
+    @property
+    def own(self) -> Estimates | None:
+        """What the original's own rows say about each coefficient, without the ridge."""
+        return self.own_later()
 
 
 @dataclass
@@ -233,33 +274,45 @@ def publish(table: Table, request: Request) -> Original:
     original : Original
     """
     request.check()
+    table, cuts = table.without(request.drop), tuple[str, ...]()
+    if request.kind == "survival":
+        table, request, cuts = _at_risk(table, request)
     classes, labels = read_labels(table, request.kind)
     n_rows = len(labels)
     if n_rows < 2:
         raise ReplearnError(f"rows must be two or more, got n_samples = {n_rows}. Pass more rows.")
     n_there = request.replication_rows or n_rows
-    bits = _BITS if request.sketch_bits == "auto" else request.sketch_bits
-    promise = Promise(request.max_disagreement, bits, n_rows, n_there)
+    pair = named_pair(request.between)
+    assert pair is not None
+    promise = Promise(request.max_disagreement, request.sketch_bits, n_rows, n_there, pair)
     loss = loss_of(request.kind, classes, labels)
+    if isinstance(loss, Poisson) and request.kind == "survival":
+        loss = Hazard(loss.cap_bits, time=request.time, event=request.target, cuts=cuts)
     bases = ("linear", "splines") if request.basis == "auto" else (request.basis,)
     weight = _class_weight(request.class_weight, classes, labels)
     ridge = None if request.ridge == "auto" else decimal_text(float(request.ridge))
     best: _Candidate | None = None
     for basis in bases:
         learned = _learned(table, request, basis, labels, promise)
+        if request.kind == "survival":
+            learned = _with_intervals(learned, cuts)
         for halved in _HALVED if learned.encoding.products else (0,):
             encoding = replace(learned.encoding, products_halved=halved)
             reading = Reading(encoding, loss, classes, weight)
             rows = read_rows(TableRows(table, reading), request.n_jobs)
-            _, trial = glm.original(rows, loss, promise, ridge)
+            trial = _tried(rows, loss, promise, ridge, bool(request.verbose))
             if best is None or trial.loss < best.trial.loss:
                 learned = replace(learned, encoding=encoding)
                 best = _Candidate(basis, learned, rows, reading, trial)
     assert best is not None
-    if request.sketch_bits == "auto" and best.trial.is_dear(loss):
-        promise = replace(promise, bits=_MORE_BITS)
-        best.trial = best.trial.with_cells(promise, loss)
     return _published(best, request, promise, classes, labels)
+
+
+def _tried(rows: Rows, loss: Loss, promise: Promise, ridge: str | None, verbose: bool) -> Trial:
+    """The original of encoded rows, with its progress."""
+    done = count(1)
+    with progress("fitting the original", glm.N_TICKS, verbose) as advance:
+        return glm.original(rows, loss, promise, ridge, lambda: advance(next(done)))[1]
 
 
 def read_labels(table: Table, kind: Kind) -> tuple[tuple[Any, ...] | None, Any]:
@@ -267,7 +320,34 @@ def read_labels(table: Table, kind: Kind) -> tuple[tuple[Any, ...] | None, Any]:
     column = table.whole("target")
     if kind == "logistic":
         return learn_classes(column)
-    return None, target_numbers(column, least=0 if kind == "poisson" else None)
+    return None, target_numbers(column, least=None if kind == "linear" else 0)
+
+
+def _at_risk(table: Table, request: Request) -> tuple[Table, Request, tuple[str, ...]]:
+    """Rows at risk in intervals of their own event times, and a request about them."""
+    if request.interactions == "all":
+        raise ReplearnError(
+            'interactions="all" would let every effect change with time. Name pairs of columns.'
+        )
+    times, events = event_times(table.whole("target")), event_numbers(table.whole("offset"))
+    n_there = request.replication_rows or len(times)
+    least = math.ceil(LEAST_EVENTS * max(1.0, len(times) / n_there))
+    cuts = cuts_of(times, events, least)
+    n_at_risk = int(np.count_nonzero(time_at_risk(times, cuts)))
+    n_there = math.ceil(n_there * n_at_risk / len(times))  # in rows at risk
+    found = replace(request, replication_rows=n_there, offset=AT_RISK)
+    return rows_at_risk(table, cuts, request.target), found, cuts
+
+
+def _with_intervals(learned: Learned, cuts: tuple[str, ...]) -> Learned:
+    """The encoding with all intervals, none folded: each has events enough."""
+    names = interval_names(cuts)
+    columns = [column for column in learned.encoding.columns if column.name != INTERVAL]
+    if cuts:
+        columns.append(LevelColumn(INTERVAL, names[1:], names[0]))
+    remarks = tuple(remark for remark in learned.remarks if remark.column != INTERVAL)
+    encoding = replace(learned.encoding, columns=tuple(columns))
+    return replace(learned, encoding=encoding, remarks=remarks)
 
 
 def _learned(table: Table, request: Request, basis: str, labels: Any, promise: Promise) -> Learned:
@@ -282,7 +362,6 @@ def _learned(table: Table, request: Request, basis: str, labels: Any, promise: P
         missing=request.missing,
         categories=request.categories,
         numeric=request.numeric,
-        drop=request.drop,
         least_rows=math.ceil(LEAST_LEVEL * shrink),
     )
 
@@ -336,25 +415,41 @@ def _published(
         if remark.refused
     ]
     nonce = secrets.token_hex(16) if request.sealed else None
-    commitment = model.fingerprint if nonce is None else sealed_commitment(nonce, model.fingerprint)
+    committed = [model.fingerprint, model.without_constants.fingerprint]
+    if nonce is not None:
+        committed = [sealed_commitment(nonce, fingerprint) for fingerprint in committed]
     study = Study(
         design=design,
         max_disagreement=decimal_text(promise.max_disagreement),
         n_original=promise.n_here,
         n_replication=promise.n_there,
         spreads=trial.spread.stated,
+        between=tuple(map(decimal_text, trial.spread.between.deviations.tolist())),
+        n_centres=trial.spread.between.n_centres,
         profile=make_profile(best.learned, labels),
-        commitment=commitment if promise.bits else None,
+        commitment=committed[0] if promise.bits else None,
+        slopes_commitment=committed[1] if promise.bits else None,
         sealed=request.sealed,
         problems=(*certificate.problems, *unsafe),
     )
-    remarks, folds = best.learned.remarks, trial.folds
-    return Original(study, model, certificate, worth, own_worth, remarks, best.basis, folds, nonce)
+    remarks, folds, rows = best.learned.remarks, trial.folds, best.rows
+
+    def own() -> Estimates | None:
+        summary = Summary.of(rows, design.loss)
+        return estimates_of(rows, design.encoding, design.loss, trial.theta, summary)
+
+    return Original(
+        study, model, certificate, worth, own_worth, remarks, best.basis, folds, nonce, Later(own)
+    )
 
 
 def worth_of(loss: Loss, folds: tuple[Fold, ...]) -> Worth:
     """Worth of fits on the rows that they have not seen."""
-    return Worth.of(loss, *held_out(folds))
+    at_risk = None
+    if isinstance(loss, Hazard):
+        pieces = [piece.offset for fold in folds for _, piece in scored(fold)]
+        at_risk = np.concatenate([offset for offset in pieces if offset is not None])
+    return Worth.of(loss, *held_out(folds), at_risk=at_risk)
 
 
 def held_out(folds: tuple[Fold, ...]) -> tuple[Matrix, Vector, Vector | None]:
@@ -373,12 +468,12 @@ def _certificate(
     trial, design = best.trial, model.design
     z = trial.coordinates.of_theta(trial.theta)
     residual = z - design.cells.decode(model.codes, design.published)
-    deviations = trial.spread.central(promise.n_here, promise.n_there)
-    ratios = design.cells.widths / deviations
-    expected = stability(ratios, promise.bits, residual / deviations).expected
-    assert expected is not None
+    sampling = trial.spread.central(promise.n_here, promise.n_there)
     lacking, problems = without_model(design.loss, shares, promise, trial.theta)
-    expected += lacking * (1.0 - expected)
+    expected, at_centre = (
+        _different(stability(design.cells.widths, promise.bits, sampling, kind, residual), lacking)
+        for kind in (Between.none(design.n_numbers), trial.spread.between)
+    )
     effective = trial.spread.influence.effective
     weakest = int(np.argmin(effective))
     names = ("(constant)", *design.encoding.term_names)
@@ -399,6 +494,8 @@ def _certificate(
             "if rows come in clusters."
         )
     cautions = ["The model is no better than the base rate."] if worth.is_useless else []
+    cautions += _about_centres(trial.centre_fits)
+    cautions += trial.validation.untried
     if n_repeated > 0.2 * min(promise.n_here, MOST_TRIED):
         cautions.append(
             f"{n_repeated:,} rows occur before. If the same person stands in several rows, pass "
@@ -414,9 +511,35 @@ def _certificate(
         names[place],
         trial.spread.inflation,
         n_repeated,
+        at_centre,
+        trial.spread.between.n_centres,
         tuple(problems),
         tuple(cautions),
     )
+
+
+def _about_centres(fits: CentreFits | None) -> list[str]:
+    """Centres that could not show how they differ."""
+    if fits is None:
+        return []
+    found = []
+    if len(fits.names) < 2:
+        found.append(
+            "Fewer than two centres have a fit of their own, so centres are taken to be typical."
+        )
+    if fits.without_fit:
+        named = ", ".join(map(repr, fits.without_fit[:3]))
+        found.append(
+            f"{len(fits.without_fit)} centres are too small for a fit of their own ({named}); the "
+            "others show how centres differ."
+        )
+    return found
+
+
+def _different(bound: Bound, lacking: float) -> float:
+    """A model that differs, or none at all."""
+    assert bound.expected is not None
+    return bound.expected + lacking * (1.0 - bound.expected)
 
 
 def without_model(
@@ -431,7 +554,7 @@ def without_model(
         )
     lacking = loss.lacking(shares, n_there)
     if lacking > allowed:
-        needed = _round_up(first_rows(lambda n_rows: loss.lacking(shares, n_rows) <= allowed))
+        needed = _round_up(least_whole(lambda n_rows: loss.lacking(shares, n_rows) <= allowed))
         problems.append(
             f"Of labs with {n_there:,} rows {percent(lacking)} have {loss.lacks}, and so no model. "
             f"Promise it to labs with at least {needed:,} rows: replication_rows={needed}."

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain
 from operator import add
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
@@ -35,12 +35,17 @@ from replearn.recipes import newton
 from replearn.recipes.derivatives import mean_information
 from replearn.recipes.design import Design
 from replearn.recipes.influence import Influence, influence_of
+from replearn.recipes.losses import Hazard
 from replearn.recipes.model import Model
 from replearn.recipes.newton import Behind, Summary, totals_of
 from replearn.recipes.newton import State as NewtonState
 from replearn.study.rows import Reading
-from replearn.tables import Batch, Finding, Profile, Seen, Table, compare_profiles, open_table
+from replearn.tables import Batch, CsvOptions, Finding, Seen, Table, compare_profiles, open_table
+from replearn.tables.survival import INTERVAL, rows_at_risk
 from replearn.types import Matrix
+
+if TYPE_CHECKING:
+    from replearn.study.study import Study
 
 #: Rows of all labs, and sums over them, stay below these.
 MAX_ROWS, MAX_SUM = 1 << 50, 1 << 100
@@ -249,19 +254,27 @@ def _batches(design: Design, source: Any, *most: int) -> Iterator[Batch]:
     yield from source.batches(*most)
 
 
-def table_of(design: Design, source: Any) -> Table:
-    """The columns of a study in a file, a dataframe or Arrow data."""
+def table_of(
+    design: Design, source: Any, csv: CsvOptions | None = None, target: str | None = None
+) -> Table:
+    """The columns of a study in a file, a dataframe or Arrow data; of survival rows at risk."""
+    loss, names = design.loss, design.encoding.names
+    if isinstance(loss, Hazard):
+        names = tuple(name for name in names if name != INTERVAL)
+        table = open_table(source, target=loss.time, offset=loss.event, columns=names, csv=csv)
+        return rows_at_risk(table, loss.cuts, loss.event)
     return open_table(
         source,
-        target=design.target,
-        columns=design.encoding.names,
+        target=target or design.target,
+        columns=names,
         weights=design.weights,
         offset=design.offset,
+        csv=csv,
     )
 
 
 def _exponents(design: Design, batches: Iterable[Any]) -> dict[str, Whole]:
-    """How many rows have a weight up to each power of two: the largest sets the scale."""
+    """How many rows have weights, and the power of two above the largest: it sets the scale."""
     reading = Reading.of(design)
     counts = np.zeros(2 * _EXPONENTS + 1, dtype=np.int64)
     rows = 0
@@ -271,6 +284,10 @@ def _exponents(design: Design, batches: Iterable[Any]) -> dict[str, Whole]:
         places = np.frexp(masses[masses > 0])[1] + _EXPONENTS
         counts += np.bincount(places, minlength=counts.size)
         rows += batch.n_rows
+    largest = np.flatnonzero(counts)[-1:]
+    n_weighted = counts.sum()
+    counts[:] = 0  # weights of single rows stay here
+    counts[largest] = n_weighted
     return {"rows": integers([rows]), "exponents": integers(counts)}
 
 
@@ -391,13 +408,14 @@ def _one_step(design: Design, state: NewtonState, sums: ExactSums) -> Matrix:
     return state.theta + on_grid(found.step, THETA_BITS)
 
 
-def findings_of(design: Design, profile: Profile, sums: Sums) -> list[Finding]:
+def findings_of(study: "Study", sums: Sums) -> list[Finding]:
     """What looks different in the rows of a pass that counted: units, levels, labels."""
     if sums.seen is None:
         return []
+    design = study.design
     weighted = design.weights or design.class_weight or design.classes is None
     labels = None if weighted else [int(total) >> WEIGHT_BITS for total in sums.values["totals"]]
-    return compare_profiles(design.encoding, profile, sums.seen, labels)
+    return compare_profiles(design.encoding, study.profile, sums.seen, labels, study.planned_rows)
 
 
 def refuse_other_codes(design: Design, sums: ExactSums) -> None:

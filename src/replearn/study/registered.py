@@ -13,7 +13,7 @@ import numpy as np
 
 from replearn.codes.coins import seed_text
 from replearn.documents import decimal_text
-from replearn.errors import ReplearnError, UselessModelWarning, short
+from replearn.errors import UselessModelWarning, probability, whole_number
 from replearn.exact import algebra
 from replearn.exact.rows import MOST_TRIED, Kept, Rows, sampled
 from replearn.recipes import glm
@@ -79,10 +79,8 @@ def register_study(
     >>> study.design.bits, len(study.design.directions) < 4
     (0, True)
     """
-    if isinstance(samples_per_lab, bool) or not isinstance(samples_per_lab, int):
-        raise ReplearnError(
-            f"samples_per_lab must be a number of rows, got {short(samples_per_lab)}."
-        )
+    samples_per_lab = whole_number("samples_per_lab", samples_per_lab)
+    max_disagreement = probability("max_disagreement", max_disagreement)
     table = open_table(pilot, target=pilot_y, columns=scores, drop=() if scores else drop)
     classes, labels = read_labels(table, kind)
     loss = loss_of(kind, classes, labels)
@@ -118,6 +116,8 @@ def register_study(
         n_original=samples_per_lab,
         n_replication=samples_per_lab,
         spreads=found.spread.stated,
+        between=("0",) * design.n_numbers,
+        n_centres=0,
         profile=make_profile(learned, labels),
     )
 

@@ -1,168 +1,256 @@
 """The replication: the same model from other rows, or what differs."""
 
 import math
-from dataclasses import dataclass, replace
-from itertools import combinations
-from typing import Any
+from dataclasses import dataclass, field, replace
+from itertools import combinations, product
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.documents.facts import Facts, Figure, Row, Spoken, counted, p_value, percent
-from replearn.documents.facts import Table as FactTable
+from replearn.documents.facts import Facts, Figure, Row, Spoken, p_value
 from replearn.documents.pictures import Landed, where_we_landed
 from replearn.errors import ReplearnError
 from replearn.exact.rows import Kept, Rows, joined
-from replearn.recipes import glm
 from replearn.recipes.losses import LEAST_ROWS
 from replearn.recipes.model import Model
 from replearn.recipes.newton import Summary, fit
-from replearn.recipes.validation import Fold
+from replearn.recipes.sandwich import Estimates, estimates_of
 from replearn.study.evidence import Evidence
-from replearn.study.original import worth_of
 from replearn.study.rows import Reading, TableRows, read_rows
-from replearn.study.study import Study
+from replearn.study.study import MOST_SPREAD, Study
+from replearn.study.support import UNLIKELY, Support, support_of
 from replearn.study.worth import Worth
 from replearn.tables import Finding, Seen, Table, compare_profiles, in_sentences
-from replearn.types import Codes, Matrix, Vector
+from replearn.types import Later, Matrix, Vector
 
-#: Spreads that a study states may differ from those of a lab by this factor, in the median.
-_MOST_SPREAD = 3.0
 #: Numbers next to a wall that are moved to look for the original's model, one or two at a time.
 _MOVED = 24
 
-
-@dataclass(frozen=True)
-class Difference:
-    """One coded number of a replication beside the original's."""
-
-    name: str  # the term, and the score where there are several
-    cells: int  # how many cells apart
-    standardised: float  # difference in standard deviations of what two samples differ by
+Verdict = Literal["confirmed", "contradicted", "undecided", "same slopes", "different", "untold"]
 
 
 @dataclass(frozen=True)
 class Replication(Spoken):
-    """Whether a lab got the original's model, and what follows.
+    """Whether a lab got the original's model, whether its patients support it, and what follows.
 
     Attributes
     ----------
     same : bool or None
-        None: the study is sealed, or registered, and does not tell.
+        Agreement. None: the study is sealed, or registered, and does not tell.
+    same_slopes : bool or None
+        Whether the model is the original's but for the constants.
     fingerprint : str
-        Of this lab's model.
+        Of this lab's codes.
     disagreement : float
-        Estimated probability that a lab with so many rows gets a different model.
-    evidence : Evidence
-        What a match proves.
-    differences : tuple of Difference
-        Where this lab's codes differ from the original's, as far as that is known.
+        Estimated probability that a sample of so many rows of the original's population gets a
+        different model.
+    at_new_centre : float
+        The same for a new centre, which differs as centres do.
+    apart : tuple of str
+        Coefficients whose codes differ from the original's, as far as that is known.
     nearest : tuple of str
-        If the original's model is not open: numbers of this lab that lie next to a wall.
-    same_population : float or None
-        p-value of "both samples are of one population"; None while the original is not open.
-    findings : tuple of Finding
-        Columns that look different at this lab.
-    worth : Worth or None
-        Of the model, on this lab's own rows; these rows made it, unless it is the original's.
+        If the original's model is not known: numbers of this lab that lie next to a wall.
     landed : Landed
         Where this lab's numbers lie in their cells, with 95% intervals.
     """
 
     same: bool | None
+    same_slopes: bool | None
     fingerprint: str
     n_rows: int
     disagreement: float
-    evidence: Evidence
-    differences: tuple[Difference, ...]
+    at_new_centre: float
+    apart: tuple[str, ...]
     nearest: tuple[str, ...]
-    same_population: float | None
-    findings: tuple[Finding, ...]
-    worth: Worth | None
     names: tuple[str, ...]
     landed: Landed
     planned_rows: int
+    # what takes as long as the fit and not everybody reads
+    evidence_later: Later[Evidence] = field(compare=False, repr=False)
+    findings_later: Later[tuple[Finding, ...]] = field(compare=False, repr=False)
+    support_later: Later[Support | None] = field(compare=False, repr=False)
+    own_later: Later[Estimates | None] = field(default=Later.known(None), compare=False, repr=False)
+
+    @property
+    def evidence(self) -> Evidence:
+        """What a match proves."""
+        return self.evidence_later()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Columns that look different at this lab."""
+        return self.findings_later()
+
+    @property
+    def support(self) -> Support | None:
+        """What this lab's patients say about the original's model; None while it is not known."""
+        return self.support_later()
+
+    @property
+    def performance(self) -> Worth | None:
+        """Of the original's model on this lab's rows."""
+        return None if self.support is None else self.support.model
+
+    @property
+    def own(self) -> Estimates | None:
+        """What this lab's own rows say about each coefficient, without the ridge."""
+        return self.own_later()
 
     @property
     def positions(self) -> Vector:
         """Where this lab's numbers lie in their cells, from -0.5 to 0.5."""
         return self.landed.positions
 
+    @property
+    def verdict(self) -> Verdict:
+        """Agreement and support in one word.
+
+        "confirmed": the same model, and the patients support it; "contradicted": the same model,
+        and they do not; "undecided": the same model, and they are too few to tell; "same slopes":
+        the base risk alone differs; "different"; "untold": sealed or registered.
+        """
+        support = self.support
+        if self.same is None:
+            return "untold"
+        if self.same:
+            if support is not None and support.contradicts:
+                return "contradicted"
+            return "confirmed" if support is not None and support.beats_base_rate else "undecided"
+        if self.same_slopes and support is not None and not support.contradicts_slopes:
+            return "same slopes"
+        return "different"
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether nothing speaks against the model: what a command's exit code says."""
+        return self.verdict in ("confirmed", "undecided", "untold")
+
     def facts(self) -> Facts:
         """In words: the verdict first."""
-        items: list[Any] = [f"Fingerprint {self.fingerprint}"]
+        support, verdict = self.support, self.verdict
+        items: list[Any] = [*self._next_steps()]
+        if verdict != "different":
+            items.append(f"Fingerprint {self.fingerprint}")
         if self.same:
-            verdict = "The same model: these rows give exactly the original's model."
             items.append(self.evidence.words())
-        elif self.same is None:
-            verdict = "A model was made; the study does not tell whether it is the original's."
-            items.append(
-                "Compare the fingerprint with those of other labs, or pass --opened with the "
-                "original's model."
-            )
-        else:
-            verdict = "A different model: these rows do not give the original's model."
-            items += self._what_differs()
+        if support is not None:
+            items += support.rows()
+
+        findings = in_sentences(self.findings)
+        items += findings[:2]
         items.append(Row("rows here", self.n_rows, note=f"planned for {self.planned_rows:,}"))
-        items.append(agreement_row(self.disagreement, self.n_rows))
-        details: list[Any] = in_sentences(self.findings)[2 * (self.same is False) :]
-        if self.worth is not None and self.same:
-            items += self.worth.rows()[:2]
-        elif self.worth is not None:
-            details += ["On the rows of the fit, so a little too good:", *self.worth.rows()[:2]]
-        if self.differences:
-            table = FactTable(
-                "Where the numbers differ",
-                ("number", "cells apart", "standard deviations"),
-                [(d.name, d.cells, d.standardised) for d in self.differences],
-            )
-            details.append(table)
-        details.append(
-            Row("proof in bits", self.evidence.bits, note="against a guess without rows")
-        )
-        if self.evidence.bits_search is not None:
-            details.append(Row("after 2^40 guesses", self.evidence.bits_search))
+        details: list[Any] = [
+            *findings[2:],
+            *([] if support is None else support.details()),
+            *agreement_rows(self.disagreement, self.at_new_centre, self.n_rows),
+            Row("guesses that find the model", self.evidence.guesses, note="from the study alone"),
+        ]
         picture = Figure(
-            "Where this lab's numbers lie in their cells",
+            "Your estimates and the rounding cells",
             lambda: where_we_landed(self.names, {"this lab": self.landed}),
-            "A box is the cell of one coefficient, a line the 95% interval of this lab. All marks "
-            "inside: the same model.",
+            "A box is the cell of one coefficient, a line the 95% interval of this lab. "
+            + ("All marks are inside." if self.same else "A mark outside: a different model."),
         )
         values = {
+            "verdict": verdict,
             "same": self.same,
+            "same_slopes": self.same_slopes,
             "fingerprint": self.fingerprint,
             "disagreement": self.disagreement,
-            "same_population": self.same_population,
+            "disagreement_new_centre": self.at_new_centre,
+            "guess_bits": self.evidence.bits,
         }
-        return Facts(verdict, items, details, [picture], values)
+        if support is not None:
+            values["p_value"] = support.test.p_value
+            values["p_slopes"] = support.test.p_slopes
+            values["gain"] = support.gain.value
+        return Facts(self._sentence(), items, details, [picture], values)
 
-    def _what_differs(self) -> list[Any]:
-        """The likely reasons, the likeliest first."""
-        found: list[Any] = [*in_sentences(self.findings)[:2]]
-        p = self.same_population
+    def _sentence(self) -> str:
+        """The verdict, as people say it."""
+        verdict, support = self.verdict, self.support
+        if verdict == "confirmed":
+            return "The same model, and your patients support it."
+        if verdict == "undecided" and support is None:
+            return "The same model; whether the patients support it was not tested."
+        if verdict == "undecided":
+            return (
+                f"The same model; your {self.n_rows:,} rows are too few to show whether it beats "
+                "your base rate."
+            )
+        if verdict == "contradicted":
+            assert support is not None
+            return f"The same model, but your patients contradict it ({self._why(support)})."
+        if verdict == "same slopes":
+            assert support is not None
+            return f"The same model but for the {_base_risk(support)}."
+        if verdict == "untold":
+            return "A model was made; the study does not tell whether it is the original's."
+        return "A different model: these rows do not give the original's model. Do not use this."
+
+    def _why(self, support: Support) -> str:
+        if support.test.p_value >= UNLIKELY:
+            return "it is worse than your base rate"
+        culprits = ", ".join(support.culprits)
+        return p_value(support.test.p_value) + (f": {culprits}" if culprits else "")
+
+    def _next_steps(self) -> list[str]:
+        """What differs, by how much, and what to do."""
+        verdict, support = self.verdict, self.support
+        if verdict == "untold":
+            return [
+                "Compare the fingerprint with those of other labs, or pass --opened with the "
+                "original's model."
+            ]
+        if verdict == "same slopes":
+            return ["Next: replearn update MODEL TABLE --constant keeps the slopes."]
+        if verdict != "different":
+            return []
+        found = []
         if self.n_rows < self.planned_rows and self.disagreement > 0.05:
             found.append(
                 f"{self.n_rows:,} rows are few: the study was planned for {self.planned_rows:,}."
             )
-        elif p is None or p > 0.01:
-            found.append(f"Chance alone makes {percent(self.disagreement)} of such labs differ.")
-        if p is not None:
-            word = "not shown to differ" if p > 0.01 else "they differ"
-            found.append(Row("populations", word, note=p_value(p), key="populations"))
-        for difference in self.differences[:3]:
-            apart = f"{counted(abs(difference.cells), 'cell')} apart"
-            note = f"{difference.standardised:+.1f} standard deviations"
-            found.append(Row(difference.name, apart, note=note))
-        if not self.differences and self.nearest:
+        if support is not None:
+            found.append(f"{_rung(support)}")
+        if self.apart:
+            found.append(f"Coefficients that differ: {', '.join(self.apart[:3])}.")
+        elif self.nearest and support is None:
             near = ", ".join(self.nearest[:3])
             found.append(f"Coefficients nearest to the edge of their cells: {near}.")
         return found
 
 
-def agreement_row(disagreement: float, n_rows: int) -> Row:
-    """How often a lab with so many rows gets the original's model."""
-    share = max(1 - disagreement, 1e-5)  # an estimate: nobody knows that it never happens
-    return Row("agreement rate", share, "%", note=f"estimated for {n_rows:,} rows")
+def _base_risk(support: Support) -> str:
+    """How the base risk differs, in words."""
+    if support.ratio is None:
+        return "constants, which differ here"
+    ratio = support.ratio.value
+    times, word = (ratio, "high") if ratio >= 1 else (1 / max(ratio, 1e-12), "low")
+    return f"base risk, which is {times:.2g} times as {word} here"
+
+
+def _rung(support: Support) -> str:
+    """How far the original's model holds here, after Vergouwe's closed test."""
+    test = support.test
+    if test.p_value >= UNLIKELY:
+        return "Your patients do not contradict the original's model: chance made codes differ."
+    if test.p_slopes >= UNLIKELY:
+        return "Your patients have the original's slopes and a different base risk."
+    if test.p_factor >= UNLIKELY:
+        return "Your patients have the original's slopes up to one factor."
+    return f"Your patients contradict these columns: {', '.join(support.culprits) or 'several'}."
+
+
+def agreement_rows(disagreement: float, at_new_centre: float, n_rows: int) -> list[Row]:
+    """How often a lab with so many rows gets the original's model, with each condition."""
+    rates = {"a sample of the original's patients": disagreement, "a new centre": at_new_centre}
+    # an estimate: nobody knows that it never happens
+    return [
+        Row(f"agreement, {name}", max(1 - rate, 1e-5), "%", note=f"estimated for {n_rows:,} rows")
+        for name, rate in rates.items()
+    ]
 
 
 def replicate(
@@ -207,42 +295,106 @@ def replicate_rows(
     nonce: str | None = None,
 ) -> tuple[Model, Replication]:
     """The same for rows that are encoded; ``seen`` and ``label_counts`` describe their table."""
-    loss = study.design.loss
+    design, loss = study.design, study.design.loss
     summary = Summary.of(rows, loss).check(loss)
-    theta = fit(rows, loss, study.design.ridge, summary)
-    found = tuple(
-        compare_profiles(
-            study.design.encoding,
-            study.profile,
-            seen,
-            None if label_counts is None else label_counts.tolist(),
-        )
+    theta = fit(rows, loss, design.ridge, summary)
+    model = Model(design, design.codes(theta))
+
+    agreement = agreement_of(study, model, theta, opened, nonce)
+
+    def support() -> Support | None:
+        if agreement.original is None:
+            return None
+        return support_of(study, agreement.original, rows, summary.n_rows, theta)
+
+    def findings() -> tuple[Finding, ...]:
+        counts = None if label_counts is None else label_counts.tolist()
+        found = compare_profiles(design.encoding, study.profile, seen, counts, study.planned_rows)
+        tested = supported()
+        spreads = None if tested is None else tested.test.spreads
+        return (*found, *spread_findings(study, spreads, summary.n_rows))
+
+    def evidence() -> Evidence:
+        tested = supported()
+        return study.evidence(model, None if tested is None else tested.test.spreads)
+
+    supported = Later(support)
+    found = compare_with_original(
+        study, model, theta, summary.n_rows, agreement, Later(findings), Later(evidence), supported
     )
-    model = Model(study.design, study.design.codes(theta))
-    worth = None
-    if isinstance(rows, Kept):
-        whole = np.floor(model.design.decode(model.codes) * 2.0**26 + 0.5)
-        worth = replace(worth_of(loss, (Fold(rows, rows.block, summary, whole),)), held_out=False)
-    design = study.design
-    here = glm.spread_of(rows, loss, design.ridge, theta, design.coordinates, summary)
-    found += spread_findings(study, here.variance, summary.n_rows)
-    return model, compare_with_original(
-        study, model, theta, summary.n_rows, found, opened, nonce, worth
-    )
+    own = Later(lambda: estimates_of(rows, design.encoding, loss, theta, summary))
+    return model, replace(found, own_later=own)
 
 
-def spread_findings(study: Study, variance: Vector, n_rows: int) -> tuple[Finding, ...]:
+def spread_findings(study: Study, spreads: Vector | None, n_rows: int) -> tuple[Finding, ...]:
     """Whether rows here vary as the study states: what a match proves rests on that."""
-    ratio = float(np.median(study.stated_spreads / np.sqrt(variance)))
-    if 1 / _MOST_SPREAD < ratio < _MOST_SPREAD or n_rows < LEAST_ROWS:
+    if spreads is None or n_rows < LEAST_ROWS:
+        return ()
+    ratio = study.stated_spreads / np.maximum(spreads, 1e-30)
+    odd = int(np.count_nonzero((ratio < 1 / MOST_SPREAD) | (ratio > MOST_SPREAD)))
+    if 2 * odd <= ratio.size:
         return ()
     return (
         Finding(
             "",
-            f"the study states that its numbers vary {ratio:.2g} times as much as they do here, so "
-            "what a match proves is not known",
+            f"the study states spreads of its numbers that {odd} of {ratio.size} do not have "
+            "here; these count nothing in what a match proves",
         ),
     )
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What is known about the original's model."""
+
+    original: Model | None
+    same: bool | None
+    same_slopes: bool | None
+
+
+def agreement_of(
+    study: Study, model: Model, theta: Matrix, opened: Model | None = None, nonce: str | None = None
+) -> Agreement:
+    """Whether a lab's model is the original's, and that one as far as the lab knows it."""
+    if study.sealed and opened is not None and nonce is None:
+        raise ReplearnError(
+            "a sealed study needs its opening, which proves that the model is the original's, got "
+            "a model alone. Pass --opened a.opening.json too (nonce= in Python)."
+        )
+    same = study.commits_to(model.fingerprint, nonce)
+    same_slopes = study.commits_to_slopes(model, nonce)
+    if opened is not None:
+        if opened.design != study.design or study.commits_to(opened.fingerprint, nonce) is False:
+            raise ReplearnError(
+                "the opened model must be the one that the study commits to, got a different one. "
+                "Ask the original for its model file."
+            )
+        same = opened.fingerprint == model.fingerprint
+        same_slopes = opened.without_constants == model.without_constants
+        return Agreement(opened, same, same_slopes)
+    if same:
+        return Agreement(model, same, same_slopes)
+    original = None
+    if same_slopes:
+        original = _with_other_constants(study, model, nonce)
+    elif same is False and not study.sealed:
+        original = _neighbour(study, model, study.design.coordinates.of_theta(theta))
+    return Agreement(original, same, same_slopes)
+
+
+def _with_other_constants(study: Study, model: Model, nonce: str | None) -> Model | None:
+    """The original's model, if only its constants differ: the nearest ones that it commits to."""
+    n_scores = study.design.loss.n_scores
+    reach = {1: 200, 2: 8, 3: 3}.get(n_scores, 1)
+    places = np.arange(n_scores) * study.design.coordinates.n_columns
+    moves = product(sorted(range(-reach, reach + 1), key=abs), repeat=min(n_scores, 6))
+    for move in sorted(moves, key=lambda m: sum(map(abs, m))):
+        codes = model.codes.copy()
+        codes[places[: len(move)]] += np.array(move)
+        other = Model(study.design, codes)
+        if study.commits_to(other.fingerprint, nonce):
+            return other
+    return None
 
 
 def compare_with_original(
@@ -250,69 +402,48 @@ def compare_with_original(
     model: Model,
     theta: Matrix,
     n_rows: int,
-    findings: tuple[Finding, ...] = (),
-    opened: Model | None = None,
-    nonce: str | None = None,
-    worth: Worth | None = None,
+    agreement: Agreement,
+    findings: Later[tuple[Finding, ...]] | None = None,
+    evidence: Later[Evidence] | None = None,
+    support: Later[Support | None] | None = None,
 ) -> Replication:
     """What a lab's fit says about the original's model."""
-    design = study.design
-    same = study.commits_to(model.fingerprint, nonce)
-    if opened is not None:
-        if opened.design != design or study.commits_to(opened.fingerprint, nonce) is False:
-            raise ReplearnError(
-                "the opened model must be the one that the study commits to, got a different one. "
-                "Ask the original for its model file."
-            )
-        same = opened.fingerprint == model.fingerprint
+    design, names = study.design, study.design.number_names
     z = design.coordinates.of_theta(theta)
-    known = model.codes if same else None if opened is None else opened.codes
-    if known is None and same is False and not study.sealed:
-        known = _neighbour(study, model, z)
-    names = design.number_names
     offsets = design.cells.offsets(z, design.published)
-    differences: tuple[Difference, ...] = ()
-    p = None
-    if known is not None:
-        decoded = design.cells.decode(known, design.published)
-        rounding = design.cells.widths**2 / (12 * 4**design.bits)
-        scaled = (z - decoded) / np.sqrt(study.deviations(n_rows) ** 2 + rounding)
-        # of the largest standardised difference, for any correlation (Bonferroni)
-        p = min(1.0, scaled.size * math.erfc(float(np.abs(scaled).max()) / math.sqrt(2)))
-        apart = np.flatnonzero(model.codes != known)
-        order = apart[np.argsort(-np.abs(scaled[apart]), kind="stable")]
-        differences = tuple(
-            Difference(names[i], int(model.codes[i] - known[i]), float(scaled[i])) for i in order
-        )
+    codes = model.codes if agreement.original is None else agreement.original.codes
+    apart = np.flatnonzero(model.codes != codes)
+    order = apart[np.argsort(-np.abs(offsets - codes)[apart], kind="stable")]
     near = np.argsort(np.abs(np.abs(offsets - model.codes) - 0.5), kind="stable")
     return Replication(
-        same=same,
+        same=agreement.same,
+        same_slopes=agreement.same_slopes,
         fingerprint=model.fingerprint,
         n_rows=n_rows,
         disagreement=study.disagreement(n_rows),
-        evidence=study.evidence(model),
-        differences=differences,
+        at_new_centre=study.disagreement(n_rows, new_centre=True),
+        apart=tuple(names[i] for i in order),
         nearest=tuple(names[i] for i in near[:5]),
-        same_population=p,
-        findings=findings,
-        worth=worth,
         names=names,
         landed=Landed(
-            offsets - (model.codes if known is None else known),
-            1.96 * study.stated_spreads / math.sqrt(n_rows) / study.widths,
+            offsets - codes, 1.96 * study.stated_spreads / math.sqrt(n_rows) / study.widths
         ),
         planned_rows=study.n_replication,
+        evidence_later=evidence or Later(lambda: study.evidence(model)),
+        findings_later=findings or Later(tuple),
+        support_later=support or Later(lambda: None),
     )
 
 
-def _neighbour(study: Study, model: Model, z: Vector) -> Codes | None:
-    """The original's codes, if one or two numbers next to a wall make the difference."""
+def _neighbour(study: Study, model: Model, z: Vector) -> Model | None:
+    """The original's model, if one or two numbers next to a wall make the difference."""
     offsets = study.design.cells.offsets(z, study.design.published) - model.codes
     near = np.argsort(np.abs(np.abs(offsets) - 0.5), kind="stable")[:_MOVED].tolist()
     for moved in (*combinations(near, 1), *combinations(near[:8], 2)):
         codes = model.codes.copy()
         for i in moved:
             codes[i] += 1 if offsets[i] > 0 else -1
-        if study.commits_to(Model(study.design, codes).fingerprint):
-            return codes
+        other = Model(study.design, codes)
+        if study.commits_to(other.fingerprint):
+            return other
     return None

@@ -4,7 +4,7 @@ import math
 import tempfile
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,11 +13,21 @@ from numpy.typing import NDArray
 
 from replearn.documents import Label
 from replearn.errors import ReplearnError
-from replearn.exact.rows import MAX_ROW, WEIGHT_BITS, Block, Kept, Rows, joined, on_grid
+from replearn.exact.levels import LEAST_LEVELS, LevelRows
+from replearn.exact.rows import MAX_ROW, ROW_BITS, WEIGHT_BITS, Block, Kept, Rows, joined, on_grid
 from replearn.recipes.design import DIRECTION_BITS, Design
 from replearn.recipes.losses import Loss
 from replearn.study.progress import threads
-from replearn.tables import Batch, Encoding, Seen, Table, class_numbers, levels_of, target_numbers
+from replearn.tables import (
+    Batch,
+    Encoding,
+    LevelColumn,
+    Seen,
+    Table,
+    class_numbers,
+    levels_of,
+    target_numbers,
+)
 from replearn.tables.files import BATCH_ROWS
 from replearn.types import BlockMap, Codes, Grid, Vector, is_sparse
 
@@ -55,6 +65,18 @@ class Reading:
         """Encoded numbers of a row, without the constant."""
         return self.encoding.n_terms if self.directions is None else len(self.directions)
 
+    def with_levels(self, block: Block) -> Block:
+        """The same rows, with one number for all indicators of a column with many levels."""
+        groups, start = [], 0
+        for column in self.encoding.columns:
+            stop = start + len(column.terms)
+            if isinstance(column, LevelColumn) and stop - start >= LEAST_LEVELS:
+                groups.append(slice(start, stop))
+            start = stop
+        if not groups or self.directions is not None:
+            return block
+        return replace(block, terms=LevelRows.of(block.terms, groups, 1 << ROW_BITS))
+
     def targets(self, batch: Batch) -> Vector:
         """Class numbers, standardised numbers or counts."""
         assert batch.y is not None
@@ -79,16 +101,21 @@ class Reading:
         if self.directions is not None:
             terms = projected(terms, self.directions)
         offset = None if batch.offset is None else target_numbers(batch.offset, "offset")
-        groups = None
-        if batch.groups is not None:
-            codes, names = levels_of(batch.groups)
-            groups = np.array([*names, ""], dtype=object)[codes]
+        groups, centres = (_names(column) for column in (batch.groups, batch.centres))
         masses = self.masses(batch, targets)
         if masses is None:
-            return Block(terms, targets, None, offset, groups)
+            return Block(terms, targets, None, offset, groups, centres)
         units = np.maximum(on_grid(masses / scale, WEIGHT_BITS), masses > 0)
         weights = units * 2.0**-WEIGHT_BITS
-        return Block(terms, targets, weights, offset, groups).part(weights > 0)
+        return Block(terms, targets, weights, offset, groups, centres).part(weights > 0)
+
+
+def _names(column: Any) -> NDArray[Any] | None:
+    """The group or centre of each row, as text; empty where it is missing."""
+    if column is None:
+        return None
+    codes, names = levels_of(column)
+    return np.array([*names, ""], dtype=object)[codes]
 
 
 def projected(terms: Any, directions: Codes) -> Grid:
@@ -195,7 +222,8 @@ def read_rows(rows: TableRows, n_jobs: int | None = None) -> Rows:
         kept.append(block)
         if size <= MOST_KEPT:
             continue
-        fits &= not sparse and block.groups is None and size <= MOST_STORED
+        named = block.groups is not None or block.centres is not None
+        fits &= not sparse and not named and size <= MOST_STORED
         try:
             while kept and fits:
                 stored = stored or Stored(rows.n_terms, rows.work)
@@ -205,4 +233,4 @@ def read_rows(rows: TableRows, n_jobs: int | None = None) -> Rows:
         kept.clear()
     if not fits:
         return rows
-    return Kept(joined(kept), rows.work) if stored is None else stored
+    return stored or Kept(rows.reading.with_levels(joined(kept)), rows.work)

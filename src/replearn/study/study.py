@@ -10,17 +10,26 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from replearn.codes.sketch import width_factor
-from replearn.documents import Document, Length, Positive3, Range, Sha256, Share3, Unfit
+from replearn.documents import (
+    Document,
+    Length,
+    NonNegative3,
+    Positive3,
+    Range,
+    Sha256,
+    Share3,
+    Unfit,
+)
 from replearn.documents.facts import Facts, Figure, Row, Spoken
 from replearn.documents.pictures import by_rows
-from replearn.errors import ReplearnError
+from replearn.errors import ReplearnError, whole_number
 from replearn.exact.sums import ExactSums
+from replearn.recipes.between import Between
 from replearn.recipes.design import MAX_NUMBERS, Design
-from replearn.recipes.glm import stability
+from replearn.recipes.glm import planned_widths, stability
 from replearn.recipes.model import Model
 from replearn.study import passes
-from replearn.study.evidence import FREE_BITS, Evidence, bits_of, rows_to_find, rows_to_match
+from replearn.study.evidence import Evidence, guess_bits, rows_to_match
 from replearn.study.passes import Fitted, State, Sums
 from replearn.study.rows import Reading
 from replearn.tables import Profile
@@ -30,6 +39,8 @@ from replearn.types import Vector
 MAX_ROWS = 1 << 40
 #: Widths may exceed what spread and rows imply by upper confidence bounds, up to this factor.
 _MOST_UPPER = 8.0
+#: Spreads that a study states may differ from those of a lab by this factor.
+MOST_SPREAD = 3.0
 
 
 @dataclass(frozen=True)
@@ -46,11 +57,18 @@ class Study(Spoken, Document):
         Rows of the original, and of the smallest replication that is promised the model.
     spreads : decimal texts
         Standard deviation of one row's influence on each number, at the original.
+    between : decimal texts
+        Standard deviation of what a new centre differs by in each number, however many its rows.
+    n_centres : int
+        Centres of the original that showed it; 1: assumed, 0: labs sample one population.
     profile : Profile
         What the original's columns look like, so that a lab notices other units.
     commitment : SHA-256 or None
         Of the original's model: its fingerprint, or, if sealed, that of nonce and fingerprint. None
         in a registered study, where nobody is first.
+    slopes_commitment : SHA-256 or None
+        The same of the model whose codes of constants are 0, so that a lab knows whether its base
+        risk alone differs.
     sealed : bool
         Whether the commitment hides the fingerprint until the original opens it.
     """
@@ -62,8 +80,11 @@ class Study(Spoken, Document):
     n_original: Annotated[int, Range(1, MAX_ROWS)]
     n_replication: Annotated[int, Range(1, MAX_ROWS)]
     spreads: Annotated[tuple[Positive3, ...], Length(1, MAX_NUMBERS)]
+    between: Annotated[tuple[NonNegative3, ...], Length(1, MAX_NUMBERS)]
+    n_centres: Annotated[int, Range(0, MAX_ROWS)]
     profile: Profile
     commitment: Sha256 | None = None
+    slopes_commitment: Sha256 | None = None
     sealed: bool = False
     problems: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
@@ -81,15 +102,21 @@ class Study(Spoken, Document):
         """The parts must fit together: nobody believes widths that rows and spreads deny."""
         if len(self.spreads) != self.design.n_numbers:
             raise Unfit(f"spreads must be {self.design.n_numbers} numbers")
+        if len(self.between) != self.design.n_numbers:
+            raise Unfit(f"between must be {self.design.n_numbers} numbers")
+        if (self.n_centres == 0) == any(float(one) > 0 for one in self.between):
+            raise Unfit("n_centres must be 0 if and only if centres do not differ")
         if (self.commitment is None) != (self.design.bits == 0):
             raise Unfit("a commitment must be there if and only if there is a sketch")
+        if (self.commitment is None) != (self.slopes_commitment is None):
+            raise Unfit("slopes_commitment must be there if and only if commitment is")
         if self.sealed and self.commitment is None:
             raise Unfit("sealed must be false without a commitment")
         if not self.profile.is_of(self.design.encoding, self.design.classes):
             raise Unfit("the profile must have the columns and the target of the design")
         if not 0 < float(self.max_disagreement) < 1:
             raise Unfit("max_disagreement must be in (0, 1)")
-        ratio = self.widths / (self._factor * self.deviations(self.n_replication))
+        ratio = self.widths / self.implied_widths
         if not ((ratio > 0.9) & (ratio < _MOST_UPPER)).all():
             raise Unfit(
                 "widths must be those that rows, spreads and max_disagreement imply, got some that "
@@ -101,29 +128,47 @@ class Study(Spoken, Document):
         """Of the cells."""
         return self.design.cells.widths
 
+    @property
+    def planned_rows(self) -> tuple[int, int]:
+        """Rows of the original, and of the smallest replication."""
+        return self.n_original, self.n_replication
+
     @cached_property
     def stated_spreads(self) -> Vector:
         """Standard deviation of one row's influence on each number, as the original states it."""
         return np.array([float(spread) for spread in self.spreads])
 
-    @property
-    def _factor(self) -> float:
-        """Widths of cells as planned, in standard deviations."""
-        return width_factor(self.design.n_numbers, float(self.max_disagreement), self.design.bits)
+    @cached_property
+    def centres(self) -> Between:
+        """What a new centre differs by, as the original states it."""
+        return Between(np.array([float(one) for one in self.between]), self.n_centres)
 
-    def deviations(self, n_rows: int) -> Vector:
-        """Standard deviations between the original and a lab with so many rows."""
+    @property
+    def implied_widths(self) -> Vector:
+        """Widths that rows, spreads and centres imply, without what upper bounds add."""
+        rho, bits = float(self.max_disagreement), self.design.bits
+        return planned_widths(self.sampling(self.n_replication), self.centres, rho, bits)
+
+    def sampling(self, n_rows: int) -> Vector:
+        """Standard deviations of what the rows of the original and of a lab make differ."""
         return self.stated_spreads * math.sqrt(1 / self.n_original + 1 / n_rows)
 
-    def disagreement(self, n_rows: int) -> float:
+    def deviations(self, n_rows: int) -> Vector:
+        """Standard deviations between the original and a new centre with so many rows."""
+        return self.centres.with_sampling(self.sampling(n_rows))[0]
+
+    def disagreement(self, n_rows: int, new_centre: bool = False) -> float:
         """Estimated probability that a lab with so many rows gets a different model.
 
-        Standard deviations are geometric means of those that the original saw and those that its
-        cells were planned with, as in its own certificate.
+        The rows are a sample of the original's population, or those of a ``new_centre``. Standard
+        deviations are geometric means of those that the original saw and those that its cells were
+        planned with, as in its own certificate.
         """
-        planned = self.widths / self.deviations(self.n_replication)
-        ratios = self.widths / self.deviations(n_rows) * np.sqrt(self._factor / planned)
-        expected = stability(ratios, self.design.bits).expected
+        n_rows = whole_number("n_rows", n_rows)
+        upper = np.sqrt(self.widths / self.implied_widths)
+        centres = self.centres if new_centre else Between.none(self.design.n_numbers)
+        sampling = self.sampling(n_rows) * upper
+        expected = stability(self.widths, self.design.bits, sampling, centres).expected
         assert expected is not None
         return expected
 
@@ -136,29 +181,33 @@ class Study(Spoken, Document):
             return self.commitment == sealed_commitment(nonce, fingerprint)
         return self.commitment == fingerprint
 
+    def commits_to_slopes(self, model: Model, nonce: str | None = None) -> bool | None:
+        """Whether the original's model is this one but for the constants; None if sealed."""
+        if self.slopes_commitment is None or (self.sealed and nonce is None):
+            return None
+        fingerprint = model.without_constants.fingerprint
+        if self.sealed:
+            assert nonce is not None
+            return self.slopes_commitment == sealed_commitment(nonce, fingerprint)
+        return self.slopes_commitment == fingerprint
+
     def evidence(self, model: Model, spreads: Vector | None = None) -> Evidence:
         """What it proves that somebody gets this model.
 
-        ``spreads`` are those that a lab finds in its own rows; by default those that the study
-        states.
+        ``spreads`` are those that a lab finds in its own rows; numbers whose spread they deny count
+        nothing. By default those that the study states.
         """
         design = self.design
-        spreads = self.stated_spreads if spreads is None else spreads
         decoded = design.cells.decode(model.codes, design.published)
-        order = np.arange(design.n_numbers).reshape(design.loss.n_scores, -1)
-        known = order[:, 0]  # the base rate gives the constants away
-        places = np.concatenate([known, np.setdiff1d(order.reshape(-1), known)])
-        cells = type(design.cells)(
-            design.cells.widths[places], design.cells.shifts[places], design.bits
-        )
-        bits = bits_of(cells, design.published[places], decoded[places], len(known))
-        rows = rows_to_match(self.widths, spreads, self.n_original)
-        if self.sealed or self.commitment is None:
-            return Evidence(rows, None, bits, None)
-        search = 0  # where free guesses find the model, no rows are needed
-        if bits > FREE_BITS:
-            search = rows_to_find(self.widths, spreads, self.n_original)
-        return Evidence(rows, min(search, rows), bits, max(0.0, bits - FREE_BITS))
+        counts = np.ones(design.n_numbers, dtype=bool)
+        counts[:: design.coordinates.n_columns] = False  # the base rate gives constants away
+        if spreads is not None:
+            ratio = self.stated_spreads / np.maximum(spreads, 1e-30)
+            counts &= (ratio > 1 / MOST_SPREAD) & (ratio < MOST_SPREAD)
+        rows = rows_to_match(self.widths, self.stated_spreads, self.n_original, self.centres)
+        offsets = design.cells.offsets(np.zeros(design.n_numbers), design.published)
+        bits = guess_bits(self.widths[counts], offsets[counts], decoded[counts])
+        return Evidence(rows, bits, is_open=self.commitment is not None and not self.sealed)
 
     def begin(self, opened: Model | None = None) -> State:
         """What the first pass over rows is asked for; from an opened model one pass is enough."""

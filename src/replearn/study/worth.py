@@ -98,8 +98,12 @@ class Worth(Spoken):
         targets: Vector,
         weights: Vector | None = None,
         held_out: bool = True,
+        at_risk: Vector | None = None,
     ) -> "Worth":
-        """From scores and targets of the same rows."""
+        """From scores and targets of the same rows; ``at_risk`` is the log of their time at risk.
+
+        Rows end with their event, so a time at risk tells of it: the base must know it as well.
+        """
         masses = np.ones(len(targets)) if weights is None else weights
         values = loss.value(scores, targets)
         units = masses * 2.0**WEIGHT_BITS
@@ -107,6 +111,9 @@ class Worth(Spoken):
         if not loss.is_enough(shares):
             shares = np.maximum(shares, 1e-12)
         constant = np.tile(loss.start(shares), (len(targets), 1))
+        if at_risk is not None:  # the events for each unit of time, times the time
+            rate = float(targets @ masses) / float(np.exp(at_risk) @ masses)
+            constant = (math.log(max(rate, 1e-300)) + at_risk)[:, None]
         base_values = loss.value(constant, targets)
         base = float(base_values @ masses) / float(masses.sum())
         auc = balanced = None
@@ -170,3 +177,31 @@ def balanced_accuracy(chosen: Vector, targets: Vector, masses: Vector) -> Measur
     value = sum(part.value for part in parts) / len(parts)
     reach = math.sqrt(sum((part.high - part.value) ** 2 for part in parts)) / len(parts)
     return Measure(value, max(0.0, value - reach), min(1.0, value + reach))
+
+
+def calibration_line(scores: Vector, targets: Vector, masses: Vector) -> list[Measure] | None:
+    """Logistic regression of the target on the score: constant and slope."""
+    spread = float(scores.std())
+    if spread == 0 or not 0 < targets.mean() < 1:
+        return None
+    design = np.column_stack([np.ones(len(scores)), scores])
+    beta = np.array([0.0, 1.0])
+    for _ in range(50):
+        p = 1 / (1 + np.exp(-np.clip(design @ beta, -500, 500)))
+        gradient = design.T @ (masses * (targets - p))
+        information = (design * (masses * p * (1 - p))[:, None]).T @ design
+        try:
+            step = np.linalg.solve(information, gradient)
+        except np.linalg.LinAlgError:
+            return None
+        beta = beta + np.clip(step, -2, 2)
+        if np.abs(step).max() < 1e-10:
+            break
+    # rows are independent, their weights are not counts
+    moved = design * (masses * (targets - p))[:, None]
+    inverse = np.linalg.pinv(information)
+    with np.errstate(over="ignore", invalid="ignore"):  # scores of 1e300
+        reach = 1.96 * np.sqrt(np.diag(inverse @ (moved.T @ moved) @ inverse))
+    if not math.isfinite(beta.sum() + reach.sum()):
+        return None
+    return [Measure(float(b), float(b - r), float(b + r)) for b, r in zip(beta, reach, strict=True)]

@@ -1,17 +1,26 @@
 """Frames and files to blocks of whole numbers."""
 
 from replearn.tables.cells import Column, Texts, join_columns, levels_of, numbers_of
-from replearn.tables.encoding import MISSING, OTHER, Encoding, LevelColumn, NumberColumn, Product
+from replearn.tables.encoding import (
+    MISSING,
+    OTHER,
+    Encoding,
+    LevelColumn,
+    NumberColumn,
+    Product,
+    per_unit,
+)
 from replearn.tables.files import CsvOptions
 from replearn.tables.labels import class_numbers, classes_like, learn_classes, target_numbers
 from replearn.tables.learning import Learned, learn_encoding
 from replearn.tables.profile import Finding, Profile, compare_profiles, in_sentences, make_profile
 from replearn.tables.safety import Remark, refuse_unsafe
 from replearn.tables.seen import Seen
-from replearn.tables.table import Batch, Table, open_table
+from replearn.tables.table import Batch, Table, open_table, refuse_lazy
 
 __all__ = [
     "open_table",
+    "refuse_lazy",
     "Table",
     "Batch",
     "CsvOptions",
@@ -24,6 +33,7 @@ __all__ = [
     "NumberColumn",
     "LevelColumn",
     "Product",
+    "per_unit",
     "OTHER",
     "MISSING",
     "Seen",

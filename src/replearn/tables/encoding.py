@@ -126,6 +126,39 @@ class Term(NamedTuple):
     name: str
 
 
+def per_unit(
+    columns: Sequence[NumberColumn | LevelColumn], products: Sequence[Product], numbers: Matrix
+) -> Matrix:
+    """Coefficients as readers multiply and add them: of the columns as they are, uncentred.
+
+    ``numbers`` are coefficients of the encoded terms, the constant first, along the last axis;
+    those of products belong to products that are not halved. What comes back has the same order.
+    The new constant belongs to columns that are 0, a number's coefficient is per unit of its
+    column, and a product's per unit of both.
+    """
+    found = np.array(numbers, dtype=np.float64)
+    places = [(0.0, 1.0)]  # centre and spread of each term; levels and hats stay as they are
+    for column in columns:
+        own = [(0.0, 1.0)] * len(column.terms)
+        if isinstance(column, NumberColumn):
+            own[0] = float(column.centre), float(column.spread)
+        places += own
+    for place, (centre, spread) in enumerate(places):
+        found[..., place] /= spread
+        if place:
+            found[..., 0] -= found[..., place] * centre
+
+    for place, product in enumerate(products, len(places)):
+        first, second = product.first + 1, product.second + 1
+        (a, a_spread), (b, b_spread) = places[first], places[second]
+        found[..., place] /= a_spread * b_spread
+        # p (x - a)(y - b) = p x y - p b x - p a y + p a b
+        found[..., first] -= found[..., place] * b
+        found[..., second] -= found[..., place] * a
+        found[..., 0] += found[..., place] * (a * b)
+    return found
+
+
 @dataclass(frozen=True)
 class Encoding(Part):
     """How every lab turns its rows into whole numbers.
@@ -238,6 +271,13 @@ class Encoding(Part):
         """How often a product of two terms is halved: twice more if both are z, which reach 4."""
         both_z = all(self.terms[i].kind == "z" for i in (product.first, product.second))
         return self.products_halved + (2 if both_z else 0)
+
+    def per_unit(self, theta: Matrix) -> Matrix:
+        """Coefficients of the encoded terms, the constant first, as `per_unit` gives them."""
+        halved = np.array(theta, dtype=np.float64)
+        for place, product in enumerate(self.products, -len(self.products)):
+            halved[..., place] *= 2.0 ** -self.shrinkage(product)
+        return per_unit(self.columns, self.products, halved)
 
     # --- how ------------------------------------------------------------------------------------
 

@@ -370,6 +370,7 @@ class ParquetFile:
             for name in kept
             if types.is_string(kind := schema.field(name).type) or types.is_large_string(kind)
         ]
+        self.levels = pandas_levels(schema)
         self._most_rows = BATCH_ROWS
 
     def _bomb(self, what: str) -> ReplearnError:
@@ -466,9 +467,32 @@ def _refuse_wide(path: str, X: Any) -> None:
 
 def pandas_index(schema: Any) -> set[str]:
     """Columns that pandas stored as an index, which number or name the rows."""
+    found = _of_pandas(schema, "index_columns")
+    return {name for name in found if isinstance(name, str)}
+
+
+def pandas_levels(schema: Any) -> frozenset[str]:
+    """Columns that were categories of whole numbers in pandas.
+
+    A dictionary of Arrow alone says nothing: it is a way to store any column.
+    """
+    from pyarrow import types
+
+    stated = {
+        column.get("field_name")
+        for column in _of_pandas(schema, "columns")
+        if isinstance(column, dict) and column.get("pandas_type") == "categorical"
+    }
+    kinds = {field.name: getattr(field.type, "value_type", field.type) for field in schema}
+    return frozenset(
+        name for name, kind in kinds.items() if name in stated and types.is_integer(kind)
+    )
+
+
+def _of_pandas(schema: Any, what: str) -> list[Any]:
+    """What pandas has noted beside a table; nothing if it is not as pandas writes it."""
     try:
-        stored = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
-        found = stored.get("index_columns", [])
-        return {name for name in found if isinstance(name, str)}
-    except (ValueError, AttributeError, TypeError):
-        return set()
+        found = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get(what, [])
+    except (ValueError, AttributeError):
+        return []
+    return found if isinstance(found, list) else []

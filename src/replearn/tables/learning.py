@@ -54,7 +54,6 @@ def learn_encoding(
     missing: Literal["indicator", "refuse"] = "indicator",
     categories: Sequence[str] = (),
     numeric: Sequence[str] = (),
-    drop: Sequence[str] = (),
     least_rows: int = 50,
     n_knots: int = 5,
 ) -> Learned:
@@ -66,18 +65,19 @@ def learn_encoding(
     they look like, others if a cell is no number; no remark is made about those in ``numeric``. A
     level or a missing indicator needs ``least_rows``, at least 10, to have a term; a product 50.
     """
-    names = _wanted(table, categories, numeric, drop)
+    names = _wanted(table, categories, numeric)
+    levels = {*categories, *table.levels.intersection(names).difference(numeric)}
     if table.is_sparse and (basis == "splines" or interactions or categories):
         raise ReplearnError(
             "a sparse table must be encoded with a linear basis, without products and categories. "
             "Pass it as a dense table."
         )
     classes = labels if labels is not None and labels.dtype.kind in "iub" else None
-    look = look_at(table, names, classes, set(categories))
+    look = look_at(table, names, classes, levels)
     least_rows = max(LEAST_COUNT, least_rows)
-    remarks = remarks_on(look, categories, numeric, least_rows)
+    remarks = remarks_on(look, levels, categories, numeric, least_rows)
     empty = {remark.column for remark in remarks if remark.kind == "empty"}
-    numbers = [n for n in names if n not in categories and not look.columns[n].n_texts]
+    numbers = [n for n in names if n not in levels and not look.columns[n].n_texts]
     scales = _scales(table, look, [name for name in numbers if name not in empty], least_rows)
     columns: list[NumberColumn | LevelColumn] = []
     for name in names:
@@ -88,7 +88,7 @@ def learn_encoding(
                 'ones. Fill or leave out such rows, or pass missing="indicator".'
             )
         column: NumberColumn | LevelColumn | None
-        if name in categories or found.n_texts:
+        if name in levels or found.n_texts:
             column = _level_column(name, found, least_rows)
         else:
             scale = scales.get(name)
@@ -114,21 +114,12 @@ def learn_encoding(
     return Learned(encoding, look, remarks)
 
 
-def _wanted(
-    table: Table, categories: Sequence[str], numeric: Sequence[str], drop: Sequence[str]
-) -> list[str]:
-    names = [name for name in table.names if name not in set(drop)]
-    absent = [name for name in (*categories, *numeric) if name not in names]
-    if absent:
-        raise ReplearnError(
-            f"{named_columns(absent)} must be among the features, which are "
-            f"{named_columns(names)}. Check the names."
-        )
+def _wanted(table: Table, categories: Sequence[str], numeric: Sequence[str]) -> list[str]:
+    for option, given in (("categories", categories), ("numeric", numeric)):
+        table.require_names(option, given)
     if both := [name for name in categories if name in numeric]:
         raise ReplearnError(f"{named_columns(both)} cannot be levels and numbers. Choose one.")
-    if not names:
-        raise ReplearnError(f"{table.place} must have a feature column, got none. Drop fewer.")
-    return names
+    return list(table.names)
 
 
 # --- numbers --------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """What a study says about the original's columns, and what a lab's columns say to it."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
@@ -19,11 +20,20 @@ from replearn.tables.encoding import (
     Place,
 )
 from replearn.tables.learning import LEAST_ROWS, Learned, place_text, quantile
+from replearn.tables.look import SAMPLE_ROWS
 from replearn.tables.safety import LEAST_COUNT
 from replearn.tables.seen import Seen
 from replearn.types import Vector
 
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+#: Standard deviations that are no chance: samples of one population are asked about in fewer than
+#: 1 % of the cases, all columns together.
+CHANCE = 4.5
+#: Rows of the smallest lab that differ in a column, at least, if it has a coefficient.
+LEAST_APART = 20
+#: A larger share of gaps is told where the study has no coefficient for them.
+MOST_GAPS = 0.05
 
 #: Factors between units that people use for one thing.
 _UNITS = {
@@ -166,12 +176,19 @@ def quantiles_of(values: Vector) -> list[float]:
 
 
 def compare_profiles(
-    encoding: Encoding, profile: Profile, seen: Seen, label_counts: Sequence[int] | None = None
+    encoding: Encoding,
+    profile: Profile,
+    seen: Seen,
+    label_counts: Sequence[int] | None,
+    planned: tuple[int, int],
 ) -> list[Finding]:
     """What looks different at this lab: units, codings, levels, labels.
 
-    Findings are no proof: populations may differ. Each is a question to ask before a fit.
+    Findings are no proof: populations may differ. Each is a question to ask before a fit, and what
+    chance does to samples of one population is none. ``planned`` has the rows of the original and
+    of the smallest replication.
     """
+    rows = _Rows(seen.n_rows, *planned)
     found = []
     for place, (column, theirs) in enumerate(zip(encoding.columns, profile.columns, strict=True)):
         sentence = ""
@@ -179,31 +196,84 @@ def compare_profiles(
         if n_known == 0:
             sentence = "has no value in any row here"
         elif isinstance(theirs, NumberProfile) and isinstance(column, NumberColumn):
-            sentence = _on_numbers(column, theirs, seen, place)
+            sentence = _on_numbers(column, theirs, seen, place, rows)
         elif isinstance(theirs, LevelProfile) and isinstance(column, LevelColumn):
-            sentence = _on_levels(column, theirs, seen, place)
+            sentence = _on_levels(column, theirs, seen, place, rows)
         if sentence:
             found.append(Finding(column.name, sentence))
-    if label_counts is not None and (sentence := _on_labels(profile.target, label_counts)):
+    if label_counts is not None and (sentence := _on_labels(profile.target, label_counts, rows)):
         found.append(Finding("", sentence))
     return found
 
 
-def _on_numbers(column: NumberColumn, theirs: NumberProfile, seen: Seen, place: int) -> str:
+class _Rows(NamedTuple):
+    """How many rows there are here, at the original, and at the smallest planned lab."""
+
+    here: int
+    original: int
+    planned: int
+
+    def chance(self, share: float, other: float = 0.0) -> float:
+        """How far two samples of one population have a share apart, but for 7 in a million.
+
+        The larger variance of both: small counts have longer tails than their mean tells.
+        """
+        variance = max(share * (1 - share), other * (1 - other))
+        return CHANCE * math.sqrt(variance * (1 / max(1, self.here) + 1 / self.original))
+
+    def is_odd_constant(self, share: float) -> bool:
+        """Whether it is no chance that all rows have what this share of the original has.
+
+        Columns without a level that 20 rows of the smallest lab differ in have no coefficient.
+        """
+        share = min(share, 1 - LEAST_APART / max(2 * LEAST_APART, self.planned))
+        return self.here * math.log(max(share, 1e-300)) < math.log(1e-4)
+
+
+_CONSTANT = "is the same in all rows here, so nothing can be replicated about it"
+
+
+def _on_numbers(
+    column: NumberColumn, theirs: NumberProfile, seen: Seen, place: int, rows: _Rows
+) -> str:
     values = seen.values(place)
-    if values.size and values[0] == values[-1] and seen.n_rows >= LEAST_ROWS:
-        return "is the same in all rows here, so nothing can be replicated about it"
-    ours = np.array(quantiles_of(values))
-    if not ours.size or not theirs.quantiles:
-        return ""
     study = np.array([float(text) for text in theirs.quantiles])
-    spread = float(column.spread)
-    if _distance(ours, study, spread) > 1:
-        return _other_unit(ours, study, spread)
-    share = int(seen.missing[place]) / seen.n_rows
-    if share > float(theirs.missing) + 0.2:
-        return f"is missing in {share:.0%} of the rows here, in the study in {theirs.missing}"
-    return ""
+    if values.size and values[0] == values[-1]:
+        # all quantiles alike: 90 % or more of the original; else at most 95 %
+        share = 1.0 if (study == values[0]).all() else 1 - _SHARES[0]
+        return _CONSTANT if rows.is_odd_constant(share) else ""
+    ours = np.array(quantiles_of(values))
+    if ours.size and study.size and _is_moved(values, ours, study, float(column.spread), rows):
+        return _other_unit(ours, study, float(column.spread))
+    return _on_missing(int(seen.missing[place]), theirs.missing, column.indicator, rows)
+
+
+def _is_moved(values: Vector, ours: Vector, study: Vector, spread: float, rows: _Rows) -> bool:
+    """Whether a quartile is more than a spread away, and no chance explains that.
+
+    A median of zeros and ones jumps by chance; the share of rows below the study's does not.
+    """
+    for place in (1, 2, 3):
+        quartile, share = study[place], _SHARES[place]
+        if abs(ours[place] - quartile) <= spread:
+            continue
+        # published quartiles have three digits of the spread
+        below = np.searchsorted(values, quartile - spread / 100, side="left") / values.size
+        up_to = np.searchsorted(values, quartile + spread / 100, side="right") / values.size
+        chance = _Rows(values.size, min(rows.original, SAMPLE_ROWS), rows.planned).chance(share)
+        if below > share + chance or up_to < share - chance:
+            return True
+    return False
+
+
+def _on_missing(n_missing: int, stated: str, has_term: bool, rows: _Rows) -> str:
+    """Gaps that the study has no coefficient for are told early, others if they are far more."""
+    share, usual = n_missing / rows.here, float(stated)
+    most = max(usual, LEAST_COUNT / rows.original)  # fewer are not stated
+    if share - usual < max(0.2 if has_term else MOST_GAPS, rows.chance(most, share)):
+        return ""
+    words = f"is missing in {share:.0%} of the rows here, in the study in {float(stated):.0%}"
+    return words if has_term else f"{words}: such rows count as typical ones"
 
 
 def _distance(ours: Vector, study: Vector, spread: float) -> float:
@@ -228,43 +298,58 @@ def _other_unit(ours: Vector, study: Vector, spread: float) -> str:
         ways.append((1 / factor, 0.0, f"{number_text(factor)} times smaller ({unit}?)"))
     away = [_distance((ours - moved) / factor, study, spread) for factor, moved, _ in ways]
     best = int(np.argmin(away))
-    if away[best] < 0.5:
-        return f"seems to have a different unit: it is {ways[best][2]}; {middle}"
+    factor, moved, words = ways[best]
+    # a spread may be wide: the medians themselves must fit, too
+    is_near = abs((ours[2] - moved) / factor - study[2]) <= 0.15 * abs(study[2])
+    if away[best] < 0.5 and is_near:
+        return f"seems to have a different unit: it is {words}; {middle}"
     return f"has very different values: {middle}"
 
 
-def _on_levels(column: LevelColumn, theirs: LevelProfile, seen: Seen, place: int) -> str:
-    counts, n_rows = seen.levels[place], seen.n_rows
-    if len(counts) == 1 and n_rows >= LEAST_ROWS and not seen.missing[place]:
-        return "is the same in all rows here, so nothing can be replicated about it"
-    names = [name for name in (column.reference, *column.levels) if name not in (OTHER, MISSING)]
+def _on_levels(
+    column: LevelColumn, theirs: LevelProfile, seen: Seen, place: int, rows: _Rows
+) -> str:
+    counts, n_rows = seen.levels[place], rows.here
     study = dict(zip((column.reference, *column.levels), map(float, theirs.shares), strict=False))
+    present = [name for name, count in counts.items() if count]
+    if len(present) == 1 and not seen.missing[place]:
+        share = study.get(present[0], study.get(OTHER, 0.0))
+        return _CONSTANT if rows.is_odd_constant(share) else ""
+    names = [name for name in (column.reference, *column.levels) if name not in (OTHER, MISSING)]
     ours = {name: counts[name] / max(1, n_rows) for name in names}
     for first in names:
         for second in names:
-            gap = study[first] - study[second]
-            if gap > 0.2 and ours[second] - ours[first] > gap / 2:
+            gap, turned = study[first] - study[second], ours[second] - ours[first]
+            chance = rows.chance(study[first], ours[first])
+            chance += rows.chance(study[second], ours[second])
+            if gap > 0.2 and turned > gap / 2 and gap + turned > chance:
                 return (
                     f"may have its levels {first!r} and {second!r} exchanged: here "
                     f"{ours[first]:.0%} and {ours[second]:.0%} of the rows, in the study "
                     f"{study[first]:.0%} and {study[second]:.0%}"
                 )
-    return ""
+    stated = str(study.get(MISSING, 0.0))
+    return _on_missing(int(seen.missing[place]), stated, MISSING in column.levels, rows)
 
 
-def _on_labels(target: Sequence[str], counts: Sequence[int]) -> str:
+def _on_labels(target: Sequence[str], counts: Sequence[int], rows: _Rows) -> str:
     shares = np.array(counts, dtype=np.float64) / max(1, sum(counts))
     study = np.array([float(share) for share in target])
-    if shares.size != study.size or sum(counts) < LEAST_ROWS:
+    if shares.size != study.size:
         return ""
     away = np.abs(shares - study)
-    if study.size == 2 and abs(study[1] - 0.5) > 0.1 and abs(shares[1] - study[0]) < away[1] / 3:
+    pairs = zip(study.tolist(), shares.tolist(), strict=True)
+    chance = np.array([rows.chance(theirs, ours) for theirs, ours in pairs])
+    is_odd = away > chance
+    near = abs(shares[1] - study[0]) < away[1] / 3
+    if study.size == 2 and abs(study[1] - 0.5) > 0.1 and near and is_odd[1]:
         return (
             f"the labels may be exchanged: the second class has {shares[1]:.0%} of the rows here, "
             f"in the study {study[1]:.0%}"
         )
     ratios = np.maximum(shares, 1e-9) / np.maximum(study, 1e-9)
-    odd = int(np.argmax(np.maximum(away / 0.25, np.abs(np.log(ratios)) / np.log(4))))
-    if away[odd] > 0.25 or not 0.25 < ratios[odd] < 4:
+    far = np.maximum(away / 0.25, np.abs(np.log(ratios)) / np.log(4)) * is_odd
+    odd = int(np.argmax(far))
+    if far[odd] > 1:
         return f"class {odd} has {shares[odd]:.1%} of the rows here, in the study {study[odd]:.1%}"
     return ""

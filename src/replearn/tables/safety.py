@@ -1,7 +1,7 @@
 """Columns that must not be published, or that cannot help: named, with what to do."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,12 +77,16 @@ def refuse_unsafe(remarks: Sequence[Remark]) -> None:
 
 
 def remarks_on(
-    look: Look, categories: Sequence[str], numeric: Sequence[str], least_rows: int
+    look: Look,
+    levels: Collection[str],
+    categories: Sequence[str],
+    numeric: Sequence[str],
+    least_rows: int,
 ) -> tuple[Remark, ...]:
     """What is odd about the columns of an original.
 
-    To name a column as one of levels or numbers says that it is meant: it may hold dates or tell
-    the label, but not identify people.
+    Columns in ``levels`` are levels. To name a column in ``categories`` or ``numeric`` says that it
+    is meant: it may hold dates or tell the label, but not identify people.
     """
     found: list[Remark | None] = []
     dull = look.mostly_zero()
@@ -92,8 +96,8 @@ def remarks_on(
         meant = name in categories or name in numeric
         if column.n_missing == look.n_rows:
             found.append(Remark(name, "empty", "has no value in any row"))
-        elif name in categories or column.n_texts:
-            if name not in categories:
+        elif name in levels or column.n_texts:
+            if name not in levels:
                 _refuse_mixed(name, column, name in numeric)
             found.append(_on_levels(name, column, meant, least_rows))
             if len(column.counts) <= _MOST_ANSWERS:

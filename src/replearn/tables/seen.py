@@ -13,8 +13,11 @@ from replearn.tables.cells import Column, Texts, levels_of, signs_meant
 if TYPE_CHECKING:  # an encoding counts into this
     from replearn.tables.encoding import Encoding
 
-#: A lab with a larger share of unknown cells in a column codes it differently.
+#: A lab with a larger share of unknown cells in a column codes it differently. Where an original
+#: has folded levels, a lab may have many others: there it is half of the cells that it named.
 MOST_UNKNOWN = 0.05
+#: A larger share of gaps is refused where the study has no coefficient for them.
+MOST_MISSING = 0.2
 
 _FEWEST_ROWS = 20  # of which a share says anything
 _MOST_KEPT = 1 << 16  # numbers of a column that are kept to look at their quantiles
@@ -105,7 +108,10 @@ class Seen:
             n_odd = int(self.unknown[place] + self.unreadable[place])
             usual = float(getattr(column, "folded", "0"))
             chance = 3 * math.sqrt(usual * (1 - usual) * n_known)
-            if n_odd <= (usual + MOST_UNKNOWN) * n_known + chance:
+            most = usual + ((1 - usual) / 2 if usual else MOST_UNKNOWN)
+            if n_odd <= most * n_known + chance:
+                if what := self._gaps(place):
+                    found.append((column.name, what))
                 continue
             share = f"{n_odd:,} of {n_known:,} cells ({n_odd / n_known:.1%})"
             what = f"{share} have levels that the study does not know"
@@ -117,6 +123,17 @@ class Seen:
                 what += f"; such as {', '.join(map(repr, sorted(self._odd[place])[:_EXAMPLES]))}"
             found.append((column.name, what))
         return found
+
+    def _gaps(self, place: int) -> str:
+        """Gaps that the study has no coefficient for, if they are many."""
+        column, n_missing = self.encoding.columns[place], int(self.missing[place])
+        has_term = any(kind == "missing" for kind, _ in column.terms)
+        if has_term or n_missing <= MOST_MISSING * self.n_rows:
+            return ""
+        return (
+            f"{n_missing:,} of {self.n_rows:,} cells ({n_missing / self.n_rows:.1%}) are missing, "
+            "where the study has no coefficient for gaps: fill them in, or leave such rows out"
+        )
 
     def refuse(self, show_values: bool = False) -> None:
         """Stop at a table that is coded differently from the study, with counts."""

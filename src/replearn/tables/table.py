@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.errors import ReplearnError
+from replearn.errors import ReplearnError, short
 from replearn.tables.cells import (
     Column,
     OddCells,
@@ -30,6 +30,7 @@ from replearn.tables.files import (
     load_npz,
     load_svmlight,
     pandas_index,
+    pandas_levels,
 )
 from replearn.tables.labels import learn_classes
 from replearn.types import is_sparse, stacked
@@ -49,6 +50,7 @@ class Batch:
     weights: Column | None = None
     offset: Column | None = None
     groups: Column | None = None
+    centres: Column | None = None
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -92,7 +94,9 @@ class Table:
     read: Callable[[Sequence[str], int], Iterator[Any]]
     is_sparse: bool = False  # whether rows are CSR arrays
     is_named: bool = True  # whether columns have names of their own
-    # of target, weights, offset and groups the name of a column, a column, or None
+    # categories of whole numbers, as pandas has them; texts say what they are
+    levels: frozenset[str] = frozenset()
+    # of target, weights, offset, groups and centres the name of a column, a column, or None
     roles: dict[str, Any] = field(default_factory=dict)
     stamp: tuple[int, int] | None = None
 
@@ -144,6 +148,28 @@ class Table:
             raise ReplearnError(f"the column of the {role} must be known. Name it: {role}=NAME.")
         return self.roles[role]
 
+    def require_names(self, option: str, given: Sequence[str]) -> None:
+        """Refuse names of columns that are not here: a typo must not keep or change a column."""
+        if isinstance(given, str):
+            raise ReplearnError(
+                f"{option} must be a sequence of names, got the text {given!r}. Pass {[given]!r}."
+            )
+        known = set(self.names)
+        if absent := [name for name in given if name not in known]:
+            raise ReplearnError(
+                f"{option} must name columns of {self.place}, got "
+                f"{named_columns(map(str, absent))}; it has {named_columns(self.names)}. Check "
+                "the names."
+            )
+
+    def without(self, drop: Sequence[str]) -> "Table":
+        """The table without some of its columns, which are not read at all."""
+        self.require_names("drop", drop)
+        kept = tuple(name for name in self.names if name not in set(drop))
+        if not kept:
+            raise ReplearnError(f"{self.place} must have a feature column, got none. Drop fewer.")
+        return replace(self, names=kept)
+
     def _check_lengths(self, n_rows: int, is_all: bool = True) -> None:
         """Refuse columns that have fewer rows than the table; or more, if these are all."""
         for name, role in self.roles.items():
@@ -162,6 +188,7 @@ def open_table(
     weights: Any = None,
     offset: Any = None,
     groups: Any = None,
+    centres: Any = None,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     names: Sequence[str] | None = None,
@@ -174,7 +201,7 @@ def open_table(
     source : path, array, sparse matrix, dataframe, Arrow table, or mapping of columns
         Files end in .csv, .csv.gz, .parquet, .npz or .svm (.svmlight, .libsvm). Dataframes are
         those of pandas, polars and all that narwhals knows.
-    target, weights, offset, groups : str or array-like, optional
+    target, weights, offset, groups, centres : str or array-like, optional
         A column of the source, by name, or values for all rows. Files of npz and svmlight bring
         their own target, whatever its name elsewhere.
     columns : sequence of str, optional
@@ -201,7 +228,13 @@ def open_table(
             target = own
     else:
         table = _in_memory(source, names)
-    roles = {"target": target, "weights": weights, "offset": offset, "groups": groups}
+    roles = {
+        "target": target,
+        "weights": weights,
+        "offset": offset,
+        "groups": groups,
+        "centres": centres,
+    }
     for name, role in roles.items():
         if role is not None and not isinstance(role, str):
             try:
@@ -239,7 +272,7 @@ def _open_file(path: str, csv: CsvOptions, columns: Sequence[str] | None) -> tup
         table = Table(path, text.names, None, text.read)
     elif name.endswith((".parquet", ".pq")):
         file = ParquetFile(path)
-        table = Table(path, file.names, file.n_rows, file.read)
+        table = Table(path, file.names, file.n_rows, file.read, levels=file.levels)
     elif name.endswith(".npz"):
         X, y, names = load_npz(path)
         table = _of_array(X, names, path)
@@ -272,6 +305,7 @@ def _in_memory(source: Any, names: Sequence[str] | None) -> Table:
             raise ReplearnError(f"a sparse table must be 2-d and of numbers, got {source.dtype}.")
         return _of_matrix(source.tocsr(), names)
     if isinstance(source, Mapping):
+        _refuse_scalars(source)
         return _of_columns(dict(source))
     if type(source).__module__.startswith("pyarrow"):
         import pyarrow as pa
@@ -279,16 +313,54 @@ def _in_memory(source: Any, names: Sequence[str] | None) -> Table:
         table = pa.Table.from_batches([source]) if isinstance(source, pa.RecordBatch) else source
         kept = [name for name in table.column_names if name not in pandas_index(table.schema)]
         checked_names("the table", kept)
-        return _of_columns({name: table.column(name) for name in kept})
+        levels = pandas_levels(table.schema)
+        return replace(_of_columns({name: table.column(name) for name in kept}), levels=levels)
     if not isinstance(source, np.ndarray | list | tuple):
         import narwhals.stable.v1 as nw
 
+        refuse_lazy(source)
         if hasattr(source, "columns"):  # narwhals wants names that are texts, and different
             checked_names("the table", list(source.columns))
         frame = nw.from_native(source, eager_only=True, pass_through=True)
         if isinstance(frame, nw.DataFrame):
-            return _of_columns({name: frame.get_column(name) for name in frame.columns})
+            columns = {name: frame.get_column(name) for name in frame.columns}
+            levels = frozenset(
+                name
+                for name, values in columns.items()
+                if values.dtype == nw.Categorical and values.cat.get_categories().dtype.is_integer()
+            )
+            return replace(_of_columns(columns), levels=levels)
     return _of_array(source, names)
+
+
+def refuse_lazy(source: Any) -> None:
+    """Refuse a table whose rows are elsewhere, or not computed yet: nobody asked to fetch them."""
+    kind = type(source)
+    package = kind.__module__.partition(".")[0]
+    if package in ("dask", "dask_expr"):
+        remedy = (
+            "Call .compute() if the rows fit into memory; else write them to Parquet and use "
+            "fit_file, or replicate a study with replearn.engines.dask"
+        )
+    elif package == "pyspark":
+        remedy = "Write it to Parquet and use fit_file, or replicate with replearn.engines.spark"
+    elif package in ("duckdb", "ibis", "_duckdb") or kind.__name__ == "LazyFrame":
+        remedy = "Fetch the rows first: .collect() of polars, .arrow() of duckdb"
+    else:
+        return
+    raise ReplearnError(
+        f"a table must be in memory, or a file, got {package}.{kind.__name__}. {remedy}."
+    )
+
+
+def _refuse_scalars(columns: Mapping[Any, Any]) -> None:
+    """Refuse a mapping that holds one row."""
+    for name, values in columns.items():
+        if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+            raise ReplearnError(
+                f"column {name!r} must have a value for each row, got {short(values)}. Pass "
+                "arrays or lists."
+            )
 
 
 def _of_array(source: Any, names: Sequence[str] | None, place: str = "the table") -> Table:

@@ -3,7 +3,9 @@ import { Refusal } from "./exact.js";
 import { signsMeant } from "./table.js";
 import { counted, fixed, general, quoted } from "./words.js";
 
-const LEAST_ROWS = 50, MOST_UNKNOWN = 0.05, FEWEST_ROWS = 20;
+const LEAST_ROWS = 50, MOST_UNKNOWN = 0.05, MOST_MISSING = 0.2, FEWEST_ROWS = 20;
+// standard deviations that are no chance; rows of the smallest lab that differ in a column; gaps told
+const CHANCE = 4.5, LEAST_APART = 20, MOST_GAPS = 0.05, LEAST_COUNT = 10, SAMPLE_ROWS = 16384;
 const OTHER = "(other)", MISSING = "(missing)";
 
 //: Factors between units that people use for one thing.
@@ -29,13 +31,25 @@ export const UNITS = [
 
 const percent = (share, digits = 0) => `${fixed(100 * share, digits)}%`;
 
+/** Whether missing cells of a column have a coefficient of their own. */
+const hasTerm = (column) =>
+  column.kind === "number" ? column.indicator === true : column.levels.includes(MISSING);
+
 /** Stop at a table that is coded differently from the study. */
 export function refuseUnknown(table, nRows = table.nRows) {
   if (nRows < FEWEST_ROWS) return;
   const troubles = [];
   for (const { column, missing, odd, oddTexts } of table.terms) {
     const known = nRows - missing, usual = Number(column.folded ?? 0);
-    if (odd <= (usual + MOST_UNKNOWN) * known + 3 * Math.sqrt(usual * (1 - usual) * known)) continue;
+    const most = usual + (usual ? (1 - usual) / 2 : MOST_UNKNOWN);
+    if (odd <= most * known + 3 * Math.sqrt(usual * (1 - usual) * known)) {
+      if (!hasTerm(column) && missing > MOST_MISSING * nRows) {
+        troubles.push(`in ${quoted(column.name)} ${counted(missing)} of ${counted(nRows)} cells ` +
+          `(${percent(missing / nRows, 1)}) are missing, where the study has no coefficient for ` +
+          "gaps: fill them in, or leave such rows out");
+      }
+      continue;
+    }
     const share = `${counted(odd)} of ${counted(known)} cells (${percent(odd / known, 1)})`;
     let what = `${share} have levels that the study does not know`;
     if (column.kind === "number") {
@@ -52,20 +66,38 @@ export function refuseUnknown(table, nRows = table.nRows) {
   }
 }
 
+/** How many rows there are here, at the original, and at the smallest planned lab. */
+class Rows {
+  constructor(here, original, planned) { Object.assign(this, { here, original, planned }); }
+
+  /** How far two samples of one population have a share apart, but for 7 in a million. */
+  chance(share, other = 0) {
+    const variance = Math.max(share * (1 - share), other * (1 - other));
+    return CHANCE * Math.sqrt(variance * (1 / Math.max(1, this.here) + 1 / this.original));
+  }
+
+  /** Whether it is no chance that all rows have what this share of the original has. */
+  isOddConstant(share) {
+    const most = Math.min(share, 1 - LEAST_APART / Math.max(2 * LEAST_APART, this.planned));
+    return this.here * Math.log(Math.max(most, 1e-300)) < Math.log(1e-4);
+  }
+}
+
 /** Questions to ask before a fit: [column, sentence], "" for the target. */
-export function findings(profile, table, labelCounts) {
-  const found = [];
+export function findings(study, table, labelCounts) {
+  const { profile } = study, found = [];
+  const rows = new Rows(table.nRows, study.n_original, study.n_replication);
   table.terms.forEach((terms, place) => {
     const theirs = profile.columns[place], { column, missing } = terms;
     const known = table.nRows - missing - (column.kind === "number" ? terms.odd : 0);
     let sentence = "has no value in any row here";
     if (known > 0) {
       const look = column.kind === "number" ? onNumbers : onLevels;
-      sentence = look(terms, theirs, table.nRows);
+      sentence = look(terms, theirs, rows);
     }
     if (sentence) found.push([column.name, sentence]);
   });
-  const sentence = labelCounts ? onLabels(profile.target.map(Number), labelCounts) : "";
+  const sentence = labelCounts ? onLabels(profile.target.map(Number), labelCounts, rows) : "";
   if (sentence) found.push(["", sentence]);
   return found;
 }
@@ -80,16 +112,41 @@ function quantilesOf(sorted) {
     (share) => sorted[Math.floor(share * (sorted.length - 1) + 0.5)]);
 }
 
-function onNumbers({ column, kept, missing }, theirs, nRows) {
-  const sorted = Float64Array.from(kept).sort();
-  if (sorted.length && sorted[0] === sorted[sorted.length - 1] && nRows >= LEAST_ROWS) return SAME;
-  const ours = quantilesOf(sorted), study = theirs.quantiles.map(Number);
-  if (!ours.length || !study.length) return "";
-  const spread = Number(column.spread);
-  if (distance(ours, study, spread) > 1) return otherUnit(ours, study, spread);
-  const share = missing / nRows;
-  return share > Number(theirs.missing) + 0.2 ?
-    `is missing in ${percent(share)} of the rows here, in the study in ${theirs.missing}` : "";
+function onNumbers({ column, kept, missing }, theirs, rows) {
+  const sorted = Float64Array.from(kept).sort(), study = theirs.quantiles.map(Number);
+  if (sorted.length && sorted[0] === sorted[sorted.length - 1]) {
+    const share = study.every((value) => value === sorted[0]) ? 1 : 0.95;
+    return rows.isOddConstant(share) ? SAME : "";
+  }
+  const ours = quantilesOf(sorted), spread = Number(column.spread);
+  if (ours.length && study.length && isMoved(sorted, ours, study, spread, rows)) {
+    return otherUnit(ours, study, spread);
+  }
+  return onMissing(missing, Number(theirs.missing), hasTerm(column), rows);
+}
+
+/** Whether a quartile is more than a spread away, and no chance explains that. */
+function isMoved(sorted, ours, study, spread, rows) {
+  const sampled = new Rows(sorted.length, Math.min(rows.original, SAMPLE_ROWS), rows.planned);
+  return [[1, 0.25], [2, 0.5], [3, 0.75]].some(([place, share]) => {
+    if (Math.abs(ours[place] - study[place]) <= spread) return false;
+    const low = study[place] - spread / 100, high = study[place] + spread / 100;
+    let below = 0, upTo = 0;
+    for (const value of sorted) {
+      below += value < low;
+      upTo += value <= high;
+    }
+    const chance = sampled.chance(share);
+    return below / sorted.length > share + chance || upTo / sorted.length < share - chance;
+  });
+}
+
+/** Gaps that the study has no coefficient for are told early, others if they are far more. */
+function onMissing(missing, usual, known, rows) {
+  const share = missing / rows.here, most = Math.max(usual, LEAST_COUNT / rows.original);
+  if (share - usual < Math.max(known ? 0.2 : MOST_GAPS, rows.chance(most, share))) return "";
+  const words = `is missing in ${percent(share)} of the rows here, in the study in ${percent(usual)}`;
+  return known ? words : `${words}: such rows count as typical ones`;
 }
 
 const distance = (ours, study, spread) =>
@@ -111,45 +168,54 @@ function otherUnit(ours, study, spread) {
   const away = ways.map(([factor, moved]) =>
     distance(ours.map((value) => (value - moved) / factor), study, spread));
   const best = away.indexOf(Math.min(...away));
-  return away[best] < 0.5 ?
+  const [factor, moved] = ways[best];
+  const isNear = Math.abs((ours[2] - moved) / factor - study[2]) <= 0.15 * Math.abs(study[2]);
+  return away[best] < 0.5 && isNear ?
     `seems to have a different unit: it is ${ways[best][2]}; ${middle}` :
     `has very different values: ${middle}`;
 }
 
-function onLevels({ column, counts, missing }, theirs, nRows) {
-  if (counts.size === 1 && nRows >= LEAST_ROWS && !missing) return SAME;
+function onLevels({ column, counts, missing }, theirs, rows) {
   const all = [column.reference, ...column.levels];
-  const names = all.filter((name) => name !== OTHER && name !== MISSING);
   const study = (name) => Number(theirs.shares[all.indexOf(name)]);
-  const ours = (name) => (counts.get(name) ?? 0) / Math.max(1, nRows);
+  if (counts.size === 1 && !missing) {
+    const [only] = counts.keys();
+    const share = all.includes(only) ? study(only) : all.includes(OTHER) ? study(OTHER) : 0;
+    return rows.isOddConstant(share) ? SAME : "";
+  }
+  const names = all.filter((name) => name !== OTHER && name !== MISSING);
+  const ours = (name) => (counts.get(name) ?? 0) / Math.max(1, rows.here);
   for (const first of names) {
     for (const second of names) {
-      const gap = study(first) - study(second);
-      if (gap > 0.2 && ours(second) - ours(first) > gap / 2) {
+      const gap = study(first) - study(second), turned = ours(second) - ours(first);
+      const chance = rows.chance(study(first), ours(first)) + rows.chance(study(second), ours(second));
+      if (gap > 0.2 && turned > gap / 2 && gap + turned > chance) {
         return `may have its levels ${quoted(first)} and ${quoted(second)} exchanged: here ` +
           `${percent(ours(first))} and ${percent(ours(second))} of the rows, in the study ` +
           `${percent(study(first))} and ${percent(study(second))}`;
       }
     }
   }
-  return "";
+  const usual = all.includes(MISSING) ? study(MISSING) : 0;
+  return onMissing(missing, usual, hasTerm(column), rows);
 }
 
-function onLabels(study, counts) {
+function onLabels(study, counts, rows) {
   const total = counts.reduce((sum, count) => sum + count, 0);
   const shares = counts.map((count) => count / Math.max(1, total));
-  if (shares.length !== study.length || total < LEAST_ROWS) return "";
+  if (shares.length !== study.length) return "";
   const away = shares.map((share, i) => Math.abs(share - study[i]));
-  if (study.length === 2 && Math.abs(study[1] - 0.5) > 0.1 &&
+  const isOdd = away.map((value, i) => value > rows.chance(study[i], shares[i]));
+  if (study.length === 2 && Math.abs(study[1] - 0.5) > 0.1 && isOdd[1] &&
       Math.abs(shares[1] - study[0]) < away[1] / 3) {
     return `the labels may be exchanged: the second class has ${percent(shares[1])} of the rows ` +
       `here, in the study ${percent(study[1])}`;
   }
   const ratios = shares.map((share, i) => Math.max(share, 1e-9) / Math.max(study[i], 1e-9));
-  const odd = away.map((value, i) =>
-    Math.max(value / 0.25, Math.abs(Math.log(ratios[i])) / Math.log(4)));
-  const worst = odd.indexOf(Math.max(...odd));
-  return away[worst] > 0.25 || !(ratios[worst] > 0.25 && ratios[worst] < 4) ?
+  const far = away.map((value, i) => isOdd[i] ?
+    Math.max(value / 0.25, Math.abs(Math.log(ratios[i])) / Math.log(4)) : 0);
+  const worst = far.indexOf(Math.max(...far));
+  return far[worst] > 1 ?
     `class ${worst} has ${percent(shares[worst], 1)} of the rows here, in the study ` +
     percent(study[worst], 1) : "";
 }

@@ -1,19 +1,13 @@
 // What a lab's fit says about the original's model, in the words of Python's `replicate`.
-import { Refusal, canonicalJson, contentOf, decoded, fingerprintOf, nScores, sealOf } from "./exact.js";
-import { disagreement, erfc, evidence } from "./evidence.js";
-import { counted, fixed, general, pValue, percent, quoted, real } from "./words.js";
+import { Refusal, canonicalJson, contentOf, fingerprintOf, nScores, sealOf } from "./exact.js";
+import { deniedSpreads, evidence } from "./evidence.js";
+import { disagreement, isConstant } from "./stability.js";
+import { counted, fixed, general, numbersInWords, pValue, percent, quoted, real, termNames } from "./words.js";
+import { supportOf } from "./worth.js";
 
 const MOVED = 24;  // numbers next to a wall that are moved to look for the original's model
-
-/** What terms are called. */
-function termNames({ columns, products }) {
-  const basic = columns.flatMap((column) => column.kind === "number" ?
-    [column.name, ...column.knots.map((knot) => `${column.name} ~ ${knot}`),
-      ...(column.indicator ? [`${column.name} missing`] : [])] :
-    column.levels.map((level) => level === "(missing)" ?
-      `${column.name} missing` : `${column.name} = ${level}`));
-  return [...basic, ...products.map(({ first, second }) => `${basic[first]} x ${basic[second]}`)];
-}
+const UNLIKELY = 0.01;  // patients contradict a model below this p-value
+const LEAST_ROWS = 50;
 
 /** Names of the coded numbers. */
 function namesOf({ encoding, directions, loss, classes }) {
@@ -26,6 +20,9 @@ function namesOf({ encoding, directions, loss, classes }) {
 const byWall = (places) => places.map((_, i) => i)
   .sort((a, b) => Math.abs(Math.abs(places[a]) - 0.5) - Math.abs(Math.abs(places[b]) - 0.5) || a - b);
 
+const modelPrint = ({ design }, codes) =>
+  fingerprintOf({ format: "replearn/model", version: 1, design, codes });
+
 /** The original's codes, if one or two numbers next to a wall make the difference. */
 function neighbour(study, { codes, places }) {
   const near = byWall(places).slice(0, MOVED);
@@ -36,8 +33,25 @@ function neighbour(study, { codes, places }) {
   for (const moved of tries) {
     const tried = codes.map((code, i) =>
       moved.includes(i) ? code + (places[i] > 0 ? 1 : -1) : code);
-    const content = { format: "replearn/model", version: 1, design: study.design, codes: tried };
-    if (fingerprintOf(content) === study.commitment) return tried;
+    if (modelPrint(study, tried) === study.commitment) return tried;
+  }
+  return null;
+}
+
+/** The original's codes, if only its constants differ: the nearest ones that it commits to. */
+function withOtherConstants({ design }, codes, commits) {
+  const q = nScores(design.loss), reach = { 1: 200, 2: 8, 3: 3 }[q] ?? 1;
+  const steps = [0];
+  for (let step = 1; step <= reach; step++) steps.push(-step, step);
+  let moves = [[]];
+  for (let k = 0; k < Math.min(q, 6); k++) {
+    moves = moves.flatMap((move) => steps.map((step) => [...move, step]));
+  }
+  const length = (move) => move.reduce((sum, step) => sum + Math.abs(step), 0);
+  const p = codes.length / q;
+  for (const move of moves.sort((a, b) => length(a) - length(b))) {
+    const tried = codes.map((code, i) => code + (i % p === 0 ? move[i / p] ?? 0 : 0));
+    if (commits(modelPrint({ design }, tried))) return tried;
   }
   return null;
 }
@@ -46,8 +60,9 @@ function neighbour(study, { codes, places }) {
 function openedBy(study, files) {
   const { design, commitment, sealed } = study;
   let nonce = null, codes = null;
-  const commits = (fingerprint) => !commitment || (sealed && nonce === null) ? null :
-    commitment === (sealed ? sealOf(nonce, fingerprint) : fingerprint);
+  const told = (promised) => (fingerprint) => !promised || (sealed && nonce === null) ? null :
+    promised === (sealed ? sealOf(nonce, fingerprint) : fingerprint);
+  const commits = told(commitment), commitsToSlopes = told(study.slopes_commitment);
   for (const file of files) {
     if (file.format !== "replearn/opening") continue;
     if (contentOf(file).study !== fingerprintOf(contentOf(study))) {
@@ -58,6 +73,10 @@ function openedBy(study, files) {
   for (const file of files) {
     if (file.format === "replearn/opening") continue;
     const model = contentOf(file, "replearn/model", "the opened model");
+    if (sealed && nonce === null) {
+      throw new Refusal("a sealed study needs its opening, which proves that the model is the " +
+        "original's, got a model alone. Open a.opening.json too.");
+    }
     if (canonicalJson(model.design) !== canonicalJson(design) ||
         commits(fingerprintOf(model)) === false) {
       throw new Refusal("the opened model must be the one that the study commits to, got a " +
@@ -65,63 +84,78 @@ function openedBy(study, files) {
     }
     ({ codes } = model);
   }
-  return { commits, codes };
+  return { commits, commitsToSlopes, codes };
+}
+
+/** Whether a lab's model is the original's, or is but for the constants, and that one if known. */
+function agreementOf(study, found, files) {
+  const { design, sealed } = study, opened = openedBy(study, files);
+  const slopesOf = (codes) => codes.map((code, i) => (isConstant(design, i) ? 0 : code));
+  const isEqual = (a, b) => canonicalJson(a) === canonicalJson(b);
+  if (opened.codes) {
+    return { known: opened.codes, same: isEqual(opened.codes, found.codes),
+      sameSlopes: isEqual(slopesOf(opened.codes), slopesOf(found.codes)) };
+  }
+  const same = opened.commits(found.fingerprint);
+  const sameSlopes = opened.commitsToSlopes(modelPrint(study, slopesOf(found.codes)));
+  let known = same ? found.codes : null;
+  if (!same && sameSlopes) known = withOtherConstants(study, found.codes, opened.commits);
+  else if (same === false && !sealed) known = neighbour(study, found);
+  return { known, same, sameSlopes };
+}
+
+/** Agreement and support in one word. */
+function verdictOf({ same, sameSlopes, support }) {
+  if (same === null) return "untold";
+  if (same) {
+    if (support.test.pValue < UNLIKELY || support.gain.high < 0) return "contradicted";
+    return support.gain.low > 0 ? "confirmed" : "undecided";
+  }
+  const isDenied = !support || support.test.pSlopes < UNLIKELY || support.gain.high < 0;
+  return sameSlopes && !isDenied ? "same slopes" : "different";
 }
 
 /**
  * @param study the content of a study file
  * @param found what `fitted` gives
- * @param nRows rows of this lab
+ * @param rows of this lab
  * @param files what opens the study: the original's model, a seal's opening, or both
  */
-export function compared(study, found, nRows, files = []) {
-  const { design, sealed } = study, opened = openedBy(study, files);
-  const same = opened.codes ? canonicalJson(opened.codes) === canonicalJson(found.codes) :
-    opened.commits(found.fingerprint);
-  let known = same ? found.codes : opened.codes;
-  if (known === null && same === false && !sealed) known = neighbour(study, found);
-  const names = namesOf(design);
-  let differences = [], samePopulation = null;
-  if (known) {
-    const z = decoded(design, known), root = Math.sqrt(1 / study.n_original + 1 / nRows);
-    const scaled = found.numbers.map((value, i) => {
-      const spread = Number(study.spreads[i]) * root, width = Number(design.widths[i]);
-      return (value - z[i]) / Math.sqrt(spread ** 2 + width ** 2 / (12 * 4 ** design.bits));
-    });
-    samePopulation = Math.min(1,
-      scaled.length * erfc(Math.max(...scaled.map(Math.abs)) / Math.SQRT2));
-    differences = scaled.map((value, i) =>
-      ({ name: names[i], cells: found.codes[i] - known[i], standardised: value }))
-      .filter(({ cells }) => cells !== 0)
-      .sort((a, b) => Math.abs(b.standardised) - Math.abs(a.standardised));
-  }
+export function compared(study, found, rows, files = []) {
+  const { design } = study, { nRows } = rows, { known, same, sameSlopes } = agreementOf(study, found, files);
+  const names = namesOf(design), support = known && supportOf(study, known, rows, found.theta);
+  const positions = found.places.map((place, i) => place + (known ? found.codes[i] - known[i] : 0));
+  const apart = names.map((_, i) => i).filter((i) => known && found.codes[i] !== known[i])
+    .sort((a, b) => Math.abs(positions[b]) - Math.abs(positions[a]));
   return {
     same,
+    sameSlopes,
+    word: verdictOf({ same, sameSlopes, support }),
     nRows,
     names,
-    differences,
-    samePopulation,
+    support,
+    apart: apart.map((i) => names[i]),
     nearest: byWall(found.places).slice(0, 5).map((i) => names[i]),
-    positions: found.places.map((place, i) => place + (known ? found.codes[i] - known[i] : 0)),
+    positions,
     reach: study.spreads.map((spread, i) =>
       1.96 * Number(spread) / Math.sqrt(nRows) / Number(design.widths[i])),
     disagreement: disagreement(study, nRows),
-    evidence: evidence(study, found.codes),
+    atNewCentre: disagreement(study, nRows, true),
+    evidence: evidence(study, found.codes, support ? support.test.spreads : null),
   };
 }
 
 const twoDigits = (number) => counted(Number(number.toPrecision(2)));
+const guessesInWords = ({ bits }) => bits < 30 ? twoDigits(2 ** bits) : `2^${fixed(bits, 0)}`;
 
 /** What a match proves, in a sentence. */
-function proofInWords({ bits, rows, rowsSearch }) {
-  if (bits < 10) {
-    return "A match proves little: a guess without rows hits once in about " +
-      `${twoDigits(Math.round(2 ** bits))} tries.`;
+function proofInWords(proof) {
+  if (proof.isWeak) {
+    return "Agreement here is no evidence: the study file gives the model away in about " +
+      `${guessesInWords(proof)} guesses.`;
   }
-  const honest = `A lab needs about ${twoDigits(rows)} rows of its own to get this model`;
-  if (rowsSearch === undefined) return `${honest}.`;
-  return honest + (rowsSearch < 50 ? "; one that tries 2^40 models needs hardly any." :
-    `; one that tries 2^40 models, about ${twoDigits(rowsSearch)}.`);
+  return `Guessing this model from the study file takes about ${guessesInWords(proof)} tries; ` +
+    `fitting it takes about ${twoDigits(proof.rows)} patients.`;
 }
 
 /** Findings for people: columns about which the same is to be said share a sentence. */
@@ -142,63 +176,130 @@ export function inSentences(findings) {
 
 /** Whether rows here vary as the study states: what a match proves rests on that. */
 export function spreadFinding(study, spreads, nRows) {
-  const ratios = study.spreads.map((stated, i) => Number(stated) / spreads[i]).sort((a, b) => a - b);
-  const n = ratios.length, ratio = (ratios[n >> 1] + ratios[(n - 1) >> 1]) / 2;
-  if ((ratio > 1 / 3 && ratio < 3) || nRows < 50) return [];
-  return [["", `the study states that its numbers vary ${general(ratio, 2)} times as much as they do ` +
-    "here, so what a match proves is not known"]];
+  if (!spreads || nRows < LEAST_ROWS) return [];
+  const odd = deniedSpreads(study, spreads).filter((denied) => denied).length, n = spreads.length;
+  return 2 * odd <= n ? [] : [["", `the study states spreads of its numbers that ${odd} of ${n} do ` +
+    "not have here; these count nothing in what a match proves"]];
 }
 
-/** The likely reasons why models differ, the likeliest first. */
-function reasons(study, found, sentences) {
-  const out = sentences.slice(0, 2), { samePopulation: p, differences, nRows } = found;
-  if (nRows < study.n_replication && found.disagreement > 0.05) {
-    out.push(`${counted(nRows)} rows are few: the study was planned for ` +
+const culpritsOf = ({ columns }) =>
+  columns.filter(({ p }) => p < UNLIKELY).slice(0, 3).map(({ name }) => name).join(", ");
+
+/** Why patients contradict a model. */
+function whyContradicted(support) {
+  if (support.test.pValue >= UNLIKELY) return "it is worse than your base rate";
+  const culprits = culpritsOf(support);
+  return pValue(support.test.pValue) + (culprits ? `: ${culprits}` : "");
+}
+
+/** How the base risk differs. */
+function baseRiskInWords({ ratio }) {
+  if (!ratio) return "constants, which differ here";
+  const isHigh = ratio.value >= 1, times = isHigh ? ratio.value : 1 / Math.max(ratio.value, 1e-12);
+  return `base risk, which is ${general(times, 2)} times as ${isHigh ? "high" : "low"} here`;
+}
+
+/** The verdict, as people say it. */
+function sentenceOf({ word, support, nRows }) {
+  return {
+    confirmed: () => "The same model, and your patients support it.",
+    undecided: () => `The same model; your ${counted(nRows)} rows are too few to show whether it ` +
+      "beats your base rate.",
+    contradicted: () => `The same model, but your patients contradict it (${whyContradicted(support)}).`,
+    "same slopes": () => `The same model but for the ${baseRiskInWords(support)}.`,
+    untold: () => "A model was made; the study does not tell whether it is the original's.",
+    different: () => "A different model: these rows do not give the original's model. Do not use this.",
+  }[word]();
+}
+
+/** How far the original's model holds here. */
+function rungOf(support) {
+  const { pValue: all, pSlopes, pFactor } = support.test;
+  if (all >= UNLIKELY) {
+    return "Your patients do not contradict the original's model: chance made codes differ.";
+  }
+  if (pSlopes >= UNLIKELY) {
+    return "Your patients have the original's slopes and a different base risk.";
+  }
+  if (pFactor >= UNLIKELY) return "Your patients have the original's slopes up to one factor.";
+  return `Your patients contradict these columns: ${culpritsOf(support) || "several"}.`;
+}
+
+/** What differs, by how much, and what to do. */
+function nextSteps(study, { word, support, nRows, disagreement: rate, apart, nearest }) {
+  if (word === "untold") {
+    return ["Compare the fingerprint with those of other labs, or pass --opened with the " +
+      "original's model."];
+  }
+  if (word === "same slopes") {
+    return ["Next: replearn update MODEL TABLE --constant keeps the slopes."];
+  }
+  if (word !== "different") return [];
+  const found = [];
+  if (nRows < study.n_replication && rate > 0.05) {
+    found.push(`${counted(nRows)} rows are few: the study was planned for ` +
       `${counted(study.n_replication)}.`);
-  } else if (p === null || p > 0.01) {
-    out.push(`Chance alone makes ${percent(found.disagreement)} of such labs differ.`);
   }
-  if (p !== null) {
-    out.push(["populations", `${p > 0.01 ? "not shown to differ" : "they differ"}, ${pValue(p)}`]);
+  if (support) found.push(rungOf(support));
+  if (apart.length) found.push(`Coefficients that differ: ${apart.slice(0, 3).join(", ")}.`);
+  else if (nearest.length && !support) {
+    found.push(`Coefficients nearest to the edge of their cells: ${nearest.slice(0, 3).join(", ")}.`);
   }
-  for (const { name, cells, standardised } of differences.slice(0, 3)) {
-    const n = Math.abs(cells);
-    out.push([name, `${counted(n)} cell${n === 1 ? "" : "s"} apart, ${standardised < 0 ? "" : "+"}` +
-      `${fixed(standardised, 1)} standard deviations`]);
-  }
-  if (!differences.length) {
-    out.push(`Coefficients nearest to the edge of their cells: ${found.nearest.slice(0, 3).join(", ")}.`);
-  }
-  return out;
+  return found;
+}
+
+/** A table for people: numbers of a column have one precision. */
+function tableOf(title, header, rows) {
+  const columns = header.map((_, i) => {
+    const cells = rows.map((row) => row[i]);
+    if (cells.some((cell) => typeof cell === "string")) return cells;
+    return numbersInWords(cells).map((text, at) => (cells[at] === null ? "" : text));
+  });
+  return { title, header, rows: rows.map((_, at) => columns.map((column) => column[at])) };
+}
+
+const rowOf = (name, measure, note) => [name, `${real(measure)}, ${note}`];
+
+function performanceItems({ measure, base, model, own, ratio, line }) {
+  const found = [tableOf("Performance on these rows", ["model", measure, "AUC"], [
+    ["base rate here", base, null],
+    ["the original's model", model.loss, model.auc],
+    ["own fit, rows it saw", own.loss, own.auc]])];
+  if (ratio) found.push(rowOf("observed to expected", ratio, "1 is perfect"));
+  if (line) found.push(rowOf("calibration slope", line.slope, "1 is perfect"));
+  return found;
+}
+
+function supportDetails({ test, gain, line, columns, scale }) {
+  const found = [["patients fit the model", pValue(test.pValue)],
+    ["slopes alone", pValue(test.pSlopes)], ["slopes up to a factor", pValue(test.pFactor)],
+    rowOf("gain over the base rate", gain, "constant fitted here")];
+  if (line) found.push(rowOf("calibration in the large", line.inTheLarge, "0 is perfect"));
+  found.push(tableOf(`Coefficients: the model beside your own estimates (${scale})`,
+    ["column", "model", "own", "from", "to", "p"],
+    columns.map(({ name, model, own, low, high, p }) => [name, model, own, low, high, p])));
+  return found;
 }
 
 /**
- * What Python's `replicate` says: a verdict, items and details. An item is a sentence, or a name and
- * its value.
+ * What Python's `replicate` says: a verdict, items and details. An item is a sentence, a name and its
+ * value, or a table.
  */
-export function inWords(study, fingerprint, found, findings, worth) {
-  const { same, evidence: proof } = found, sentences = inSentences(findings);
-  const items = [`Fingerprint ${fingerprint}`];
-  let verdict = "The same model: these rows give exactly the original's model.";
-  if (same) items.push(proofInWords(proof));
-  else if (same === null) {
-    verdict = "A model was made; the study does not tell whether it is the original's.";
-    items.push("Compare the fingerprint with those of other labs, or pass --opened with the " +
-      "original's model.");
-  } else {
-    verdict = "A different model: these rows do not give the original's model.";
-    items.push(...reasons(study, found, sentences));
-  }
-  const rate = percent(Math.max(1 - found.disagreement, 1e-5));
-  const rows = worth.map(({ name, base, ...measure }) => [name, real(measure, base, name)]);
-  items.push(["rows here", `${counted(found.nRows)}, planned for ${counted(study.n_replication)}`],
-    ["agreement rate", `${rate}, estimated for ${counted(found.nRows)} rows`], ...(same ? rows : []));
-  const details = [...sentences.slice(same === false ? 2 : 0),
-    ...(same ? [] : ["On the rows of the fit, so a little too good:", ...rows]),
-    ["proof in bits", `${real({ value: proof.bits })}, against a guess without rows`],
-    ...(proof.bitsSearch === undefined ? [] :
-      [["after 2^40 guesses", real({ value: proof.bitsSearch })]])];
-  return { verdict, items, details };
+export function inWords(study, fingerprint, found, findings) {
+  const { support, word, nRows } = found, sentences = inSentences(findings);
+  const items = nextSteps(study, found);
+  if (word !== "different") items.push(`Fingerprint ${fingerprint}`);
+  if (found.same) items.push(proofInWords(found.evidence));
+  if (support) items.push(...performanceItems(support));
+  items.push(...sentences.slice(0, 2),
+    ["rows here", `${counted(nRows)}, planned for ${counted(study.n_replication)}`]);
+  const rates = [["a sample of the original's patients", found.disagreement],
+    ["a new centre", found.atNewCentre]];
+  const details = [...sentences.slice(2), ...(support ? supportDetails(support) : []),
+    ...rates.map(([name, rate]) => [`agreement, ${name}`,
+      `${percent(Math.max(1 - rate, 1e-5))}, estimated for ${counted(nRows)} rows`]),
+    ["guesses that find the model", `${guessesInWords(found.evidence)}, from the study alone`]];
+  return { verdict: sentenceOf(found), items, details };
 }
 
 const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;")

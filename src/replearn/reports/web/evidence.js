@@ -1,116 +1,143 @@
-// What a match proves, computed from the study's own numbers by whoever prints it. For reading, not
-// for codes.
-import { decoded, nScores, uniforms } from "./exact.js";
+// What a match proves: guesses that find the model from the study alone, as Python's
+// study/evidence.py counts them, and rows that a match takes. For reading, not for codes.
+import { decoded, offsetsOf } from "./exact.js";
+import { erfc, isConstant, rowsToMatch } from "./stability.js";
 
-const FREE_BITS = 40, MOST_ROWS = 1e12;
+const LEAST_BITS = 20, MOST_RUN = 1 << 14, MOST_COUNTED = 256, MOST_BITS = 1000, MOST_SPREAD = 3;
 
-/** The complementary error function: a series of positive terms, or a continued fraction. */
-export function erfc(x) {
-  if (x < 0) return 2 - erfc(-x);
-  const density = Math.exp(-x * x) / Math.sqrt(Math.PI);
-  if (x < 2.5) {
-    let term = 2 * x, sum = term;
-    for (let n = 1; term > 1e-17 * sum; n++) sum += term *= 2 * x * x / (2 * n + 1);
-    return 1 - density * sum;
-  }
+/** Logarithm of the standard normal distribution function. */
+function logNormal(x) {
+  if (x > -8) return x > 0 ? Math.log1p(-erfc(x / Math.SQRT2) / 2) : Math.log(erfc(-x / Math.SQRT2) / 2);
   let rest = 0;
-  for (let n = 60; n > 0; n--) rest = n / 2 / (x + rest);
-  return density / (x + rest);
+  for (let n = 60; n > 0; n--) rest = n / (-x + rest);
+  return -x * x / 2 - Math.log(2 * Math.PI) / 2 - Math.log(-x + rest);
 }
 
-const between = (low, high) => (erfc(low / Math.SQRT2) - erfc(high / Math.SQRT2)) / 2;
-
-const tailArea = (t) =>
-  t * erfc(t / Math.SQRT2) / 2 - Math.exp(-t * t / 2) / Math.sqrt(2 * Math.PI);
-
-/** Probability that two labs differ in one number; the width is in standard deviations. */
-function missRate(width, bits) {
-  const reach = width / (1 << (bits + 1));
-  const found = (tailArea(width / 2 + reach) - tailArea(width / 2 - reach)) / reach;
-  return Math.min(1, Math.max(0, found));
+/** What cells cost beyond the likeliest one, in nats, cheapest first; and the true one's place. */
+function cellCosts(width, offset, number) {
+  const nearest = Math.round(offset), trueCode = Math.round(number / width + offset);
+  const wanted = Math.max(Math.abs(trueCode - nearest) + 2, Math.ceil(6 / width) + 1);
+  const reach = Math.min(wanted, 4096);
+  const cells = Array.from({ length: 2 * reach + 1 }, (_, i) => {
+    const code = nearest - reach + i, end = Math.abs((code - offset) * width);
+    const upper = logNormal(width / 2 - end), lower = logNormal(-end - width / 2);
+    return { code, cost: -(upper + Math.log1p(-Math.exp(Math.min(lower - upper, -1e-16)))) };
+  });
+  cells.sort((a, b) => a.cost - b.cost);
+  const least = cells[0].cost;
+  return { costs: cells.map(({ cost }) => cost - least),
+    place: cells.findIndex(({ code }) => code === trueCode) };
 }
 
-/** Widths of cells in standard deviations between the original and a lab with so many rows. */
-function ratios(study, nRows) {
-  const root = Math.sqrt(1 / study.n_original + 1 / nRows);
-  return study.design.widths.map((width, i) => Number(width) / (Number(study.spreads[i]) * root));
-}
-
-/** Width of cells, in standard deviations, at which all numbers agree as promised. */
-function widthFactor({ design, max_disagreement }) {
-  const failures = (width) => design.widths.length * missRate(width, design.bits);
-  let low = 1e-3, high = 1;
-  while (failures(high) > Number(max_disagreement)) high *= 2;
-  for (let i = 0; i < 60; i++) {
-    const middle = (low + high) / 2;
-    if (failures(middle) > Number(max_disagreement)) low = middle;
-    else high = middle;
+/** How many code vectors are at least as likely as the true one, from a histogram of costs. */
+function countCheaper(ladders) {
+  const budget = ladders.reduce((sum, { costs, place }) => sum + costs[place], 0);
+  const step = Math.max(budget / 2048, 1e-6), nBins = Math.floor(budget / step) + 1;
+  let counts = new Float64Array(nBins), logScale = 0;
+  counts[0] = 1;
+  for (const { costs } of ladders) {
+    const bins = new Map(), next = new Float64Array(nBins);
+    for (const cost of costs) {
+      const bin = Math.floor(cost / step);
+      if (cost <= budget) bins.set(bin, (bins.get(bin) ?? 0) + 1);
+    }
+    for (const [bin, n] of bins) {
+      for (let i = bin; i < nBins; i++) next[i] += n * counts[i - bin];
+    }
+    const top = next.reduce((most, value) => Math.max(most, value), 0);
+    counts = next.map((value) => value / top);
+    logScale += Math.log(top);
   }
-  return high;
+  const logCount = logScale + Math.log(counts.reduce((sum, value) => sum + value, 0));
+  return Math.exp(Math.min(logCount, MOST_BITS * Math.LN2));
 }
+
+/** The order of Python's tuples: the cost, then the raised ladders. */
+function isBefore(a, b) {
+  if (a.cost !== b.cost) return a.cost < b.cost;
+  const first = a.raised.flat(), second = b.raised.flat();
+  for (let i = 0; i < Math.min(first.length, second.length); i++) {
+    if (first[i] !== second[i]) return first[i] < second[i];
+  }
+  return first.length < second.length;
+}
+
+function push(heap, item) {
+  let at = heap.push(item) - 1;
+  for (let above; at > 0 && isBefore(item, heap[above = (at - 1) >> 1]); at = above) {
+    heap[at] = heap[above];
+  }
+  heap[at] = item;
+}
+
+function pop(heap) {
+  const [top] = heap, last = heap.pop();
+  if (!heap.length) return top;
+  let at = 0;
+  for (let below; (below = 2 * at + 1) < heap.length; at = below) {
+    if (below + 1 < heap.length && isBefore(heap[below + 1], heap[below])) below++;
+    if (!isBefore(heap[below], last)) break;
+    heap[at] = heap[below];
+  }
+  heap[at] = last;
+  return top;
+}
+
+/** Guesses until the true code vector, by best-first search; each vector is reached once. */
+function search(ladders) {
+  const chosen = ladders.filter(({ costs }) => costs.length > 1)
+    .sort((a, b) => a.costs[1] - b.costs[1]);
+  const steps = chosen.map(({ costs }) => costs);
+  const trueOnes = JSON.stringify(chosen.map(({ place }, k) => [k, place]).filter(([, at]) => at));
+  const heap = [{ cost: 0, raised: [] }];
+  let nGuesses = 0;
+  while (heap.length) {
+    const { cost, raised } = pop(heap);
+    nGuesses++;
+    if (JSON.stringify(raised) === trueOnes || nGuesses >= 4 * MOST_RUN) return nGuesses;
+    const [last, rank] = raised.at(-1) ?? [-1, 0], before = raised.slice(0, -1);
+    if (raised.length && rank + 1 < steps[last].length) {
+      push(heap, { cost: cost - steps[last][rank] + steps[last][rank + 1],
+        raised: [...before, [last, rank + 1]] });
+    }
+    if (last + 1 < steps.length) {
+      const next = steps[last + 1][1];
+      push(heap, { cost: cost + next, raised: [...raised, [last + 1, 1]] });
+      if (rank === 1) {
+        push(heap, { cost: cost - steps[last][1] + next, raised: [...before, [last + 1, 1]] });
+      }
+    }
+  }
+  return nGuesses;
+}
+
+/** Guesses that find a model from its study alone, as a power of two. */
+function guessBits(cells) {
+  const scale = Math.sqrt(cells.reduce((sum, { number }) => sum + number ** 2, 0) / cells.length);
+  if (!(scale > 0)) return 0;
+  const ladders = [...cells].sort((a, b) => a.width - b.width).slice(0, MOST_COUNTED)
+    .map(({ width, offset, number }) => cellCosts(width / scale, offset, number / scale));
+  const counted = countCheaper(ladders);
+  return counted <= MOST_RUN ? Math.log2(search(ladders)) : Math.min(Math.log2(counted), MOST_BITS);
+}
+
+/** Numbers whose spread, as the study states it, the rows of a lab deny. */
+export const deniedSpreads = (study, spreads) => study.spreads.map((stated, i) => {
+  const ratio = Number(stated) / Math.max(spreads[i], 1e-30);
+  return !(ratio > 1 / MOST_SPREAD && ratio < MOST_SPREAD);
+});
 
 /**
- * Estimated probability that a lab with so many rows gets a different model. Standard deviations are
- * geometric means of those that the original saw and those that its cells were planned with.
+ * What it proves that somebody gets these codes; `spreads` are those of the lab's own rows, and
+ * numbers whose spread they deny count nothing.
  */
-export function disagreement(study, nRows) {
-  const factor = widthFactor(study), planned = ratios(study, study.n_replication);
-  return -Math.expm1(ratios(study, nRows).reduce((sum, ratio, i) => {
-    const miss = missRate(ratio * Math.sqrt(factor / planned[i]), study.design.bits);
-    return sum + Math.log1p(-Math.min(miss, 1 - 1e-12));
-  }, 0));
-}
-
-/** Bits of a normal number that is rounded to cells of this many standard deviations. */
-function entropy(ratio) {
-  if (ratio < 0.5) return 0.5 * Math.log2(2 * Math.PI * Math.E) - Math.log2(ratio);
-  let total = 0;
-  for (let k = 0; ; k++) {
-    const p = between((k - 0.5) * ratio, (k + 0.5) * ratio);
-    if (p < 1e-12) return total;
-    total -= (k === 0 ? 1 : 2) * p * Math.log2(p);
-  }
-}
-
-/** The least number of rows at which something holds that holds beyond it too. */
-function first(holds) {
-  let low = 0, high = 1;
-  while (!holds(high)) {
-    [low, high] = [high, high * 2];
-    if (high > MOST_ROWS) return MOST_ROWS;
-  }
-  while (high - low > Math.max(1, Math.floor(low / 100))) {
-    const middle = Math.floor((low + high) / 2);
-    if (holds(middle)) high = middle;
-    else low = middle;
-  }
-  return high;
-}
-
-/** Minus log2 of the best guess of somebody who has the study file and no rows. */
-function bitsOf({ design }, codes) {
-  const p = codes.length / nScores(design.loss), parts = 1 << design.bits;
-  const shifts = uniforms(design.seed, "cells", codes.length);
-  const z = decoded(design, codes);
-  const hidden = codes.map((_, i) => i).filter((i) => i % p > 0);  // the base rate gives constants away
-  const scale = Math.sqrt(hidden.reduce((sum, i) => sum + z[i] * z[i], 0) / hidden.length);
-  if (!(scale > 0)) return 0;
-  return hidden.reduce((sum, i) => {
-    const shift = shifts[i] - (design.sketch ? design.sketch[i] : 0) / parts;
-    const within = shift - Math.floor(shift);
-    const off = Math.min(within, 1 - within), width = Number(design.widths[i]) / scale;
-    return sum - Math.log2(Math.max(between((off - 0.5) * width, (off + 0.5) * width), 1e-300));
-  }, 0);
-}
-
-/** Rows that a lab needs to get the model half of the time, and bits; for one that searches too. */
-export function evidence(study, codes) {
-  const matches = (nRows) =>
-    ratios(study, nRows).reduce((product, ratio) => product * (1 - erfc(ratio / 2 / Math.SQRT2)), 1);
-  const rows = first((nRows) => matches(nRows) >= 0.5), bits = bitsOf(study, codes);
-  if (study.sealed || !study.commitment) return { rows, bits };
-  const found = first((nRows) =>
-    ratios(study, nRows).reduce((sum, ratio) => sum + entropy(ratio), 0) <= FREE_BITS);
-  return { rows, bits, rowsSearch: bits > FREE_BITS ? Math.min(rows, found) : 0,
-    bitsSearch: Math.max(0, bits - FREE_BITS) };
+export function evidence(study, codes, spreads = null) {
+  const { design } = study, z = decoded(design, codes);
+  const offsets = offsetsOf(design, new Float64Array(codes.length));
+  const denied = spreads && deniedSpreads(study, spreads);
+  const cells = codes.map((_, i) =>
+    ({ width: Number(design.widths[i]), offset: offsets[i], number: z[i] }))
+    .filter((_, i) => !isConstant(design, i) && !denied?.[i]);  // the base rate gives constants away
+  const bits = guessBits(cells);
+  return { rows: rowsToMatch(study), bits, isWeak: bits < LEAST_BITS };
 }

@@ -1,11 +1,11 @@
 // All that a lab gets from a study and a table: verdict, model file, sums file, picture.
-import { MOST_STEERED, Refusal } from "./exact.js";
+import { Refusal } from "./exact.js";
 import { findings, refuseUnknown } from "./check.js";
 import { compared, inSentences, inWords, picture, spreadFinding } from "./compare.js";
 import { fitted, readTable, rowsOf, scaleOf } from "./replicate.js";
+import { checkStudy } from "./stability.js";
 import { labSums } from "./sums.js";
 import { counted } from "./words.js";
-import { spreadsOf, worthOf } from "./worth.js";
 
 /**
  * @param study the content of a study file
@@ -15,6 +15,11 @@ import { spreadsOf, worthOf } from "./worth.js";
  * @param onProgress is told the share that is done, and what is being done
  */
 export async function replication(study, file, options, onProgress = () => {}) {
+  if (study.design.loss.kind === "hazard") {
+    throw new Refusal("this is a survival study, which the page does not fit. Use Python: " +
+      "replearn replicate.");
+  }
+  checkStudy(study);
   const read = await readTable(study, file, options, (share) =>
     onProgress(0.6 * share, "Reading the table"));
   const { opened = [], state = null, lab = "lab" } = options;
@@ -22,12 +27,12 @@ export async function replication(study, file, options, onProgress = () => {}) {
 }
 
 function ownModel(study, read, opened, onProgress) {
-  const { design, profile } = study, { table } = read;
+  const { design } = study, { table } = read;
   const rows = rowsOf(design, read, scaleOf(read));
   refuseUnknown(table);
   const counts = design.classes && design.classes.map((_, place) =>
     rows.targets.reduce((n, target) => n + (target === place ? 1 : 0), 0));
-  const odd = findings(profile, table, counts);
+  const odd = findings(study, table, counts);
   let done = 0.6, found;
   try {
     found = fitted(study, rows, (pass) => {
@@ -38,13 +43,19 @@ function ownModel(study, read, opened, onProgress) {
     if (!(problem instanceof Refusal)) throw problem;
     return { refused: problem.message, questions: inSentences(odd) };  // sums may be good
   }
-  if (design.widths.length <= MOST_STEERED) {  // beyond, a page would take too long
-    odd.push(...spreadFinding(study, spreadsOf(study, found.theta, rows), rows.nRows));
-  }
-  const comparison = compared(study, found, rows.nRows, opened);
-  const words = inWords(study, found.fingerprint, comparison, odd, worthOf(study, found.codes, rows));
-  return { ...found, ...comparison, ...words, findings: odd, questions: inSentences(odd),
-    picture: picture(comparison) };
+  const comparison = compared(study, found, rows, opened), { support, same } = comparison;
+  odd.push(...spreadFinding(study, support ? support.test.spreads : null, rows.nRows));
+  const words = inWords(study, found.fingerprint, comparison, odd), plain = plainSupport(support);
+  if (same === false) found.model = null;  // nobody's fit: no file may look like a usable model
+  return { ...found, ...comparison, ...words, support: plain, findings: odd,
+    questions: inSentences(odd), picture: picture(comparison) };
+}
+
+/** Without functions: a worker cannot send them. */
+function plainSupport(support) {
+  if (!support) return null;
+  const { pOf, ...test } = support.test;
+  return { ...support, test };
 }
 
 function jointPart(study, read, state, lab) {

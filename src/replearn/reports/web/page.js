@@ -108,8 +108,9 @@
     const found = [];
     for (const item of items) {
       if (typeof item === "string") found.push(element("p", here(item)));
+      else if (!Array.isArray(item)) found.push(headed(item));
       else {
-        if (found.at(-1)?.localName !== "table") found.push(element("table"));
+        if (found.at(-1)?.localName !== "table" || found.at(-1).tHead) found.push(element("table"));
         found.at(-1).append(row(...item));
       }
     }
@@ -121,17 +122,18 @@
     say(`${fileName}: done.`);
     const verdict = byId("verdict"), hasModel = !found.refused;
     verdict.textContent = hasModel ? found.verdict : "These rows alone give no model.";
-    verdict.className = found.same ? "same" : found.same === false ? "different" : "";
+    verdict.className = { confirmed: "same", undecided: "same", untold: "" }[found.word] ??
+      (hasModel ? "different" : "");
     const isNew = (item) => !found.questions.includes(item);  // these stand by themselves
     byId("items").replaceChildren(...listed(hasModel ? found.items.filter(isNew) : [found.refused]));
     byId("questions").replaceChildren(...found.questions.map((one) => element("li", one)));
     byId("asked").hidden = !found.questions.length;
-    byId("own").hidden = byId("save-model").hidden = !hasModel;
+    byId("own").hidden = !hasModel;
+    byId("save-model").hidden = !found.model;  // after a mismatch there is no usable model
     if (hasModel) {
       const drawn = new DOMParser().parseFromString(found.picture, "image/svg+xml");
       byId("picture").replaceChildren(document.adoptNode(drawn.documentElement));
-      byId("details").replaceChildren(...listed(found.details.filter(isNew)),
-        ...differences(found.differences));
+      byId("details").replaceChildren(...listed(found.details.filter(isNew)));
     }
     byId("sums-words").textContent = found.sums.words ?? `No sums file: ${found.sums.refused}`;
     byId("save-sums").hidden = !found.sums.file;
@@ -139,18 +141,14 @@
     verdict.focus();
   }
 
-  function differences(found) {
-    if (!found.length) return [];
+  /** A table with a title and a header. */
+  function headed({ title, header, rows }) {
     const table = element("table");
-    table.append(element("caption", "Where the numbers differ"), element("thead"), element("tbody"));
+    table.append(element("caption", title), element("thead"), element("tbody"));
     table.tHead.append(element("tr"));
-    for (const name of ["number", "cells apart", "standard deviations"]) {
-      table.tHead.rows[0].append(element("th", name, { scope: "col" }));
-    }
-    for (const { name, cells, standardised } of found) {
-      table.tBodies[0].append(row(name, cells, standardised.toFixed(2)));
-    }
-    return [table];
+    for (const name of header) table.tHead.rows[0].append(element("th", name, { scope: "col" }));
+    for (const cells of rows) table.tBodies[0].append(row(...cells));
+    return table;
   }
 
   function save(name, text, type) {

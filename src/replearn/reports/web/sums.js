@@ -3,7 +3,8 @@ import {
   MOST_STEERED, Refusal, canonicalJson, contentOf, fingerprintOf, nScores, power2, sumsAt, totalsOf,
 } from "./exact.js";
 import { refuseUnknown } from "./check.js";
-import { rowsOf } from "./replicate.js";
+import { refuseFewRows, withoutFew } from "./disclosure.js";
+import { rowsOf, scaleOf } from "./replicate.js";
 import { counted, quoted } from "./words.js";
 
 const LEAST_ROWS = 100, EXPONENTS = 1100;
@@ -32,6 +33,10 @@ function checkedState(given, { design }, study, nColumns) {
   }
   const isWhole = (value, low, high) => Number.isInteger(value) && value >= low && value <= high;
   const { newton, scale, then } = state;
+  if (state.members.length === 2) {
+    throw new Refusal("totals must be of three labs or more, got 2: totals less one's own sums are " +
+      "those of the other lab. Take one round from the opened model, or ask a third lab.");
+  }
   if (then) throw new Refusal("the round of an original's spread needs Python: replearn sums.");
   if (!(scale === undefined ? design.weights && !newton : isWhole(scale, -EXPONENTS, EXPONENTS)) ||
       (newton && !(isWhole(newton.share, 0, 2 ** 32) && newton.theta.length === nScores(design.loss) &&
@@ -64,7 +69,9 @@ export function labSums(study, read, given, lab) {
   if (state.scale === undefined) {
     content.rows = table.nRows;
     content.exponents = new Array(2 * EXPONENTS + 1).fill(0);
-    for (const mass of masses) if (mass > 0) content.exponents[exponentOf(mass) + EXPONENTS]++;
+    const some = masses.filter((mass) => mass > 0);  // the largest sets the scale: others stay here
+    const largest = some.reduce((most, mass) => Math.max(most, mass), 0);
+    if (largest > 0) content.exponents[exponentOf(largest) + EXPONENTS] = some.length;
   } else {
     const rows = rowsOf(design, read, power2(state.scale)), asksCells = !state.counts;
     const { weight, totals } = totalsOf(rows, design.loss);
@@ -72,7 +79,7 @@ export function labSums(study, read, given, lab) {
     const isNumber = ({ column }) => column.kind === "number";
     const cells = [(terms) => terms.missing, (terms) => isNumber(terms) ? 0 : terms.odd,
       (terms) => isNumber(terms) ? terms.odd : 0, (terms) => terms.clipped]
-      .map((count) => table.terms.map((terms) => asksCells ? count(terms) : 0));
+      .map((count) => table.terms.map((terms) => asksCells ? withoutFew(count(terms)) : 0));
     Object.assign(content, { rows: rows.nRows, weight: String(weight), cells,
       totals: Array.from(totals, String) });
     if (state.newton) Object.assign(content, stepOf(rows, design.loss, state.newton));
@@ -87,6 +94,9 @@ export function labSums(study, read, given, lab) {
       `be of at least ${LEAST_ROWS}. Ask whoever combines to begin from the opened model: then all ` +
       "rows count.");
   }
+  const plain = design.directions ? { ...read, columns: table.encoded() } : read;
+  const raw = rowsOf(design, plain, scaleOf(read));
+  refuseFewRows(design, raw.columns, rowsOf(design, read, scaleOf(read)), share);
   const numbers = Object.values(content).filter((value) => Array.isArray(value)).flat(2).length +
     ["rows", "weight", "sampled"].filter((name) => name in content).length;
   return {

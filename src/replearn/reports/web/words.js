@@ -33,7 +33,7 @@ export function namedColumns(names, most = 8) {
 }
 
 /** Real numbers with one precision. */
-function inWords(values) {
+export function numbersInWords(values) {
   const numbers = values.filter(Number.isFinite).map(Math.abs), largest = Math.max(0, ...numbers);
   const exponent = largest ? Math.floor(Math.log10(largest)) : 0;
   const decimals = exponent >= 0 ? Math.max(3 - exponent, 0) : 2 - exponent;
@@ -53,8 +53,18 @@ export const pValue = (p) => p < 0.001 ? "p < 0.001" : `p = ${fixed(p, 3)}`;
 
 /** A real number, perhaps with its interval, and with what the base rate, or the mean, alone gives. */
 export function real({ value, low, high }, base, name = "") {
-  const all = [value, low, high].filter((end) => end !== undefined), [shown, ...ends] = inWords(all);
+  const all = [value, low, high].filter((end) => end !== undefined), [shown, ...ends] = numbersInWords(all);
   return shown + (ends.length ? ` (${ends.join(" to ")})` : "") +
     (base === undefined ? "" : `, ${name.startsWith("half") ? "mean" : "base rate"} alone ` +
-      inWords([...all, base]).at(-1));
+      numbersInWords([...all, base]).at(-1));
+}
+
+/** What terms are called. */
+export function termNames({ columns, products }) {
+  const basic = columns.flatMap((column) => column.kind === "number" ?
+    [column.name, ...column.knots.map((knot) => `${column.name} ~ ${knot}`),
+      ...(column.indicator ? [`${column.name} missing`] : [])] :
+    column.levels.map((level) => level === "(missing)" ?
+      `${column.name} missing` : `${column.name} = ${level}`));
+  return [...basic, ...products.map(({ first, second }) => `${basic[first]} x ${basic[second]}`)];
 }

@@ -1,35 +1,37 @@
-// What the model is worth on the lab's own rows, and how much its numbers vary there. For reading,
-// not for codes: sums are made in plain float64.
+// What the original's model is worth to a lab's patients, beside the base rate and the lab's own fit.
+// For reading, not for codes: sums are made in plain float64.
 import {
-  ALL, cholesky, curvature, decoded, meanInformation, nScores, onGrid, residual, scoresInto, solve,
-  startOf, sumsAt, thetaOf, toMeans, totalsOf,
+  decoded, nScores, onGrid, startOf, thetaOf, toMeans, totalsOf,
 } from "./exact.js";
+import { scoreTest, scoresOf, shiftOf } from "./support.js";
+import { termNames } from "./words.js";
 
-const NORMAL_95 = 1.959963984540054, LEAST_PIVOT = 2 ** -24;
-const MOST_LOOKED_AT = 1 << 15, MOST_WORK = 2 ** 31;  // rows, and products of them
+const NORMAL_95 = 1.959963984540054;
+const MEASURES = { gaussian: "half the squared error", poisson: "half the deviance" };
 
 const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);
 
-/** A weighted mean over rows, with the ends of its 95 % confidence interval. */
+/** A weighted mean over rows, with the reach of its 95 % confidence interval. */
 function mean(values, masses) {
   const total = sumOf(masses), value = sumOf(values.map((v, i) => v * masses[i])) / total;
   const spread = Math.sqrt(sumOf(values.map((v, i) => ((v - value) * masses[i]) ** 2)));
   return { value, reach: NORMAL_95 * spread / total };
 }
 
-function scoresOf({ columns, offset, nRows }, theta) {
-  return theta.map((row) => {
-    const out = new Float64Array(nRows);
-    scoresInto(out, columns, row, 0, nRows, offset);
-    return out;
-  });
-}
+const around = (value, reach) => ({ value, low: value - reach, high: value + reach });
+const meansOf = (loss, scores) => {
+  const means = scores.map((row) => row.slice());
+  toMeans(loss, means, means[0].length);
+  return means;
+};
 
 /** The loss of a row; `scores` are its own. */
 function lossOf({ kind, cap_bits: cap }, scores, target) {
   const [score] = scores;
   if (kind === "gaussian") return 0.5 * (score - target) ** 2;
-  if (kind === "poisson") return Math.exp(Math.min(score, cap * Math.LN2)) - target * score;
+  if (kind === "poisson") {
+    return Math.exp(Math.min(Math.max(score, -30), cap * Math.LN2)) - target * score;
+  }
   const top = Math.max(0, ...scores);
   const sum = scores.reduce((total, s) => total + Math.exp(s - top), Math.exp(-top));
   return top + Math.log(sum) - (target ? scores[target - 1] : 0);
@@ -57,125 +59,127 @@ function areaUnderCurve(scores, targets, masses) {
   return { value: up.value, reach: Math.hypot(up.reach, down.reach) };
 }
 
-function balancedAccuracy(scores, targets, masses) {
-  const chosen = Array.from(targets, (_, i) => {
-    const values = [0, ...scores.map((score) => score[i])];
-    return values.indexOf(Math.max(...values));
-  });
-  const parts = [...new Set(targets)].map((label) => {
-    const here = chosen.map((_, i) => i).filter((i) => targets[i] === label);
-    return mean(here.map((i) => chosen[i] === label ? 1 : 0), here.map((i) => masses[i]));
-  });
-  return { value: sumOf(parts.map(({ value }) => value)) / parts.length,
-    reach: Math.hypot(...parts.map(({ reach }) => reach)) / parts.length };
+const lossesOf = (loss, scores, targets) =>
+  targets.map((target, i) => lossOf(loss, scores.map((score) => score[i]), target));
+
+/** Mean loss and, of two classes, AUC. */
+function performance(loss, scores, targets, masses) {
+  return {
+    loss: mean(lossesOf(loss, scores, targets), masses).value,
+    auc: loss.kind === "bernoulli" ? areaUnderCurve(scores[0], targets, masses).value : null,
+  };
 }
 
-/** Loss, base and ranking of the model that codes stand for: [name, value, low, high, base?]. */
-export function worthOf({ design }, codes, rows) {
-  const { loss } = design, { targets, nRows } = rows;
-  const masses = rows.weights ?? new Float64Array(nRows).fill(1);
-  const theta = thetaOf(design.coordinates, decoded(design, codes))
-    .map((row) => row.map((value) => onGrid(value, 26)));
-  const scores = scoresOf(rows, theta);
-  const { weight, totals } = totalsOf(rows, loss);
-  const constant = startOf(loss, totals.map((value) => value / weight));
-  const values = targets.map((target, i) => lossOf(loss, scores.map((score) => score[i]), target));
-  const base = mean(targets.map((target) => lossOf(loss, constant, target)), masses).value;
-  const { value, reach } = mean(values, masses);
-  const name = { gaussian: "half the squared error", poisson: "half the deviance" }[loss.kind];
-  const found = [{ name: name ?? "log-loss", value, low: value - reach, high: value + reach, base }];
-  if (loss.kind === "bernoulli" || loss.kind === "multinomial") {
-    const isTwo = loss.kind === "bernoulli";
-    const rank = isTwo ? areaUnderCurve(scores[0], targets, masses) :
-      balancedAccuracy(scores, targets, masses);
-    found.push({ name: isTwo ? "AUC" : "balanced accuracy", value: rank.value,
-      low: Math.max(0, rank.value - rank.reach), high: Math.min(1, rank.value + rank.reach) });
+/** What a model saves beyond the base rate, in nats a row; both have constants of these rows. */
+function gainOf(loss, ours, base, targets, masses) {
+  const [model, alone] = [ours, base].map((scores) => {
+    const shift = shiftOf(loss, scores, targets, masses);
+    return lossesOf(loss, scores.map((row, k) => row.map((value) => value + shift[k])), targets);
+  });
+  const { value, reach } = mean(alone.map((one, i) => one - model[i]), masses);
+  return around(value, reach);
+}
+
+/** Events, or totals, beside what the model predicts; null for numbers and many classes. */
+function observedToExpected(loss, scores, targets, masses) {
+  if (nScores(loss) > 1 || loss.kind === "gaussian") return null;
+  const [expected] = meansOf(loss, scores);
+  const observed = sumOf(targets.map((target, i) => target * masses[i]));
+  const value = observed / sumOf(expected.map((one, i) => one * masses[i]));
+  const spread = Math.sqrt(sumOf(targets.map((y, i) => ((y - expected[i]) * masses[i]) ** 2)));
+  const factor = Math.exp(1.96 * spread / Math.max(observed, 1e-12));
+  return { value, low: value / factor, high: value * factor };
+}
+
+/** Logistic regression of the target on the score: the slope; null if there is none. */
+function calibrationSlope(scores, targets, masses) {
+  const share = sumOf(targets) / targets.length;
+  if (scores.every((score) => score === scores[0]) || !(share > 0 && share < 1)) return null;
+  let a = 0, b = 1, p, aa, ab, bb;
+  for (let step = 0; step < 50; step++) {
+    p = scores.map((s) => 1 / (1 + Math.exp(-Math.min(Math.max(a + b * s, -500), 500))));
+    let first = 0, second = 0;
+    aa = ab = bb = 0;
+    scores.forEach((score, i) => {
+      const left = masses[i] * (targets[i] - p[i]), bend = masses[i] * p[i] * (1 - p[i]);
+      first += left;
+      second += left * score;
+      aa += bend;
+      ab += bend * score;
+      bb += bend * score * score;
+    });
+    const below = aa * bb - ab * ab;
+    if (below === 0) return null;
+    const up = (bb * first - ab * second) / below, over = (aa * second - ab * first) / below;
+    a += Math.min(Math.max(up, -2), 2);
+    b += Math.min(Math.max(over, -2), 2);
+    if (Math.max(Math.abs(up), Math.abs(over)) < 1e-10) break;
   }
-  return found;
+  // rows are independent, their weights are not counts
+  const below = aa * bb - ab * ab;
+  const square = sumOf(scores.map((score, i) =>
+    (masses[i] * (targets[i] - p[i]) * (aa * score - ab) / below) ** 2));
+  const reach = 1.96 * Math.sqrt(square);
+  return Number.isFinite(a + b + reach) ? around(b, reach) : null;
+}
+
+/** Calibration in the large and slope, for two classes. */
+function lineOf(loss, scores, targets, masses) {
+  const slope = loss.kind === "bernoulli" ? calibrationSlope(scores[0], targets, masses) : null;
+  if (slope === null) return null;
+  const [shift] = shiftOf(loss, scores, targets, masses);
+  const [p] = meansOf(loss, [scores[0].map((value) => value + shift)]);
+  const information = sumOf(p.map((one, i) => one * (1 - one) * masses[i]));
+  return { inTheLarge: around(shift, 1.96 / Math.sqrt(Math.max(information, 1e-12))), slope };
+}
+
+/** Coefficients per unit, the model's and the lab's own, those that differ most first. */
+function columnsOf({ directions, encoding, loss }, theta, test) {
+  if (directions || test.isWide) return [];
+  const scale = loss.kind === "gaussian" ? Number(loss.spread) : 1;
+  const units = encoding.columns.flatMap((column) => column.kind !== "number" ?
+    column.levels.map(() => 1) : [1 / Number(column.spread), ...column.knots.map(() => 1),
+      ...(column.indicator ? [1] : [])]);
+  const printed = (value) => loss.kind === "gaussian" ? value : Math.exp(Math.min(value, 700));
+  return termNames(encoding).flatMap((name, place) => {
+    const p = test.pOf(place + 1), unit = scale * (units[place] ?? 1);
+    return theta.map((row, k) => {
+      const value = row[place + 1], at = k * test.width + place + 1;
+      const own = value + test.step[at], reach = 1.96 * test.errors[at];
+      const [model, ...rest] = [value, own, own - reach, own + reach].map((x) => printed(unit * x));
+      return { name, model, own: rest[0], low: rest[1], high: rest[2], p };
+    });
+  }).sort((a, b) => a.p - b.p);
 }
 
 /**
- * Standard deviation of one row's influence on each number: what is seen, with leverages taken out,
- * or what the model lets expect, whichever is larger.
+ * What a lab's patients say about the model that codes stand for.
+ *
+ * @param study the content of a study file
+ * @param codes of the model
+ * @param rows of the lab
+ * @param ownTheta the lab's own fit
  */
-export function spreadsOf({ design }, theta, all) {
-  const { loss, coordinates } = design, q = nScores(loss), p = all.columns.length + 1, size = q * p;
-  const step = Math.ceil(all.nRows * Math.max(size * size / MOST_WORK, 1 / MOST_LOOKED_AT));
-  const some = (array) => array && array.filter((_, i) => i % step === 0);
-  const rows = { columns: all.columns.map(some), targets: some(all.targets),
-    weights: some(all.weights), offset: some(all.offset), nRows: Math.ceil(all.nRows / step) };
-  const { columns, targets, weights, nRows } = rows;
-  const sums = sumsAt(rows, loss, theta, ALL);
-  const information = meanInformation(sums, loss, Number(design.ridge), q, p);
-  const lower = cholesky(information, LEAST_PIVOT);
-  const turn = Array.from({ length: size }, (_, place) =>
-    solve(lower, triangles(coordinates, place, p)));
-  const metrics = theta.map((_, k) => cholesky(
-    information.slice(k * p, k * p + p).map((row) => row.slice(k * p, k * p + p)), LEAST_PIVOT));
-  const means = scoresOf(rows, theta);
-  toMeans(loss, means, nRows);
-  const total = totalsOf(all, loss).weight / 65536, x = new Float64Array(p).fill(1);
-  const seen = new Float64Array(size), likely = new Float64Array(size);
-  const misfit = theta.map(() => [0, 0]);
-  let noise = 0, mass = 0;
-  for (let i = 0; i < nRows; i++) {
-    const weight = weights ? weights[i] : 1;
-    for (let j = 1; j < p; j++) x[j] = columns[j - 1][i] / 4096;
-    mass += weight;
-    const here = theta.map((_, k) => means[k][i]);
-    const left = here.map((share, k) => residual(loss, k, share, targets[i]));
-    const pulls = here.map((share, k) => {
-      const bend = curvature(loss, k, k, share, share);
-      const square = (left[k] * weight) ** 2;
-      misfit[k][0] += square;
-      misfit[k][1] += square * square;
-      noise += bend * weight * weight;
-      const leverage = squaredLength(metrics[k], x) * bend * weight / total;
-      return weight / (1 - Math.min(leverage, 0.9));
-    });
-    for (let c = 0; c < size; c++) {
-      const row = turn[c];
-      let sum = 0, expected = 0, square = 0;
-      for (let k = 0; k < q; k++) {
-        let pull = 0;
-        for (let j = 0; j < p; j++) pull += row[k * p + j] * x[j];
-        pull *= pulls[k];
-        sum += pull * left[k];
-        expected += here[k] * pull;
-        square += (loss.kind === "gaussian" ? 1 : here[k]) * pull * pull;
-      }
-      seen[c] += sum * sum;
-      const isClasses = loss.kind === "bernoulli" || loss.kind === "multinomial";
-      likely[c] += isClasses ? square - expected * expected : square;
-    }
-  }
-  const effective = Math.min(...misfit.map(([second, fourth]) =>
-    Math.max(second * second / Math.max(fourth, 1e-300), 0.1)));
-  const above = 1 + 3 * Math.sqrt(2 / effective) + 10 / effective;
-  const ratio = sumOf(misfit.map(([second]) => second)) / Math.max(noise, 1e-300);
-  const dispersion = ratio * above < 1 ? ratio * above : Math.max(1, ratio);
-  const scale = nRows / (mass * mass);
-  return seen.map((square, c) => Math.sqrt(Math.max(square * scale, likely[c] * dispersion * scale, 1e-30)));
-}
-
-/** A column of the triangles' Kronecker product. */
-function triangles({ scores, columns, scales }, place, p) {
-  const k = Math.floor(place / p), j = place % p, unit = 2 ** -28;
-  return Float64Array.from({ length: scores.length * p }, (_, at) => {
-    const i = at % p;
-    const entry = scales ? (i === j ? scales[j] : 0) : columns[i][j] ?? 0;
-    return (scores[Math.floor(at / p)][k] ?? 0) * entry * unit;
-  });
-}
-
-function squaredLength(lower, x) {
-  const y = [];
-  let sum = 0;
-  for (let i = 0; i < x.length; i++) {
-    let value = x[i];
-    for (let j = 0; j < i; j++) value -= lower[i][j] * y[j];
-    y[i] = value / lower[i][i];
-    sum += y[i] * y[i];
-  }
-  return sum;
+export function supportOf(study, codes, rows, ownTheta) {
+  const { design } = study, { loss } = design, { targets, nRows } = rows;
+  const masses = rows.weights ?? new Float64Array(nRows).fill(1);
+  const real = thetaOf(design.coordinates, decoded(design, codes));
+  const theta = real.map((row) => row.map((value) => onGrid(value, 26)));
+  const test = scoreTest(study, theta, rows);
+  const [ours, own, base] = [theta, ownTheta, theta.map((row) => row.map(() => 0))]
+    .map((one) => scoresOf(rows, one));
+  const { weight, totals } = totalsOf(rows, loss);
+  const constant = startOf(loss, totals.map((value) => value / weight));
+  return {
+    test,
+    gain: gainOf(loss, ours, base, targets, masses),
+    measure: MEASURES[loss.kind] ?? "log-loss",
+    base: mean(targets.map((target) => lossOf(loss, constant, target)), masses).value,
+    model: performance(loss, ours, targets, masses),
+    own: performance(loss, own, targets, masses),
+    ratio: observedToExpected(loss, ours, targets, masses),
+    line: lineOf(loss, ours, targets, masses),
+    columns: columnsOf(design, real, test),
+    scale: { gaussian: "coefficient", poisson: "rate ratio" }[loss.kind] ?? "odds ratio",
+  };
 }

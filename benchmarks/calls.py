@@ -1,0 +1,209 @@
+"""How long users wait: whole calls of ``fit``, beside scikit-learn's; CPU seconds of one thread.
+
+    OPENBLAS_NUM_THREADS=1 python benchmarks/calls.py [--data FOLDER] [--only NAME ...]
+
+A call starts from what a user has: an array, a sparse matrix or a dataframe with text and gaps. An
+original stands beside ``LogisticRegressionCV``, a replication beside ``LogisticRegression``. Both
+of scikit-learn get levels as sparse indicators and numbers as standard ones, and these steps count.
+Real tables need the folder that `tasks.py` describes.
+"""
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    OneHotEncoder,
+    PolynomialFeatures,
+    SplineTransformer,
+    StandardScaler,
+)
+from speed import rows
+from tasks import TASKS
+from threadpoolctl import threadpool_limits
+
+from replearn import ReplicableLogisticClassifier
+
+
+@dataclass(frozen=True)
+class Call:
+    """Rows as a user has them, and what is asked of them."""
+
+    X: Any
+    y: Any
+    options: dict[str, Any] = field(default_factory=dict)  # of our estimator
+    steps: tuple[Any, ...] = ()  # of scikit-learn's pipeline, for the same terms
+    with_cv: bool = True  # whether LogisticRegressionCV is waited for
+
+
+def gaussian(n_rows: int, n_columns: int) -> Call:
+    """Standard normal columns in an array."""
+    return Call(*rows(n_rows, n_columns, 0))
+
+
+def real(name: str, folder: Path, n_rows: int | None = None, **options: Any) -> Call:
+    """A task of the folder; with ``n_rows`` its rows are repeated, or some are taken."""
+    task = TASKS[name](folder, name)
+    X, y = task.columns, task.target
+    if n_rows is not None:
+        places = np.random.default_rng(0).permutation(max(n_rows, task.n_rows))[:n_rows]
+        X, y = task.rows(places % task.n_rows), y[places % task.n_rows]
+    if task.categories:
+        options["categories"] = [column for column in task.categories if column in X.columns]
+        X = X.astype(dict.fromkeys(options["categories"], str))
+    return Call(X, y, options, () if sp.issparse(X) else (_columns(),))
+
+
+def _columns() -> Any:
+    number = make_pipeline(SimpleImputer(), StandardScaler())
+    level = OneHotEncoder(handle_unknown="ignore", min_frequency=20)
+    return make_column_transformer(
+        (number, make_column_selector(dtype_include="number")),
+        (level, make_column_selector(dtype_exclude="number")),
+    )
+
+
+def destinations(folder: Path) -> Call:
+    """Flights with their 105 destinations."""
+    table = pd.read_csv(folder / "nycflights13.csv.gz").dropna(subset=["arr_delay", "dep_delay"])
+    table = table.sample(130_938, random_state=0)
+    names = ["dep_delay", "distance", "hour", "month", "air_time", "carrier", "origin", "dest"]
+    late = (table["arr_delay"].to_numpy(float) >= 15).astype(int)
+    return Call(table[names].reset_index(drop=True), late, {}, (_columns(),))
+
+
+def all_levels(folder: Path) -> Call:
+    """The census three times over, with pairs of columns as levels: several hundred of them."""
+    task = TASKS["census"](folder, "census")
+    places = np.random.default_rng(0).integers(0, task.n_rows, 150_000)
+    X = task.columns.iloc[places].reset_index(drop=True)
+    X["work"] = X["occupation"].astype(str) + ", " + X["workclass"].astype(str)
+    X["home"] = X["relationship"].astype(str) + ", " + X["education"].astype(str)
+    return Call(X, task.target[places], {}, (_columns(),))
+
+
+def products(folder: Path) -> Call:
+    """Pulsars with all products."""
+    call = real("pulsars", folder, interactions="all")
+    poly = PolynomialFeatures(2, interaction_only=True, include_bias=False)
+    return replace(call, steps=(*call.steps, poly, StandardScaler()))
+
+
+def splines(name: str, folder: Path, n_rows: int) -> Call:
+    """Many classes with splines."""
+    call = real(name, folder, n_rows, basis="splines")
+    hats = SplineTransformer(n_knots=5, degree=1, knots="quantile")
+    return replace(call, steps=(*call.steps, hats, StandardScaler()), with_cv=False)
+
+
+def words(folder: Path) -> Call:
+    """Messages as sparse rows of 5,494 words."""
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    arrays = np.load(folder / "newsgroups20.npz")
+    shape = tuple(arrays["shape"])
+    counts = sp.csr_matrix((arrays["data"] * 1.0, arrays["indices"], arrays["indptr"]), shape)
+    often = np.argsort(-np.asarray((counts > 0).sum(axis=0)).ravel(), kind="stable")[:5494]
+    X = TfidfTransformer(sublinear_tf=True).fit_transform(counts[:18_000, np.sort(often)])
+    y = np.char.startswith(arrays["label_names"][arrays["label"]], "comp.")[:18_000].astype(int)
+    return Call(X, y, {}, (MaxAbsScaler(),), with_cv=False)
+
+
+CALLS: dict[str, Callable[[], Call]] = {
+    "200,000 x 50": partial(gaussian, 200_000, 50),
+    "400,000 x 20": partial(gaussian, 400_000, 20),
+    "50,000 x 50": partial(gaussian, 50_000, 50),
+}
+REAL: dict[str, Callable[[Path], Call]] = {
+    "flights, 105 destinations": destinations,
+    "diabetes": partial(real, "hospital, again", n_rows=40_706),
+    "census, many levels": all_levels,
+    "forest 2 v rest": partial(real, "forest 2 v rest", n_rows=150_000),
+    "pulsars, products": products,
+    "digits": partial(real, "digits, 10 classes", n_rows=8_000),
+    "digits, splines": partial(splines, "digits, 10 classes", n_rows=8_000),
+    "news, splines": partial(splines, "news, 20 classes", n_rows=8_000),
+    "sentences": partial(real, "sentences"),
+    "text, 18,000 x 5,494": words,
+}
+
+
+def cpu(call: Callable[[], Any]) -> tuple[float, Any]:
+    """CPU seconds of a call, and what it gives."""
+    started = time.process_time()
+    found = call()
+    return time.process_time() - started, found
+
+
+def waits(call: Call, n_repeats: int) -> dict[str, Any]:
+    """Seconds of the four calls, the fastest of some."""
+    ours = ReplicableLogisticClassifier(**call.options)
+    theirs = make_pipeline(*call.steps, LogisticRegression(max_iter=1000))
+    seconds: dict[str, list[float]] = {}
+
+    def add(name: str, fit: Callable[[], Any]) -> Any:
+        spent, found = cpu(fit)
+        seconds.setdefault(name, []).append(spent)
+        return found
+
+    first = add("original", lambda: clone(ours).fit(call.X, call.y))
+    if call.with_cv:
+        searched = make_pipeline(*call.steps, LogisticRegressionCV(Cs=10, cv=5, max_iter=1000))
+        add("LRCV", lambda: searched.fit(call.X, call.y))
+    again = ReplicableLogisticClassifier(study=first.study_)
+    for _ in range(n_repeats):
+        add("replication", lambda: clone(again).fit(call.X, call.y))
+        add("LR", lambda: clone(theirs).fit(call.X, call.y))
+    best = {name: min(found) for name, found in seconds.items()}
+    return {
+        "coefficients": first.model_.codes.size,
+        "ridge": first.study_.design.ridge,
+        "log-loss": first.performance_.loss.value,
+        "fingerprint": first.fingerprint_[:8],
+        **{name: best.get(name) for name in ("original", "LRCV", "replication", "LR")},
+        "ratio": best["replication"] / best["LR"],
+    }
+
+
+def asked_for(folder: Path | None, only: list[str] | None) -> Iterator[tuple[str, Call]]:
+    """Calls by name, made when their turn comes."""
+    every: dict[str, Callable[[], Call]] = dict(CALLS)
+    if folder is not None:
+        every |= {name: partial(make, folder) for name, make in REAL.items()}
+    for name, make in every.items():
+        if not only or any(part in name for part in only):
+            yield name, make()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, help="folder of real tables")
+    parser.add_argument("--only", nargs="+", help="calls whose names have one of these parts")
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")  # promises that rows cannot keep, and steps of lbfgs
+    lines = []
+    with threadpool_limits(1):
+        for name, call in asked_for(options.data, options.only):
+            lines.append({"what": name, **waits(call, options.repeats)})
+            print(lines[-1], flush=True)
+    table = pd.DataFrame(lines)
+    print(table.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""One large-margin vector of all rows, in whole numbers.
+
+For directions v_i of `replearn.exact.directions.unit_rows` it solves
+
+    ``min_u  lambda/2 |u|^2 + 1/(2 n) sum_i (1 - <u, v_i>)_+^2``
+
+by Newton's method; each step is solved by conjugate gradients over the rows with a loss. Products
+with rows are whole numbers, and losses are cut to whole numbers before they are added up. So the
+same rows give the same bits in any order, dense or sparse, on any machine.
+
+Twin: ``squared_hinge_vector`` in tests/reference.py.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from replearn.exact.directions import UNIT_BITS, products
+from replearn.exact.lanes import length, row_products
+from replearn.types import Matrix, Vector, stacked
+
+#: Losses have this many bits: so many rows of 2^20 each then add up to 2^53.
+_LOSS_BITS, _EXACT_ROWS = 20, 1 << 13
+
+#: Rows whose products are made at once.
+_BLOCK_ROWS = 1 << 14
+
+_MAX_STEPS = 60
+_MAX_CONJUGATE = 400
+#: A fit ends when a step promises to lower the objective by no more than this share of it; refits
+#: show a spread, and need less.
+_TOLERANCE, _REFIT_TOLERANCE = 1e-9, 1e-5
+#: Conjugate gradients end at this share of the gradient.
+_INNER_TOLERANCE = 1e-3
+_MAX_HALVINGS = 30
+
+#: Refits without a group of rows look at rows with a score below this: the others keep no loss.
+_SCREEN = 1.5
+
+
+def fit(
+    groups: Sequence[Any], ridge: float, start: Vector, tolerance: float = _TOLERANCE
+) -> Vector:
+    """The minimiser for the rows of all groups, from a start."""
+    u = start
+    n = sum(rows.shape[0] for rows in groups)
+    losses, objective = _losses(groups, u, ridge, n)
+
+    for _ in range(_MAX_STEPS):
+        # 1. the gradient and the rows that have a loss
+        active = stacked([rows[loss > 0] for rows, loss in zip(groups, losses, strict=True)])
+        active_losses = np.concatenate([loss[loss > 0] for loss in losses])
+        gradient = ridge * u - weighted_sum(active, active_losses) / n
+
+        # 2. Newton's direction
+        step = _solve(active, n, ridge, gradient)
+        decrease = _dot(gradient, step)
+        if decrease <= tolerance * objective:
+            break
+
+        # 3. half as far, until the objective falls
+        size = 1.0
+        for _ in range(_MAX_HALVINGS):
+            moved = u - size * step
+            new_losses, new_objective = _losses(groups, moved, ridge, n)
+            if new_objective <= objective - 1e-4 * size * decrease:
+                break
+            size /= 2
+        else:
+            break
+        u, losses, objective = moved, new_losses, new_objective
+
+    return u
+
+
+def without_each_group(groups: Sequence[Any], ridge: float, solution: Vector) -> Matrix:
+    """The minimisers without one group of rows after the other: one row each."""
+    near, sizes = [], [rows.shape[0] for rows in groups]
+    for rows in groups:
+        near.append(rows[_scores(rows, solution) < _SCREEN])
+
+    found = []
+    for left_out in range(len(groups)):
+        others = near[:left_out] + near[left_out + 1 :]
+        n_all = sum(sizes) - sizes[left_out]
+        n_near = max(1, sum(rows.shape[0] for rows in others))
+        # the objective of all rows, divided by the share of those that are looked at
+        found.append(fit(others, ridge * n_all / n_near, solution, _REFIT_TOLERANCE))
+    return np.array(found)
+
+
+def weighted_sum(rows: Any, weights: Vector) -> Vector:
+    """``sum_i weight_i v_i``, exact for weights that are cut to 20 bits of the largest."""
+    top = float(np.abs(weights).max(initial=0.0))
+    if top == 0.0:
+        return np.zeros(rows.shape[1])
+    bits = _LOSS_BITS - math.frexp(top)[1]
+    whole = np.rint(np.ldexp(weights, bits))
+    total = np.zeros(rows.shape[1], dtype=np.int64)
+    for start in range(0, whole.size, _EXACT_ROWS):
+        part = slice(start, start + _EXACT_ROWS)
+        block = rows[part].astype(np.float64)
+        total += np.asarray(block.T @ whole[part]).astype(np.int64)
+    return np.ldexp(total.astype(np.float64), -(bits + UNIT_BITS))
+
+
+def _losses(groups: Sequence[Any], u: Vector, ridge: float, n: int) -> tuple[list[Vector], float]:
+    """``(1 - <u, v>)_+`` of each row, and the objective."""
+    losses = [np.maximum(0.0, 1.0 - _scores(rows, u)) for rows in groups]
+    top = max(float(loss.max(initial=0.0)) for loss in losses)
+    bits = _LOSS_BITS - math.frexp(top)[1] if top > 0 else 0
+    total = 0
+    for loss in losses:
+        whole = np.rint(np.ldexp(loss, bits)).astype(np.int64)
+        total += int((whole * whole).sum())
+    return losses, math.ldexp(float(total), -2 * bits) / (2 * n) + ridge / 2 * _dot(u, u)
+
+
+def _scores(rows: Any, u: Vector) -> Vector:
+    """``<u, v>`` of each row; rows are kept in single precision, which holds them exactly."""
+    blocks = [
+        products(rows[start : start + _BLOCK_ROWS].astype(np.float64), u)
+        for start in range(0, rows.shape[0], _BLOCK_ROWS)
+    ]
+    return np.concatenate(blocks) if blocks else np.zeros(0)
+
+
+def _solve(active: Any, n: int, ridge: float, gradient: Vector) -> Vector:
+    """``(ridge + active' active / n)^-1 gradient``, by conjugate gradients."""
+    solution, residual = np.zeros_like(gradient), gradient
+    direction, square = residual, _dot(residual, residual)
+    enough = (_INNER_TOLERANCE * length(gradient)) ** 2
+
+    for _ in range(_MAX_CONJUGATE):
+        if square <= enough:
+            break
+        image = ridge * direction + weighted_sum(active, _scores(active, direction)) / n
+        size = square / _dot(direction, image)
+        solution = solution + size * direction
+        residual = residual - size * image
+        new_square = _dot(residual, residual)
+        direction, square = residual + new_square / square * direction, new_square
+
+    return solution
+
+
+def _dot(a: Vector, b: Vector) -> float:
+    """In a fixed order."""
+    return float(row_products(a[None, :], b)[0])

@@ -1,0 +1,147 @@
+"""Standard errors of a lab's own coefficients, with the ridge taken out.
+
+A ridge moves coefficients towards zero, and an interval around a moved number covers the truth too
+seldom. So Newton's steps go on from the fit without its ridge; what is left of it is worth a
+hundredth of a row, so that columns that separate the classes keep a finite, wide interval. The
+variance is the sandwich of each row's influence, or of each group's, with leverages taken out
+(HC3), or what the model itself predicts, whichever is larger: `replearn.recipes.influence`.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from replearn.documents import decimal_text
+from replearn.exact import algebra
+from replearn.exact.rows import MOST_TRIED, THETA_BITS, WEIGHT_BITS, Rows, on_grid, sampled
+from replearn.recipes.derivatives import LEAST_PIVOT, mean_gradient, mean_information, sums_at
+from replearn.recipes.influence import influence_of
+from replearn.recipes.losses import Loss
+from replearn.recipes.newton import MAX_THETA, MOST_STEERED, Summary
+from replearn.tables import Encoding
+from replearn.types import Matrix
+
+#: Of a normal distribution: 95% are within.
+Z95 = 1.959963984540054
+#: What is left of the ridge, in rows.
+_LEFT = 0.01
+_MOST_STEPS = 12
+#: Steps end when the mean loss would fall by less than this, times the rows: a hundredth of a
+#: standard error.
+_NEAR = 1e-4
+#: Digits of a standard error; estimates end at the same decimal place.
+_DIGITS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """What a lab's own rows say about each coefficient, without the ridge: per unit, uncentred.
+
+    Attributes
+    ----------
+    estimate, standard_error : arrays of shape (n_scores, 1 + n_terms)
+        The constant comes first.
+    n_rows : int
+    """
+
+    estimate: Matrix
+    standard_error: Matrix
+    n_rows: int
+
+    @property
+    def interval(self) -> tuple[Matrix, Matrix]:
+        """Ends of the 95% intervals."""
+        reach = Z95 * self.standard_error
+        return self.estimate - reach, self.estimate + reach
+
+    @property
+    def content(self) -> dict[str, object]:
+        """As JSON types, to three digits of the standard errors."""
+        errors = [[float(decimal_text(e, _DIGITS)) for e in row] for row in self.standard_error]
+        estimates = [
+            [_as_far(number, error) for number, error in zip(*both, strict=True)]
+            for both in zip(self.estimate.tolist(), errors, strict=True)
+        ]
+        return {"rows": self.n_rows, "estimate": estimates, "standard_error": errors}
+
+    @classmethod
+    def of_content(cls, content: object, shape: tuple[int, int]) -> "Estimates | None":
+        """What a file states about a model of this shape; None if it states nothing usable."""
+        try:
+            estimate, error = (
+                np.array(content[key], dtype=np.float64)  # type: ignore[index]
+                for key in ("estimate", "standard_error")
+            )
+            n_rows = int(content["rows"])  # type: ignore[index]
+        except (KeyError, TypeError, ValueError):
+            return None
+        for part in (estimate, error):
+            if part.shape != shape or not np.isfinite(part).all():
+                return None
+        return cls(estimate, error, n_rows)
+
+
+def estimates_of(
+    rows: Rows, encoding: Encoding, loss: Loss, theta: Matrix, summary: Summary
+) -> Estimates | None:
+    """Estimates and standard errors of a lab, from its fit ``theta`` in whole units.
+
+    None beyond 500 coefficients, and where rows are combinations of encoded numbers.
+    """
+    if theta.size > MOST_STEERED or rows.n_terms != encoding.n_terms:
+        return None
+    kept = sampled(rows, summary.n_rows, 2 * MOST_TRIED, salt=3)
+    left = _LEFT / summary.n_rows
+    point, information = _without_ridge(rows, kept, loss, theta, summary.n_rows, left)
+
+    # coordinates of which influences are asked: coefficients per unit, in their model's deviations
+    turn = encoding.per_unit(np.eye(theta.shape[1])) * loss.scale[0]
+    lower = algebra.cholesky(information, LEAST_PIVOT)
+    half = algebra.forward(lower, np.asarray(np.kron(np.eye(len(theta)), turn), dtype=np.float64))
+    deviations = np.sqrt((half * half).sum(axis=0)).reshape(theta.shape)
+    size = deviations.max(axis=0)
+    triangles = np.eye(len(theta)), turn / size
+    about = information, triangles, summary.n_rows, summary.weight * 2.0**-WEIGHT_BITS
+    found = influence_of(kept.blocks(), loss, point, *about)
+    variance = found.variance
+    if any(block.groups is not None for block in kept.blocks()):
+        # groups show how they spread; what the model predicts knows nothing of them
+        alone = [replace(block, groups=None) for block in kept.blocks()]
+        likely = influence_of(alone, loss, point, *about).expected
+        variance = np.maximum(found.observed, likely)
+    variance = variance.reshape(theta.shape) * (size * size) / summary.n_rows
+    estimate = encoding.per_unit(point * 2.0**-THETA_BITS) * loss.scale[0]
+    estimate[:, 0] += loss.scale[1]
+    return Estimates(estimate, np.sqrt(variance), summary.n_rows)
+
+
+def _without_ridge(
+    rows: Rows, kept: Rows, loss: Loss, theta: Matrix, n_rows: int, left: float
+) -> tuple[Matrix, Matrix]:
+    """Where Newton's steps end once hardly a ridge is left, and the information there."""
+    point = theta
+    for _ in range(_MOST_STEPS):
+        sums = sums_at(kept.blocks(), loss, point, share=1 << 32, work=rows.work)
+        information = mean_information(sums, loss, left)
+        if kept is not rows:  # the information comes from some rows, the gradient from all
+            sums = sums_at(rows.blocks(), loss, point, work=rows.work)
+        gradient = mean_gradient(sums, point, loss, left)
+        lower = algebra.cholesky(information, LEAST_PIVOT)
+        step = -algebra.solve(lower, gradient.reshape(-1)).reshape(theta.shape)
+        if -algebra.dot(gradient, step) * n_rows < _NEAR:
+            break
+        # long steps come from columns that nearly separate: one at a time
+        length = min(1.0, 4.0 / max(float(np.abs(step).max()), 1e-300))
+        there = point + on_grid(length * step, THETA_BITS)
+        if np.abs(there).max() >= MAX_THETA * 2.0**THETA_BITS:
+            break
+        point = there
+    return point, information
+
+
+def _as_far(number: float, error: float) -> float:
+    """A number to the last decimal place that its standard error has."""
+    if not error > 0:
+        return number
+    places = _DIGITS - 1 - int(np.floor(np.log10(error)))
+    return round(number, places)

@@ -1,0 +1,192 @@
+// How likely a lab leaves the original's cells, as Python's codes/stability.py has it. For reading and
+// for the check of a study, not for codes.
+import { Refusal, nScores } from "./exact.js";
+import { general } from "./words.js";
+
+const MOST_FREEDOM = 400, MOST_CHANCE = 1 - 1e-12, MOST_UPPER = 8, MOST_ROWS = 2 ** 40;
+
+/** The complementary error function: a series of positive terms, or a continued fraction. */
+export function erfc(x) {
+  if (x < 0) return 2 - erfc(-x);
+  const density = Math.exp(-x * x) / Math.sqrt(Math.PI);
+  if (x < 2.5) {
+    let term = 2 * x, sum = term;
+    for (let n = 1; term > 1e-17 * sum; n++) sum += term *= 2 * x * x / (2 * n + 1);
+    return 1 - density * sum;
+  }
+  let rest = 0;
+  for (let n = 60; n > 0; n--) rest = n / 2 / (x + rest);
+  return density / (x + rest);
+}
+
+/** The least whole number at which something holds; it holds beyond it too. */
+export function leastWhole(holds, most = 1e12) {
+  let low = 0, high = 1;
+  while (!holds(high)) {
+    [low, high] = [high, 2 * high];
+    if (low >= most) return high;
+  }
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2);
+    if (holds(middle)) high = middle;
+    else low = middle;
+  }
+  return high;
+}
+
+/** The same for a positive number, to one part in 2^40. */
+function leastNumber(holds) {
+  let low = 0, high = 1;
+  while (!holds(high)) high *= 2;
+  for (let i = 0; i < 60 && high - low >= high * 2 ** -40; i++) {
+    const middle = (low + high) / 2;
+    if (holds(middle)) high = middle;
+    else low = middle;
+  }
+  return high;
+}
+
+/** P[Delta > t] for a standard normal difference, or Student's with an even freedom. */
+function tail(t, freedom) {
+  if (freedom === null) return erfc(t / Math.SQRT2) / 2;
+  const inCosine = freedom / (freedom + t * t);
+  let term = 1, total = 1;
+  for (let k = 1; k < Math.floor(freedom / 2); k++) total += term *= inCosine * (2 * k - 1) / (2 * k);
+  const inside = t / Math.sqrt(freedom + t * t) * total;
+  if (inside < 1 - 1e-9) return (1 - inside) / 2;
+  // the difference would cancel: the leading terms of the tail's expansion
+  const ratio = freedom / (t * t);
+  return studentDensity(t, freedom) * t * (1 + ratio) / freedom * (1 - ratio / (freedom + 2));
+}
+
+function studentDensity(t, freedom) {
+  let constant = 0.5 / Math.sqrt(freedom);
+  for (let k = 1; k < Math.floor(freedom / 2); k++) constant *= (k + 0.5) / k;
+  return constant * Math.exp(-(freedom + 1) / 2 * Math.log1p(t * t / freedom));
+}
+
+/** Antiderivative of the tail. */
+function tailArea(t, freedom) {
+  if (freedom === null) {
+    return t * tail(t, null) - Math.exp(-t * t / 2) / Math.sqrt(2 * Math.PI);
+  }
+  return t * tail(t, freedom) - (freedom + t * t) / (freedom - 1) * studentDensity(t, freedom);
+}
+
+/** Probability that a second lab leaves its cell, over the coins; the width is in deviations. */
+function chanceOfLeaving(width, bits, freedom) {
+  if (!(width > 0)) return 1;
+  const half = width / 2, reach = width / 2 ** (bits + 1);
+  if (bits >= 4) {  // the difference of two areas would cancel: Simpson's rule over so little
+    const ends = tail(half - reach, freedom) + tail(half + reach, freedom);
+    return Math.min(1, (ends + 4 * tail(half, freedom)) / 3);
+  }
+  return Math.min(1, (tailArea(half + reach, freedom) - tailArea(half - reach, freedom)) / reach);
+}
+
+/** The same for an original at the centre of its cell. */
+const chanceFromCentre = (width, freedom) => Math.min(1, 2 * tail(width / 2, freedom));
+
+/** Probability that some number leaves its cell. */
+const chanceOfAny = (chances) => -Math.expm1(chances.reduce((sum, chance) =>
+  sum + Math.log1p(-Math.min(chance, MOST_CHANCE)), 0));
+
+/** Even degrees of freedom of a difference whose variance has two parts; null: the normal law. */
+function freedomOf(sampling, between, nCentres) {
+  if (nCentres < 2 || between <= 0) return null;
+  const freedom = (4 + 2 * (nCentres - 1)) * ((sampling + between) / between) ** 2;
+  return freedom > MOST_FREEDOM ? null : 2 * Math.floor(freedom / 2);
+}
+
+/** Standard deviations of rows and centres together, with degrees of freedom. */
+function withSampling(sampling, between, nCentres) {
+  return sampling.map((rows, i) => ({
+    deviation: Math.sqrt(rows ** 2 + between[i] ** 2),
+    freedom: freedomOf(rows ** 2, between[i] ** 2, nCentres),
+  }));
+}
+
+const numbers = (texts) => texts.map(Number);
+
+/** Standard deviations of what the rows of the original and of a lab make differ. */
+function samplingOf({ spreads, n_original: nOriginal }, nRows) {
+  const root = Math.sqrt(1 / nOriginal + 1 / nRows);
+  return numbers(spreads).map((spread) => spread * root);
+}
+
+/** Widths that rows, spreads and centres imply, without what upper bounds add. */
+function impliedWidths(study) {
+  const { design: { bits }, between, n_centres: nCentres } = study, known = new Map();
+  const each = -Math.expm1(Math.log1p(-Number(study.max_disagreement)) / between.length);
+  const parts = withSampling(samplingOf(study, study.n_replication), numbers(between), nCentres);
+  return parts.map(({ deviation, freedom }) => {
+    if (!known.has(freedom)) {
+      known.set(freedom, leastNumber((width) => chanceOfLeaving(width, bits, freedom) <= each));
+    }
+    return deviation * known.get(freedom);
+  });
+}
+
+/**
+ * Estimated probability that a lab with so many rows gets a different model: a sample of the
+ * original's population, or a new centre.
+ */
+export function disagreement(study, nRows, isNewCentre = false) {
+  const { design, between, n_centres: nCentres } = study, implied = impliedWidths(study);
+  const widths = numbers(design.widths);
+  const sampling = samplingOf(study, nRows).map((one, i) => one * Math.sqrt(widths[i] / implied[i]));
+  const parts = isNewCentre ? withSampling(sampling, numbers(between), nCentres) :
+    withSampling(sampling, between.map(() => 0), 0);
+  return chanceOfAny(parts.map(({ deviation, freedom }, i) =>
+    chanceOfLeaving(widths[i] / deviation, design.bits, freedom)));
+}
+
+/** Rows at which a lab gets the model half of the time. */
+export function rowsToMatch(study) {
+  const widths = numbers(study.design.widths), between = numbers(study.between);
+  return leastWhole((nRows) => {
+    const parts = withSampling(samplingOf(study, nRows), between, study.n_centres);
+    return chanceOfAny(parts.map(({ deviation, freedom }, i) =>
+      chanceFromCentre(widths[i] / deviation, freedom))) <= 0.5;
+  });
+}
+
+/** Refuse a study whose parts do not fit together, as Python does when it reads one. */
+export function checkStudy(study) {
+  const { design, between, spreads, commitment, slopes_commitment: slopes, sealed = false } = study;
+  const n = design.widths.length, nCentres = study.n_centres;
+  const need = (holds, rule) => {
+    if (!holds) throw new Refusal(`the study: ${rule}. Get the file anew from its source.`);
+  };
+  const isWhole = (value, low, high) => Number.isInteger(value) && value >= low && value <= high;
+  const isDecimals = (texts, least) => Array.isArray(texts) && texts.length === n &&
+    texts.every((text) => typeof text === "string" && /^[+-]?[0-9.]+(e[+-]?[0-9]+)?$/.test(text) &&
+      Number.isFinite(Number(text)) && Number(text) >= least);
+  const isHash = (text) => text === undefined || /^[0-9a-f]{64}$/.test(text);
+
+  need(isWhole(design.bits, 0, 8), "bits must be a whole number from 0 to 8");
+  need(design.bits ? design.sketch?.length === n &&
+    design.sketch.every((entry) => isWhole(entry, 0, 2 ** design.bits - 1)) :
+    design.sketch === undefined, `sketch must be ${n} whole numbers below 2^bits`);
+  need(isDecimals(design.widths, 1e-300), "widths must be positive decimal texts");
+  need(isDecimals(spreads, 1e-300), `spreads must be ${n} numbers`);
+  need(isDecimals(between, 0), `between must be ${n} numbers`);
+  need(isWhole(nCentres, 0, MOST_ROWS) && (nCentres === 0) === between.every((one) => Number(one) === 0),
+    "n_centres must be 0 if and only if centres do not differ");
+  need(isHash(commitment) && (commitment === undefined) === (design.bits === 0),
+    "a commitment must be there if and only if there is a sketch");
+  need(isHash(slopes) && (commitment === undefined) === (slopes === undefined),
+    "slopes_commitment must be there if and only if commitment is");
+  need(!sealed || commitment !== undefined, "sealed must be false without a commitment");
+  const rho = Number(study.max_disagreement);
+  need(rho > 0 && rho < 1, "max_disagreement must be in (0, 1)");
+  need([study.n_original, study.n_replication].every((rows) => isWhole(rows, 1, MOST_ROWS)),
+    "rows must be whole numbers of at least 1");
+  const implied = impliedWidths(study), ratios = numbers(design.widths).map((w, i) => w / implied[i]);
+  const [low, high] = [Math.min(...ratios), Math.max(...ratios)];
+  need(low > 0.9 && high < MOST_UPPER, "widths must be those that rows, spreads and " +
+    `max_disagreement imply, got some that are ${general(low, 2)} to ${general(high, 2)} times as wide`);
+}
+
+/** Numbers that are constants of a score. */
+export const isConstant = (design, i) => i % (design.widths.length / nScores(design.loss)) === 0;

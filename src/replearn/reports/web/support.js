@@ -1,0 +1,303 @@
+// Do a lab's rows support a model? The score test of Python's recipes/support.py. For reading, not for
+// codes: sums are made in plain float64.
+import { curvature, residual, scoresInto, toMeans } from "./exact.js";
+import { tailOf } from "./tails.js";
+
+const MOST_TESTED = 600, UNIT = 2 ** -26;
+
+export function scoresOf({ columns, offset, nRows }, theta) {
+  return theta.map((row) => {
+    const out = new Float64Array(nRows);
+    scoresInto(out, columns, row, 0, nRows, offset);
+    return out;
+  });
+}
+
+// --- small matrices, as arrays of rows -----------------------------------------------------------
+
+const zeros = (n, m = n) => Array.from({ length: n }, () => new Float64Array(m));
+const times = (a, b) => a.map((row) => {
+  const out = new Float64Array(b[0].length);
+  row.forEach((value, k) => { if (value) for (let j = 0; j < out.length; j++) out[j] += value * b[k][j]; });
+  return out;
+});
+const dot = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
+const applied = (a, x) => Float64Array.from(a, (row) => dot(row, x));
+const transposed = (a) => Array.from(a[0], (_, j) => Float64Array.from(a, (row) => row[j]));
+const traceOf = (a) => a.reduce((sum, row, i) => sum + row[i], 0);
+
+/** The solution of a linear system, by elimination; columns without a pivot get 0. */
+function solved(matrix, right) {
+  const a = matrix.map((row) => Float64Array.from(row)), b = right.map((row) => Float64Array.from(row));
+  const n = a.length, scale = Math.max(...a.map((row, i) => Math.abs(row[i])), 1e-300);
+  for (let j = 0; j < n; j++) {
+    let best = j;
+    for (let i = j + 1; i < n; i++) if (Math.abs(a[i][j]) > Math.abs(a[best][j])) best = i;
+    [a[j], a[best]] = [a[best], a[j]];
+    [b[j], b[best]] = [b[best], b[j]];
+    if (Math.abs(a[j][j]) < 1e-300 * scale) continue;
+    for (let i = 0; i < n; i++) {
+      const factor = i === j ? 0 : a[i][j] / a[j][j];
+      if (!factor) continue;
+      for (let k = j; k < n; k++) a[i][k] -= factor * a[j][k];
+      for (let k = 0; k < b[i].length; k++) b[i][k] -= factor * b[j][k];
+    }
+  }
+  return b.map((row, j) => row.map((value) => a[j][j] ? value / a[j][j] : 0));
+}
+
+const inverted = (matrix) =>
+  solved(matrix, matrix.map((_, i) => matrix.map((__, j) => (i === j ? 1 : 0))));
+
+/** Kronecker product. */
+const kron = (a, b) => a.flatMap((first) => b.map((second) =>
+  Float64Array.from(Array.from(first).flatMap((x) => Array.from(second, (y) => x * y)))));
+
+/** Both triangles of the coordinates, in float64. */
+function factorsOf({ scores, columns, scales }) {
+  const unit = 2 ** -14;
+  const whole = (rows) => rows.map((row) =>
+    Float64Array.from({ length: rows.length }, (_, j) => (row[j] ?? 0) * unit));
+  return [whole(scores), scales ? scales.map((scale, i) =>
+    Float64Array.from(scales, (_, j) => (i === j ? scale * unit : 0))) : whole(columns)];
+}
+
+// --- sums over rows ------------------------------------------------------------------------------
+
+/** Means of rows at a model, and for each row the columns that the parameters of a score multiply. */
+function atModel(rows, loss, theta, isWide) {
+  const means = scoresOf(rows, theta), p = rows.columns.length + 1;
+  toMeans(loss, means, rows.nRows);
+  const slopes = isWide && scoresOf({ ...rows, offset: null },
+    theta.map((row) => row.map((value, j) => (j ? value : 0))));
+  const x = theta.map(() => new Float64Array(isWide ? 2 : p).fill(1));
+  const columnsAt = (i) => {
+    if (isWide) x.forEach((own, k) => { own[1] = slopes[k][i]; });
+    else {
+      for (let j = 1; j < p; j++) x[0][j] = rows.columns[j - 1][i] / 4096;
+      x.fill(x[0]);
+    }
+    return x;
+  };
+  return { means, columnsAt, width: isWide ? 2 : p };
+}
+
+/** Gradient, information and noise of rows at a model. */
+function momentsOf(rows, loss, q, { means, columnsAt, width }) {
+  const size = q * width, information = zeros(size), noise = zeros(size);
+  const gradient = new Float64Array(size);
+  let weight = 0, squares = 0, predicted = 0;
+  for (let i = 0; i < rows.nRows; i++) {
+    const x = columnsAt(i), mass = rows.weights ? rows.weights[i] : 1;
+    weight += mass;
+    for (let k = 0; k < q; k++) {
+      const pull = residual(loss, k, means[k][i], rows.targets[i]) * mass;
+      squares += pull * pull;
+      for (let a = 0; a < width; a++) gradient[k * width + a] += pull * x[k][a];
+      for (let l = 0; l <= k; l++) {
+        const bend = curvature(loss, k, l, means[k][i], means[l][i]) * mass;
+        if (k === l) predicted += bend * mass;
+        for (let a = 0; a < width; a++) {
+          const part = bend * x[k][a], row = information[k * width + a], noisy = noise[k * width + a];
+          if (!part) continue;
+          const end = k === l ? a + 1 : width;
+          for (let b = 0; b < end; b++) {
+            row[l * width + b] += part * x[l][b];
+            noisy[l * width + b] += part * mass * x[l][b];
+          }
+        }
+      }
+    }
+  }
+  for (const matrix of [information, noise]) {
+    matrix.forEach((row, a) => { for (let b = 0; b < a; b++) matrix[b][a] = row[b]; });
+  }
+  const isClass = loss.kind === "bernoulli" || loss.kind === "multinomial";
+  const dispersion = isClass || predicted <= 0 ? 1 : Math.max(squares / predicted, 1e-12);
+  return { gradient, information, noise, weight, dispersion };
+}
+
+/** Fourth cumulant of a row's residual, as the model predicts it. */
+function cumulants(rows, loss, means) {
+  if (loss.kind === "bernoulli") return (i) => {
+    const variance = means[0][i] * (1 - means[0][i]);
+    return variance * (1 - 6 * variance);
+  };
+  if (loss.kind === "poisson") return (i) => means[0][i];
+  let second = 0, fourth = 0;
+  for (let i = 0; i < rows.nRows; i++) {
+    const square = residual(loss, 0, means[0][i], rows.targets[i]) ** 2 / rows.nRows;
+    second += square;
+    fourth += square * square * rows.nRows;
+  }
+  return () => fourth - 3 * second * second;
+}
+
+/** What fourth cumulants of the rows add to the variance of the quadratic form. */
+function fourthOf(rows, loss, q, { means, columnsAt, width }, inverse) {
+  const cumulant = q === 1 ? cumulants(rows, loss, means) : null;
+  const inner = zeros(q), here = new Float64Array(q);
+  let total = 0;
+  for (let i = 0; i < rows.nRows; i++) {
+    const x = columnsAt(i), mass = rows.weights ? rows.weights[i] : 1;
+    for (let k = 0; k < q; k++) {
+      here[k] = means[k][i];
+      for (let l = 0; l <= k; l++) {
+        let sum = 0;
+        for (let a = 0; a < width; a++) {
+          const row = inverse[k * width + a], factor = x[k][a];
+          if (!factor) continue;
+          let part = 0;
+          for (let b = 0; b < width; b++) part += row[l * width + b] * x[l][b];
+          sum += factor * part;
+        }
+        inner[k][l] = inner[l][k] = sum * mass * mass;
+      }
+    }
+    total += q === 1 ? inner[0][0] ** 2 * cumulant(i) : classCumulant(inner, here);
+  }
+  return total;
+}
+
+/** E (r' B r)^2 - (tr B W)^2 - 2 tr B W B W of a row, r the residual of a random class. */
+function classCumulant(inner, means) {
+  const q = means.length, rest = Math.max(1 - means.reduce((sum, mean) => sum + mean, 0), 0);
+  let fourth = 0;
+  for (let label = 0; label <= q; label++) {
+    const left = means.map((mean, k) => mean - (label === k + 1 ? 1 : 0));
+    const length = dot(left, applied(inner, left));
+    fourth += (label ? means[label - 1] : rest) * length * length;
+  }
+  const spread = Array.from(means, (a, k) => means.map((b, l) => (k === l ? a : 0) - a * b));
+  const product = times(inner, spread);
+  return fourth - traceOf(product) ** 2 - 2 * traceOf(times(product, product));
+}
+
+// --- the test ------------------------------------------------------------------------------------
+
+/** Covariance between centres, the ridge of each parameter, and what is tested. */
+function priorOf(study, theta, isWide) {
+  const { design } = study, q = theta.length, p = theta[0].length, ridge = Number(design.ridge);
+  const [byScores, byColumns] = factorsOf(design.coordinates);
+  const variances = study.between.map((one) => Number(one) ** 2);
+  const ofSlopes = variances.filter((_, i) => i % p > 0);
+  const slopes = ofSlopes.length ? ofSlopes.reduce((a, b) => a + b, 0) / ofSlopes.length : 0;
+  const real = theta.map((row) => row.map((value) => value * UNIT));
+  if (isWide) {  // two parameters a score: the constant, and the size of its slopes
+    const prior = zeros(2 * q), ridges = new Float64Array(2 * q);
+    real.forEach((row, k) => {
+      const length = byScores.reduce((sum, one) => sum + one[k] ** 2, 0);
+      const turned = times([row.slice(1)], byColumns.slice(1).map((one) => one.slice(1)))[0];
+      prior[2 * k][2 * k] = variances[k * p] / length;
+      prior[2 * k + 1][2 * k + 1] = slopes / Math.max(dot(turned, turned) * length, 1e-12);
+      ridges[2 * k + 1] = ridge * dot(row.slice(1), row.slice(1));
+    });
+    return { prior, ridges, parameters: Float64Array.from(real.flatMap((row) => [row[0], 1])) };
+  }
+  const ofConstants = variances.filter((_, i) => i % p === 0);
+  const constants = ofConstants.reduce((a, b) => a + b, 0) / q;
+  const back = kron(...[byScores, byColumns].map((part) => transposed(inverted(part))));
+  const scaled = back.map((row) => row.map((value, i) => value * (i % p ? slopes : constants)));
+  return { prior: times(scaled, transposed(back)),
+    ridges: Float64Array.from({ length: q * p }, (_, i) => (i % p ? ridge : 0)),
+    parameters: Float64Array.from(real.flatMap((row) => Array.from(row))) };
+}
+
+/** p-value of what remains when departures in some directions are allowed. */
+function pFree(gradient, inverse, free, mean, variance, below) {
+  const pulled = applied(inverse, gradient), n = free.length;
+  let square = dot(gradient, pulled);
+  if (n) {
+    const right = free.map((one) => [dot(one, pulled)]);
+    const matrix = free.map((one) => Float64Array.from(free, (other) => dot(one, applied(inverse, other))));
+    const fitted = solved(matrix, right);
+    square -= right.reduce((sum, [value], i) => sum + value * fitted[i][0], 0);
+  }
+  const left = mean - n;
+  if (left < 0.5) return 1;  // nothing is left to test
+  const freedom = 2 * left * mean / variance;
+  return tailOf(square * freedom / left, freedom, below);
+}
+
+/**
+ * Test a model with all rows of a lab: p-values of all coefficients, of the slopes, of the slopes up to
+ * a factor, of each column; the lab's own estimates, one step away, and its spreads.
+ */
+export function scoreTest(study, theta, rows) {
+  const { design } = study, { loss } = design, q = theta.length, n = rows.nRows;
+  const isWide = q * theta[0].length > MOST_TESTED;
+  const at = atModel(rows, loss, theta, isWide), moments = momentsOf(rows, loss, q, at);
+  const { prior, ridges, parameters } = priorOf(study, theta, isWide), { width } = at;
+  const size = q * width;
+
+  // 1 covariance of the gradient under the model
+  const information = moments.information.map((row, i) => {
+    row[i] += moments.weight * ridges[i];
+    return row;
+  });
+  const sampling = moments.noise.map((row) => row.map((value) => value * moments.dispersion));
+  const centres = times(times(information, prior), information), ratio = n / study.n_original;
+  const total = sampling.map((row, i) => row.map((value, j) => (1 + ratio) * value + centres[i][j]));
+  total.forEach((row, i) => { row[i] += 1e-9 * row[i] + 1e-12; });
+  const inverse = inverted(total);
+
+  // 2 the quadratic form, its mean and its variance
+  const gradient = moments.gradient.map((value, i) =>
+    value + moments.weight * ridges[i] * parameters[i]);
+  const mean = size;  // the trace of the inverse times the matrix
+  const variance = Math.max(2 * size + fourthOf(rows, loss, q, at, inverse), 0.5 * mean);
+  const share = inverse.reduce((sum, row, i) =>
+    sum + row.reduce((part, value, j) => part + value * centres[j][i], 0), 0) / mean;
+  const below = study.n_centres < 2 || share < 1e-6 ? Infinity :
+    (4 + 2 * (study.n_centres - 1)) / share ** 2;
+
+  // 3 the rungs: all, whatever the constants, whatever the constants and one factor
+  const constants = theta.map((_, k) => information.map((row) => row[k * width]));
+  const slopes = parameters.map((value, i) => (i % width ? value : 0));
+  const freed = slopes.some((value) => value) ? [...constants, applied(information, slopes)] : constants;
+  const [pValue, pSlopes, pFactor] = [[], constants, freed].map((free) =>
+    pFree(gradient, inverse, free, mean, variance, below));
+
+  // 4 the lab's own estimates, one step away
+  information.forEach((row, i) => { row[i] *= 1 + 1e-9; });
+  const bread = inverted(information), step = applied(bread, gradient).map((value) => -value);
+  const own = times(times(bread, sampling), bread), covariance = times(times(bread, total), bread);
+  let spreads = null;
+  if (!isWide) {
+    const turn = kron(...factorsOf(design.coordinates).map(transposed));
+    spreads = turn.map((row) => Math.sqrt(Math.max(dot(row, applied(own, row)), 0) * n));
+  }
+  const pOf = (column) => {
+    const places = theta.map((_, k) => k * width + column), steps = places.map((i) => step[i]);
+    const fitted = solved(places.map((i) => places.map((j) => covariance[i][j])),
+      steps.map((value) => [value]));
+    return tailOf(dot(steps, fitted.map(([value]) => value)), q, below);
+  };
+  return { pValue, pSlopes, pFactor, step, width, spreads, pOf, isWide,
+    errors: own.map((row, i) => Math.sqrt(row[i])) };
+}
+
+/** What must be added to scores so that they predict the mean outcome: one for each score. */
+export function shiftOf(loss, scores, targets, masses) {
+  const q = scores.length, shift = new Float64Array(q);
+  for (let step = 0; step < 50; step++) {
+    const moved = scores.map((row, k) => row.map((value) => value + shift[k]));
+    toMeans(loss, moved, targets.length);
+    const gradient = new Float64Array(q), information = zeros(q);
+    targets.forEach((target, i) => {
+      for (let k = 0; k < q; k++) {
+        gradient[k] += residual(loss, k, moved[k][i], target) * masses[i];
+        for (let l = 0; l < q; l++) {
+          information[k][l] += curvature(loss, k, l, moved[k][i], moved[l][i]) * masses[i];
+        }
+      }
+    });
+    const trace = traceOf(information);
+    information.forEach((row, k) => { row[k] += 1e-9 * (1 + trace); });
+    const found = solved(information, Array.from(gradient, (value) => [-value]))
+      .map(([value]) => Math.min(Math.max(value, -2), 2));
+    found.forEach((value, k) => { shift[k] += value; });
+    if (Math.max(...found.map(Math.abs)) < 1e-10 || found.some(Number.isNaN)) break;
+  }
+  return shift;
+}

@@ -1,0 +1,183 @@
+"""What a lab's sums would tell about single patients: sums of few rows, which must not leave.
+
+Where a term (a level, a hat, an indicator, a product) is not zero in one row only, its line of the
+information matrix *is* that row. What holds for a term holds for all that sums can be combined to:
+the level without a term, the ends of a spline, a rare value of a number, cells of two columns with
+products; and for each of them within a class.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.errors import ReplearnError
+from replearn.exact.rows import ROW_BITS, Block, Rows, marks, pieces
+from replearn.recipes.design import Design
+from replearn.study.rows import Reading, TableRows, projected, read_rows
+from replearn.tables import Encoding, Table
+from replearn.tables.encoding import NumberColumn
+from replearn.types import is_sparse
+
+#: Up to so many different numbers of a column, a line and a square single out each of them.
+_FEW_VALUES = 3
+#: Groups that are named in a refusal.
+_NAMED = 5
+
+Mask = NDArray[np.bool_]
+
+
+class Group(NamedTuple):
+    """Rows whose sum can be had from the sums of a pass."""
+
+    name: str
+    holds: Callable[[NDArray[Any]], Mask]  # of terms, or of targets in one column
+
+
+def refuse_few_rows(design: Design, table: Table, share: int, least_count: int) -> None:
+    """Stop before sums leave in which a group of rows is there, but small.
+
+    Parameters
+    ----------
+    design : Design
+    table : Table
+    share : int
+        Rows whose mark is below it make the information matrix; 2^32 takes all, 0 none.
+    least_count : int
+        Rows of each term and each class, and of both together, at least; none is fine, too.
+    """
+    # encoded numbers before they are combined to directions: who sees many directions sees them
+    reading = replace(Reading.of(design), directions=None)
+    rows = read_rows(TableRows(table, reading))
+    n_terms = rows.n_terms
+    common = _frequencies(rows)
+    groups = _groups(design.encoding, common[:n_terms])
+    classes = [Group("all rows", lambda y: np.ones(len(y), dtype=bool)), *_classes(design, common)]
+
+    total, sampled = np.zeros((2, len(groups), len(classes)), dtype=np.int64)
+    for block in _small(rows):
+        terms = _dense(block.terms)
+        inside = np.array([group.holds(terms) for group in groups])
+        of_class = np.array([group.holds(block.targets[:, None]) for group in classes])
+        total += inside.astype(np.int64) @ of_class.T
+        if 0 < share < 1 << 32:
+            seen = terms if design.directions is None else projected(terms, design.directions)
+            chosen = marks(seen) < share
+            sampled += inside[:, chosen].astype(np.int64) @ of_class[:, chosen].T
+
+    few = ((total > 0) & (total < least_count)) | ((sampled > 0) & (sampled < least_count))
+    if few.any():
+        named = [_words(groups[i], classes[j]) for i, j in np.argwhere(few)[:_NAMED].tolist()]
+        more = f" and {few.sum() - _NAMED} more" if few.sum() > _NAMED else ""
+        raise ReplearnError(
+            f"sums must be of at least {least_count} rows of each term and class, or of none: "
+            f"those of fewer show single patients. Here are fewer of {', '.join(named)}{more}. "
+            "Join these rows with those of a different lab, ask for a study without such terms, "
+            "or add up in secret shares (guide: Pool small centres)."
+        )
+
+
+def _words(group: Group, of_class: Group) -> str:
+    names = [one.name for one in (group, of_class) if one.name != "all rows"]
+    return repr(" and ".join(names))
+
+
+def _small(rows: Rows) -> Iterator[Block]:
+    for block in rows.blocks():
+        yield from pieces(block, rows.n_terms)
+
+
+def _dense(terms: Any) -> NDArray[Any]:
+    return np.asarray(terms.toarray() if is_sparse(terms) else terms)
+
+
+def _frequencies(rows: Rows) -> list[Counter[float]]:
+    """How often each number occurs, in each term and at last in the targets."""
+    found: list[Counter[float]] = [Counter() for _ in range(rows.n_terms + 1)]
+    for block in _small(rows):
+        for counter, values in zip(found, [*_dense(block.terms).T, block.targets], strict=True):
+            different, counts = np.unique(values, return_counts=True)
+            counter.update(dict(zip(different.tolist(), counts.tolist(), strict=True)))
+    return found
+
+
+def _classes(design: Design, common: list[Counter[float]]) -> list[Group]:
+    """Classes by name; of numbers those that a sum can single out."""
+    if design.classes is None:
+        return _of_numbers(design.target, 0, common[-1])
+    texts = [str(label).lower() if isinstance(label, bool) else label for label in design.classes]
+    return [_equal(f"{design.target} = {text}", 0, i) for i, text in enumerate(texts)]
+
+
+def _equal(name: str, place: int, value: float) -> Group:
+    return Group(name, lambda terms: terms[:, place] == value)
+
+
+def _not_zero(name: str, place: int) -> Group:
+    return Group(name, lambda terms: terms[:, place] != 0)
+
+
+def _of_numbers(name: str, place: int, common: Counter[float]) -> list[Group]:
+    """Each of few numbers; of many the rows beside one that most rows have."""
+    if len(common) <= _FEW_VALUES:
+        order = sorted(common)
+        return [_equal(f"{name}, number {i + 1}", place, x) for i, x in enumerate(order)]
+    ((usual, count),) = common.most_common(1)
+    if 2 * count <= common.total():
+        return []
+    beside = Group(f"{name}, not usual", lambda terms: terms[:, place] != usual)
+    return [_equal(f"{name}, usual", place, usual), beside]
+
+
+def _groups(encoding: Encoding, common: list[Counter[float]]) -> list[Group]:
+    """All groups of rows that sums over these terms can single out."""
+    found = [Group("all rows", lambda terms: np.ones(len(terms), dtype=bool))]
+    partitions: list[list[Group]] = []  # of each column, by what has products
+    start = 0
+    for column in encoding.columns:
+        stop = start + len(column.terms)
+        if isinstance(column, NumberColumn):
+            partitions.append(_of_numbers(column.name, start, common[start]))
+            found += _of_spline(column, start)
+        else:
+            names = [name for _, name in column.terms]
+            levels = [_not_zero(name, start + i) for i, name in enumerate(names)]
+            partitions.append([*levels, _rest(column.name, column.reference, start, stop)])
+        found += partitions[-1]
+        start = stop
+
+    pairs = dict.fromkeys(term.columns for term in encoding.terms[start:])
+    for place, term in enumerate(encoding.terms[start:], start):
+        if not all(partitions[column] for column in term.columns):
+            found.append(_not_zero(term.name, place))
+    for first, second in pairs:  # products, and those with the levels that have no term
+        found += [_both(a, b) for a in partitions[first] for b in partitions[second]]
+    return found
+
+
+def _rest(name: str, reference: str, start: int, stop: int) -> Group:
+    return Group(
+        f"{name} = {reference}", lambda terms: np.asarray(~terms[:, start:stop].any(axis=1))
+    )
+
+
+def _both(a: Group, b: Group) -> Group:
+    return Group(f"{a.name} and {b.name}", lambda terms: a.holds(terms) & b.holds(terms))
+
+
+def _of_spline(column: NumberColumn, start: int) -> list[Group]:
+    """Hats, both ends of the spline, and rows with or without a value."""
+    found = [_not_zero(name, start + i) for i, (_, name) in enumerate(column.terms) if i]
+    if column.knots:
+        z = (column.nodes[[1, -2]] - float(column.centre)) / float(column.spread)
+        low, high = np.floor(z * (1 << ROW_BITS) + 0.5)
+        below, above = f"{column.name} < {column.knots[0]}", f"{column.name} > {column.knots[-1]}"
+        found.append(Group(below, lambda terms: terms[:, start] < low))
+        found.append(Group(above, lambda terms: terms[:, start] > high))
+    if column.indicator:
+        last = start + len(column.terms) - 1
+        found.append(_equal(f"{column.name} not missing", last, 0))
+    return found

@@ -1,0 +1,71 @@
+"""Questions about a lab's columns: samples of one population are asked about in less than 1 %."""
+
+import numpy as np
+import pytest
+
+from replearn.tables import Seen, compare_profiles, learn_encoding, make_profile, open_table
+from tests.error_budget import assert_rate_at_most
+
+
+def population(rng, n_rows):
+    """Columns of all kinds that a table has."""
+    gaps = rng.random((2, n_rows)) < [[0.3], [0.005]]
+    columns = {f"yes{p}": (rng.random(n_rows) < p) * 1.0 for p in (0.03, 0.1, 0.25, 0.5, 0.75)}
+    columns |= {
+        "score": rng.integers(1, 6, n_rows).astype(float),
+        "half": rng.integers(0, 2, n_rows) * 12345.0,
+        "visits": rng.poisson(0.4, n_rows).astype(float),
+        "cost": rng.lognormal(7, 1.5, n_rows),
+        "age": np.where(gaps[0], np.nan, rng.normal(60, 15, n_rows).round()),
+        "bmi": np.where(gaps[1], np.nan, rng.normal(27, 5, n_rows)),
+        "stay": rng.exponential(4, n_rows).round(),
+        "sex": rng.choice(["f", "m"], n_rows),
+        "ward": rng.choice(["A", "B", "C", "D"], n_rows, p=[0.55, 0.33, 0.1, 0.02]),
+        "code": rng.choice([f"c{i}" for i in range(40)], n_rows, p=CODES),
+    }
+    labels = np.searchsorted([0.55, 0.97], rng.random(n_rows))
+    return columns, labels.astype(np.int64)
+
+
+CODES = 0.8 ** np.arange(40) / (0.8 ** np.arange(40)).sum()
+
+
+def questions(original, labels, lab, lab_labels, planned):
+    learned = learn_encoding(open_table(original), labels, least_rows=20)
+    profile = make_profile(learned, labels)
+    seen = Seen(learned.encoding)
+    for batch in open_table(lab).batches():
+        learned.encoding.encode(batch, seen)
+    counts = np.bincount(lab_labels, minlength=3).tolist()
+    sizes = (len(labels), planned)
+    asked = compare_profiles(learned.encoding, profile, seen, counts, sizes)
+    return [*asked, *seen.troubles()]
+
+
+@pytest.mark.parametrize(("n_original", "n_lab"), [(3000, 80), (2000, 2000), (400, 3000)])
+def test_samples_of_one_population_get_no_question(n_original, n_lab):
+    n_asked = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        first, second = population(rng, n_original), population(rng, n_lab)
+        n_asked += bool(questions(*first, *second, n_original))
+    # a true rate of 10 % would fail with probability 0.99
+    assert_rate_at_most(n_asked, trials=100, bound=0.01, false_alarm=1e-3)
+
+
+def test_what_is_odd_is_asked_about():
+    rng = np.random.default_rng(0)
+    (first, labels), (second, others) = population(rng, 3000), population(rng, 3000)
+    codes = {name: f"d{name}" for name in np.unique(second["code"])}
+    gaps = rng.random(3000) < 0.08
+    changes = {
+        "yes0.5": second["yes0.5"] + 1,
+        "yes0.03": np.zeros(3000),
+        "cost": second["cost"] * 1000,
+        "score": np.where(gaps, np.nan, second["score"]),
+        "ward": np.where(second["ward"] == "A", "B", np.where(second["ward"] == "B", "A", "C")),
+        "code": np.array([codes[name] for name in second["code"]]),
+    }
+    for name, column in changes.items():
+        found = dict(questions(first, labels, second | {name: column}, others, 3000))
+        assert list(found) == [name]

@@ -1,0 +1,182 @@
+"""What a reader multiplies and adds, from any printed table of coefficients, is the prediction."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import replearn as rl
+from benchmarks.intervals import counted, simulated
+
+N_ROWS = 6000
+
+
+def patients(seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    """Numbers of different units, a 0/1 column, levels and a real product."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(35, 90, N_ROWS),
+            "year": rng.integers(2010, 2024, N_ROWS),
+            "diabetes": rng.integers(0, 2, N_ROWS),
+            "killip": rng.choice(["I", "II", "III"], N_ROWS, p=[0.7, 0.2, 0.1]),
+        }
+    )
+    frame["platelets"] = rng.normal(250_000, 40_000, N_ROWS).round(-3)
+    score = -2 + 0.05 * (frame.age - 60) + 0.6 * (frame.killip == "II") + 0.4 * frame.diabetes
+    score += 0.02 * (frame.age - 60) * frame.diabetes - 4e-6 * (frame.platelets - 250_000)
+    return frame, rng.random(N_ROWS) < 1 / (1 + np.exp(-score))
+
+
+@pytest.fixture(scope="module")
+def fitted() -> rl.ReplicableLogisticClassifier:
+    pairs = [("age", "diabetes"), ("age", "year"), ("age", "killip")]
+    return rl.ReplicableLogisticClassifier(interactions=pairs).fit(*patients())
+
+
+def by_hand(coefficients: dict[str, float], row: pd.Series) -> float:
+    """The probability that a reader gets: names and numbers of a table, and a patient."""
+
+    def value(name: str) -> float:
+        if name == "(constant)":
+            return 1.0
+        if " x " in name:
+            first, second = name.split(" x ")
+            return value(first) * value(second)
+        if " = " in name:
+            column, level = name.removesuffix(" (reference)").split(" = ")
+            return float(row[column] == level)
+        return float(row[name])
+
+    score = sum(number * value(name) for name, number in coefficients.items())
+    return 1 / (1 + np.exp(-score))
+
+
+def printed(text: str) -> dict[str, float]:
+    """Names and numbers of the table of coefficients in a text of 200 columns."""
+    lines = text[text.index("Coefficients: per unit") :].splitlines()[2:]
+    cells = [line.split("  ") for line in lines]
+    found = {}
+    for line in cells:
+        name, number, *_ = [cell.strip() for cell in line if cell.strip()]
+        found[name] = float(number.replace(",", ""))
+    return found
+
+
+def inside(model, frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows of which no number is moved to an end of its column."""
+    columns = [c for c in model.design.encoding.columns if c.kind == "number"]
+    mask = np.all([frame[c.name].between(c.nodes[0], c.nodes[-1]) for c in columns], axis=0)
+    return frame[mask]
+
+
+def test_the_printed_table_gives_the_prediction(fitted):
+    model = fitted.model_
+    frame = inside(model, patients(1)[0]).head(50)
+    predicted = fitted.predict_proba(frame)[:, 1]
+
+    text = printed(model.facts().text(width=200, details=True))
+    assert len(text) == model.codes.size + 1  # all of them, and the reference level
+
+    data = {line["term"]: line["coefficient"] for line in model.facts().data()["coefficients"]}
+    terms = dict(zip(model.term_names, fitted.coef_[0], strict=True))
+    own = {"(constant)": fitted.intercept_[0], **terms}
+
+    for (_, row), probability in zip(frame.iterrows(), predicted, strict=True):
+        assert by_hand(text, row) == pytest.approx(probability, rel=0.02)
+        assert by_hand(data, row) == pytest.approx(probability, rel=1e-9)
+        assert by_hand(own, row) == pytest.approx(probability, rel=1e-9)
+
+
+def test_a_product_is_per_unit_of_both(fitted):
+    terms = dict(zip(fitted.model_.term_names, fitted.coef_[0], strict=True))
+    assert terms["age x diabetes"] == pytest.approx(0.02, abs=0.006)
+    # four standard errors; per spread of both it would be 0.1
+
+
+def test_figure_and_table_say_the_same(fitted):
+    picture = fitted.model_.facts().figures[0].draw()
+    for line in fitted.model_.facts().data()["coefficients"][1:]:
+        if "reference" not in line["term"]:
+            assert f"{line['term']} {line['odds_ratio']:.2f}" in picture
+
+
+def test_a_figure_of_some_says_of_how_many():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 45))
+    figure = rl.ReplicableLinearRegressor().fit(X, X[:, 0]).model_.facts().figures[0]
+    assert "The 40 furthest from no effect, of 45." in figure.caption
+
+
+# --- standard errors ------------------------------------------------------------------------------
+
+
+def test_estimates_are_those_of_a_logistic_regression_without_a_ridge():
+    frame, y = patients(5)
+    frame = frame.drop(columns="killip")
+    fitted = rl.ReplicableLogisticClassifier(ridge=0.1).fit(frame, y)
+    own = fitted.coefficients_.own
+
+    X = np.column_stack([np.ones(len(y)), frame])
+    scale = np.abs(X).max(axis=0)
+    X, beta = X / scale, np.zeros(X.shape[1])
+    for _ in range(30):  # Newton's method, as textbooks have it
+        p = 1 / (1 + np.exp(-X @ beta))
+        information = (X * (p * (1 - p))[:, None]).T @ X
+        beta += np.linalg.solve(information, X.T @ (y - p))
+    errors = np.sqrt(np.diagonal(np.linalg.inv(information))) / scale
+
+    # the encoded grid moves numbers by a hundredth of a standard error
+    assert np.abs(own.estimate[0] - beta / scale).max() == pytest.approx(0, abs=0.1 * errors[0])
+    assert (np.abs(own.estimate[0] - beta / scale) < 0.05 * errors).all()
+    assert own.standard_error[0] == pytest.approx(errors, rel=0.05)
+    # the ridge's own coefficients are far from there
+    assert (np.abs(fitted.coef_[0] - beta[1:] / scale[1:]) > 2 * errors[1:]).any()
+
+
+def test_a_level_without_events_has_a_wide_interval():
+    rng = np.random.default_rng(2)
+    level = rng.choice(["A", "B"], 2000, p=[0.95, 0.05])
+    y = (rng.random(2000) < 0.3) & (level == "A")
+    frame = pd.DataFrame({"level": level, "x": rng.normal(size=2000)})
+    columns = rl.ReplicableLogisticClassifier().fit(frame, y).coefficients_.columns
+    at = columns["term"].index("level = B")
+    assert columns["estimate"][at] < -2
+    assert columns["low"][at] < 1e-3
+    assert columns["high"][at] > 0.1  # it may still be a tenth
+
+
+def test_groups_widen_intervals():
+    rng = np.random.default_rng(3)
+    groups = np.repeat(np.arange(150), 20)
+    luck, x = rng.normal(size=(2, 150))[:, groups]
+    y = 0.3 * x + luck + rng.normal(size=3000)
+    frame = pd.DataFrame({"x": x})
+    alone = rl.ReplicableLinearRegressor().fit(frame, y).coefficients_.own
+    together = rl.ReplicableLinearRegressor().fit(frame, y, groups=groups).coefficients_.own
+    # 20 rows of one group that share half of their variance: sqrt(1 + 19 * 0.5) is 3.2
+    assert together.standard_error[0, 1] == pytest.approx(3.2 * alone.standard_error[0, 1], rel=0.2)
+
+
+def test_the_model_file_keeps_the_estimates_and_the_study_does_not(tmp_path, fitted):
+    stated = fitted.model_.stating(fitted.coefficients_.own)
+    stated.save(tmp_path / "a.model.json")
+    read = rl.load(tmp_path / "a.model.json")
+    assert read.fingerprint == fitted.fingerprint_  # they are no part of the model
+    assert read.coefficients.own.standard_error == pytest.approx(
+        fitted.coefficients_.own.standard_error, rel=0.01
+    )
+    fitted.study_.save(tmp_path / "study.json")
+    assert "standard_error" not in (tmp_path / "study.json").read_text()
+    text = read.facts().text(details=True)
+    assert "This lab's own estimates (6,000 rows), without the ridge" in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "n_rows", "constant"), [("logistic", 1000, -2.0), ("groups", 1500, 0)]
+)
+def test_intervals_cover_the_truth(kind, n_rows, constant):
+    draw, truth = (simulated(kind, n, constant) for n in (n_rows, 100_000))
+    hits, _shrunk, _ = counted(kind, draw, truth, n_samples=150)
+    # 750 intervals, of which those of one sample hang together: a standard error of about 0.012
+    assert 0.91 <= hits.mean() <= 0.99
+    # an interval of 85% would be found out in 99.9% of the runs

@@ -1,0 +1,178 @@
+"""Survival: rows at risk, hazard ratios beside a textbook's, and two labs with one model."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import replearn as rl
+from replearn import cli
+from replearn.errors import ReplearnError
+from replearn.recipes.survival import concordance
+from replearn.tables import open_table
+from replearn.tables.survival import AT_RISK, INTERVAL, cuts_of, rows_at_risk
+
+TRUTH = {"age": 0.03, "treated": -0.5}
+
+
+def trial(n_rows: int = 4000, seed: int = 0) -> pd.DataFrame:
+    """Times with a hazard that falls, two effects, and patients who leave."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"age": rng.normal(60, 10, n_rows).round()})
+    frame["treated"] = rng.integers(0, 2, n_rows)
+    score = TRUTH["age"] * (frame.age - 60) + TRUTH["treated"] * frame.treated
+    death = 400 * rng.weibull(0.7, n_rows) * np.exp(-score / 0.7)  # hazard ratios of exp(score)
+    end = rng.uniform(100, 1500, n_rows)
+    frame["days"] = np.ceil(np.minimum(death, end))
+    frame["died"] = (death <= end).astype(int)
+    return frame
+
+
+def outcome(frame: pd.DataFrame) -> np.ndarray:
+    return np.array(
+        list(zip(frame.died == 1, frame.days, strict=True)), dtype=[("died", "?"), ("days", "f8")]
+    )
+
+
+def features(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame[["age", "treated"]]
+
+
+@pytest.fixture(scope="module")
+def original() -> rl.ReplicableSurvivalAnalysis:
+    frame = trial()
+    return rl.ReplicableSurvivalAnalysis().fit(features(frame), outcome(frame))
+
+
+def test_a_row_for_each_interval_at_risk():
+    rows = {"age": [50.0, 60.0, 70.0], "days": [5.0, 10.0, 25.0], "died": [1, 0, 1]}
+    table = rows_at_risk(open_table(rows, target="days", offset="died"), ("10", "20"), "died")
+    (batch,) = table.batches()
+    assert batch.column("age").tolist() == [50, 60, 70, 70, 70]
+    intervals = batch.column(INTERVAL)
+    assert [intervals.values[i] for i in intervals.codes] == [
+        "0 to 10",
+        "0 to 10",
+        "0 to 10",
+        "10 to 20",
+        "after 20",
+    ]
+    assert batch.y.tolist() == [1, 0, 0, 0, 1]
+    assert np.exp(batch.offset) == pytest.approx([5, 10, 10, 10, 5])
+    assert table.roles["offset"] == AT_RISK
+
+
+def test_cuts_have_twenty_events_between_them():
+    rng = np.random.default_rng(1)
+    times, events = np.ceil(rng.exponential(30, 300)), (rng.random(300) < 0.6).astype(float)
+    cuts = cuts_of(times, events)
+    places = np.digitize(times[events > 0], [float(cut) for cut in cuts], right=True)
+    assert len(cuts) > 3
+    assert np.bincount(places).min() >= 20
+    with pytest.raises(ReplearnError, match="at least 20 events, got 5"):
+        cuts_of(times[:20], (np.arange(20) < 5).astype(float))
+
+
+def cox(frame: pd.DataFrame) -> np.ndarray:
+    """Cox's estimates with Breslow's ties, as textbooks have them."""
+    frame = frame.sort_values("days", ascending=False)
+    X = features(frame).to_numpy(float) - features(frame).to_numpy(float).mean(axis=0)
+    died, days, beta = frame.died.to_numpy() == 1, frame.days.to_numpy(), np.zeros(2)
+    last = np.searchsorted(-days, -days, side="right") - 1  # the risk set of each row ends there
+    for _ in range(20):
+        w = np.exp(X @ beta)
+        s0, s1 = np.cumsum(w), np.cumsum(w[:, None] * X, axis=0)
+        s2 = np.cumsum(w[:, None, None] * X[:, :, None] * X[:, None, :], axis=0)
+        mean = (s1 / s0[:, None])[last][died]
+        second = (s2 / s0[:, None, None])[last][died]
+        information = (second - mean[:, :, None] * mean[:, None, :]).sum(axis=0)
+        beta = beta + np.linalg.solve(information, (X[died] - mean).sum(axis=0))
+    return beta
+
+
+def test_hazard_ratios_are_those_of_cox(original):
+    own = original.coefficients_.own
+    near = 0.1 * own.standard_error[0, 1:3]
+    assert (np.abs(own.estimate[0, 1:3] - cox(trial())) < near).all()
+    assert (np.abs(own.estimate[0, 1:3] - [*TRUTH.values()]) < 40 * near).all()
+    assert "hazard_ratio" in original.coefficients_.columns
+
+
+def test_two_labs_get_one_model(original, tmp_path):
+    frame = trial(seed=1)
+    path = tmp_path / "b.csv"
+    frame.to_csv(path, index=False)
+    second = rl.ReplicableSurvivalAnalysis(study=original.study_)
+    assert second.fit(features(frame), outcome(frame)).fingerprint_ == original.fingerprint_
+    fingerprint = second.fit_file(path).fingerprint_
+    assert fingerprint == original.fingerprint_
+
+
+def test_risk_at_a_horizon_is_calibrated(original):
+    frame = trial(20_000, seed=2)
+    truth = 1 - np.exp(
+        -((365 / 400) ** 0.7)
+        * np.exp(TRUTH["age"] * (frame.age - 60) + TRUTH["treated"] * frame.treated)
+    )
+    risk = original.predict_risk(features(frame), 365)
+    assert np.abs(risk - truth).mean() < 0.03
+    survival = original.predict_survival(features(frame.head(3)), [100, 365, 1000])
+    assert (np.diff(survival, axis=1) < 0).all()
+    assert 1 - survival[:, 1] == pytest.approx(risk[:3])
+
+
+def test_concordance_counts_pairs():
+    times, events = np.array([1.0, 2.0, 2.0, 3.0, 4.0]), np.array([1, 1, 0, 1, 0])
+    risks = np.array([3.0, 1.0, 1.0, 2.0, 0.0])
+    # pairs: the first with four others (4 of 4), the second with the censored one of its time
+    # (half), the one of 3 (no) and of 4 (yes), the fourth with the last (yes)
+    assert concordance(risks, times, events) == pytest.approx((4 + 1.5 + 1) / 8)
+
+
+def test_score_is_the_concordance(original):
+    frame = trial(1000, seed=3)
+    assert 0.58 < original.score(features(frame), outcome(frame)) < 0.7
+
+
+@pytest.mark.parametrize(
+    ("died", "words"),
+    [([0, 1, 2], "Competing events"), ([1, 2, 2], "Recode R's 1 and 2 as 0 and 1")],
+)
+def test_other_events_are_refused(died, words, tmp_path):
+    frame = trial(300).assign(died=np.resize(died, 300))
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(ReplearnError, match=words):
+        rl.ReplicableSurvivalAnalysis().fit_file(tmp_path / "a.csv", "days", "died")
+
+
+def test_y_must_say_event_and_time():
+    with pytest.raises(ReplearnError, match="structured array with two fields"):
+        rl.ReplicableSurvivalAnalysis().fit(features(trial(100)), trial(100).days)
+
+
+def test_commands(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    trial().to_csv("a.csv", index=False)
+    trial(seed=1).to_csv("b.csv", index=False)
+    publish = "publish a.csv --time days --event died --out s.json --page a.html"
+    assert cli.main(publish.split()) == 0
+    assert cli.main(["replicate", "s.json", "b.csv", "--details"]) == 0
+    assert "hazard ratio" in capsys.readouterr().out
+    assert cli.main(["show", "a.model.json", "--details"]) == 0
+    assert "(interval) = after" in capsys.readouterr().out
+    predict = "predict a.model.json b.csv --horizon 365 --out risk.csv"
+    assert cli.main(predict.split()) == 0
+    risks = pd.read_csv("risk.csv").risk
+    assert len(risks) == 4000
+    assert risks.between(0, 1).all()
+    assert cli.main(["export", "a.model.json", "--out", "a.csv.csv"]) == 0
+    capsys.readouterr()
+    for command, words in (
+        ("predict a.model.json b.csv", "needs --horizon"),
+        ("export a.model.json --out a.sql", "as a table only"),
+        ("publish a.csv --time days --out t.json", "both --time and --event"),
+        ("publish a.csv --time days --event died --kind linear --out t.json", "--kind"),
+        ("evaluate a.model.json b.csv", "concordance"),
+        ("bundle s.json --out folder", "survival"),
+    ):
+        assert cli.main(command.split()) == 2, command
+        assert words in capsys.readouterr().err.replace("\n", " "), command

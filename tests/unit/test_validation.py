@@ -1,0 +1,68 @@
+"""The choice of a ridge: what could not be tried is told, and errors are not mixed up."""
+
+import numpy as np
+import pytest
+
+from replearn import ReplicableLogisticClassifier
+from replearn.errors import NotConverged, ReplearnError
+from replearn.exact.rows import Block, Kept
+from replearn.recipes import newton, validation
+from replearn.recipes.losses import Bernoulli, Multinomial
+from replearn.recipes.validation import best_ridge, folds_of
+
+
+def few_classes(n_rows=600, n_columns=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_columns))
+    return X, (rng.logistic(size=n_rows) < 2 * X[:, 0] - X[:, 1]).astype(float)
+
+
+def kept_rows(X, y):
+    return Kept(Block(np.clip(np.floor(X * 4096 + 0.5), -16384, 16384).astype(np.int16), y))
+
+
+def test_a_ridge_whose_fit_does_not_converge_is_told(monkeypatch):
+    kept, loss = kept_rows(*few_classes()), Bernoulli()
+    folds = folds_of(kept, loss)
+    weakest = best_ridge(kept, folds, loss).ridge
+    assert float(weakest) < 0.1
+    honest = validation.fit
+
+    def slow(rows, loss, ridge, *others):
+        if float(ridge) < 0.1:
+            raise NotConverged("the fit must converge, but it has no steps left.")
+        return honest(rows, loss, ridge, *others)
+
+    monkeypatch.setattr(validation, "fit", slow)
+    found = best_ridge(kept, folds, loss)
+    assert found.ridge == "0.1"
+    assert "A ridge of 0.01 could not be tried" in found.untried[0]
+
+    X, y = few_classes()
+    lab = ReplicableLogisticClassifier().fit(X, y.astype(int))
+    assert any("0.01 could not be tried" in caution for caution in lab.certificate_.cautions)
+
+
+def test_an_error_of_a_different_kind_is_not_taken_for_a_ridge(monkeypatch):
+    kept, loss = kept_rows(*few_classes()), Bernoulli()
+
+    def torn(*given):
+        raise ReplearnError("the scratch file must be whole, got half of it.")
+
+    monkeypatch.setattr(validation, "fit", torn)
+    with pytest.raises(ReplearnError, match="scratch file"):
+        best_ridge(kept, folds_of(kept, loss), loss)
+
+
+def test_many_classes_with_a_weak_ridge_converge():
+    rng = np.random.default_rng(1)
+    centres = rng.normal(size=(12, 6)) * 1.5
+    y = rng.integers(0, 12, 1500)
+    x = centres[y] + rng.normal(size=(1500, 6))
+    hats = np.concatenate([np.maximum(0, 1 - np.abs(x - knot)) for knot in range(-3, 4)], axis=1)
+    kept, loss = kept_rows(np.concatenate([x / 3, hats], axis=1), y.astype(float)), Multinomial(12)
+    assert loss.n_scores * (kept.n_terms + 1) > newton.MOST_STEERED
+    summary = newton.Summary.of(kept, loss)
+    theta = newton.fit(kept, loss, "0.0001", summary, newton.NEAR_ENOUGH)
+    gradient = newton.mean_gradient(newton.sums_at(kept.blocks(), loss, theta), theta, loss, 1e-4)
+    assert np.abs(gradient).max() < 1e-4
