@@ -267,7 +267,8 @@ def founded(
     n_labs = len(fits.names)
     between = centres.assumed(draft.design.coordinates)
     if n_labs > 1:
-        between = centres.learned(fits, spread.variance, draft.design.coordinates)
+        numbers = draft.design.coordinates.of_theta(fitted.theta)
+        between = centres.learned(fits, spread.variance, draft.design.coordinates, numbers)
     found = glm.Spread(spread, between)
     rho, n_rows = float(draft.max_disagreement), fitted.counts.rows
     promise = glm.Promise(rho, bits, n_rows, replication_rows or n_rows)

@@ -207,6 +207,8 @@ class Study(Spoken, Document):
         rows = rows_to_match(self.widths, self.stated_spreads, self.n_original, self.centres)
         offsets = design.cells.offsets(np.zeros(design.n_numbers), design.published)
         bits = guess_bits(self.widths[counts], offsets[counts], decoded[counts])
+        if self.n_centres > 1:  # learned widths tell how strong each slope is, not its sign
+            bits = min(bits, float(np.count_nonzero(counts)))
         return Evidence(rows, bits, is_open=self.commitment is not None and not self.sealed)
 
     def begin(self, opened: Model | None = None) -> State:
