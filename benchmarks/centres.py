@@ -43,7 +43,7 @@ MOST_ROWS, LEAST_ROWS = 10_000, 100
 #: Centres of the original, and what its study takes for granted about the others.
 KINDS = ((1, "none"), (1, "typical"), (2, "learned"), (4, "none"), (4, "learned"), (8, "learned"))
 #: Originals of each line, and new centres of each original, at most.
-N_ORIGINALS, N_NEW = 3, 8
+N_ORIGINALS, N_NEW = 5, 8
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,10 @@ def _hospital(folder: Path, name: str) -> Centres:
 def _heart(folder: Path, name: str) -> Centres:
     site = pd.read_csv(folder / "heart_disease_4site.csv.gz", usecols=["site"])["site"]
     task = next(tasks(folder, ["heart"]))
-    # slope, ca and thal are missing outside one site; codes are numbers, since single sites lack
-    # some of them and a consortium would have to agree on a list first
-    columns = task.columns.drop(columns=["slope", "ca", "thal"])
+    # a consortium agrees on columns that every site records; codes are numbers, since single sites
+    # have no patient with some of them
+    gaps = task.columns.isna().groupby(site.to_numpy()).mean().max()
+    columns = task.columns.loc[:, gaps < 0.1]
     return Centres(name, Task(name, columns, task.target), site.to_numpy(str))
 
 
@@ -343,7 +344,7 @@ SPOILED = ("as it is", "permuted", "all permuted", "reversed", "doubled")
 STRONGEST = {
     "flights, months": "dep_delay",
     "diabetes, payers": "number_inpatient",
-    "heart, sites": "oldpeak",
+    "heart, sites": "cp",
     "forest, areas": "Elevation",
 }
 
@@ -355,8 +356,6 @@ def contradictions(centres: Centres) -> list[dict[str, Any]]:
     here = centres.rows(names[-1])
     original = centres.original(places, "typical", True, min(1200, len(here)))
     strongest = STRONGEST[centres.name]
-    if strongest not in centres.task.columns:
-        strongest = centres.task.columns.columns[0]
     lines = []
     for how in SPOILED:
         table = spoiled(centres.task, here, how, strongest)
