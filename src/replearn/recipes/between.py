@@ -123,13 +123,13 @@ def learned(
     Each number's variance between centres is that of Paule and Mandel. Slopes share a prior: the
     typical one, scaled by what all slopes show together, and a tenth of the slope itself. Two
     centres that happen to have one strong slope in common would else promise it to all others. Both
-    priors weigh as much as four degrees of freedom; differences then follow Student's law with ``4 + (K - 1)`` of them, exactly so if
-    variances of centres follow the prior (`replearn.codes.stability.freedom_of`). Counted in
-    tests/theory/test_between.py.
+    priors weigh as much as four degrees of freedom; differences then follow Student's law with
+    ``4 + (K - 1)`` of them, exactly so if variances of centres follow the prior
+    (`replearn.codes.stability.freedom_of`). Counted in tests/theory/test_between.py.
     """
     n_centres = len(fits.numbers)
     own = np.array([
-        _excess(fits.numbers[:, j], variance[j] / fits.n_rows) for j in range(len(variance))
+        excess_variance(fits.numbers[:, j], variance[j] / fits.n_rows) for j in range(len(variance))
     ])  # fmt: skip
 
     prior = typical(coordinates) ** 2
@@ -150,7 +150,7 @@ def learned(
     return Between(np.sqrt(tau_squared * (1.0 + 1.0 / n_effective)), n_centres)
 
 
-def _excess(values: Vector, sampling: Vector) -> float:
+def excess_variance(values: Vector, sampling: Vector) -> float:
     """Variance between centres at which their differences are as large as expected.
 
     Differences from the weighted mean, in standard deviations, have squares that add up to the
