@@ -93,7 +93,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     second.assign(p_tree=0.2, p_logistic=risk).to_csv(made / "b.csv", index=False)
     second.to_parquet(made / "b.parquet")
     second.to_parquet(made / "lab.parquet")
-    lab("Castleton").to_csv(made / "third.csv", index=False)
+    third = lab("Castleton")
+    third.to_csv(made / "third.csv", index=False)
+    named = [one.assign(hospital=f"h{i}") for i, one in enumerate((first, second, third))]
+    pd.concat(named).to_csv(made / "labs.csv", index=False)
     second.to_csv(made / "new.csv", index=False)
     X, y = make_margin(3000, 4, 0.4, random_state=0)
     rows = pd.DataFrame(X, columns=list("abcd")).assign(y=y)
@@ -135,7 +138,7 @@ CALLS = [
     ("predict a.model.json new.csv --out predictions.csv", 0, "Predictions of 1,200 rows"),
     ("export a.model.json --out a.export.csv", 0, "The model is in a.export.csv"),
     ("audit b.csv --study study.json --pairs 1 --rows 1200", 0, ""),
-    ("audit b.csv --study study.json --by ward", 0, ""),
+    ("audit labs.csv --study study.json --by hospital", 0, "3 of 3 centres got the study"),
     ("sums study.json lab.parquet --out lab.sums.json", 0, "Sums of 1,200 rows"),
     ("combine study.json --begin --out first.json", 0, "The next round begins"),
     (
@@ -718,9 +721,9 @@ REFUSALS = [
     ("choose b.csv --target died --columns p_tree,ward", "must hold probabilities"),
     ("shuffle a.csv --out {tmp}/a.parquet", "two .csv or two .parquet"),
     ("audit a.csv --study study.json --rows 5000", "cannot be cut"),
-    ("audit a.csv --target died --by ward --pairs 3", "--pairs belongs to random parts"),
+    ("audit labs.csv --target died --by hospital --pairs 3", "--pairs belongs to random parts"),
     ("audit data.csv --target y --by a --algorithm svm", "--by needs --algorithm glm"),
-    ("audit a.csv --target died --by nowhere", "by must be a column"),
+    ("audit labs.csv --target died --by nowhere", "by must be a column"),
     ("combine study.json --out {tmp}/x.json", "at least one lab"),
     ("sums study.json --out {tmp}/x.json", "a study and a table, got study.json alone"),
 ]

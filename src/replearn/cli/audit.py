@@ -24,7 +24,7 @@ EPILOG = """\
 examples:
   replearn audit b.csv --study study.json --pairs 20
   replearn audit a.csv --target died --algorithm glm
-  replearn audit a.csv --target died --by ward
+  replearn audit labs.csv --target died --by hospital
   replearn audit data.parquet --target y --algorithm sklearn
   replearn audit data.parquet --target y --algorithm svm --margin 0.2
 
@@ -32,8 +32,9 @@ with --study: parts of the table replicate it. Else each pair is an original
 and a replication on random halves of the table; sklearn is its
 LogisticRegression. With --by each centre is left out once and replicates the
 model of all others: agreement, support and performance, centre by centre,
-with what to expect of a new one. exit codes: 0 not refuted; 1 the claim is refuted;
-2 bad input
+with what to expect of a new one.
+
+exit codes: 0 not refuted; 1 the claim is refuted; 2 bad input
 """
 
 
@@ -103,7 +104,8 @@ def _of_study(options: argparse.Namespace) -> Any:
             )  # fmt: skip
     table = lab_table(options, study.design)
     if options.by is not None:
-        named = open_table(options.table, target=options.by, columns=(), csv=csv_options(options))
+        names, csv = table.names[:1], csv_options(options)
+        named = open_table(options.table, target=options.by, columns=names, csv=csv)
         with working("replicating"):
             return audit_study_by(study, table, columns_of(named)[1], options.by)
     n_rows = options.n_rows or study.n_replication
