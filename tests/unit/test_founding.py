@@ -122,20 +122,18 @@ def test_on_the_command_line(tmp_path, capsys, monkeypatch):
     names = ("Bern", "Lund", "Oslo", "Rome")
     assert main(["combine", *(f"{n}.columns.json" for n in names), "--out", "draft.json"]) == 0
     asked = []
-    for _ in range(20):
+    for number in range(20):
         for n in names:
             assert main(["sums", "draft.json", f"{n}.csv", *asked, "--out", f"{n}.s.json"]) == 0
         capsys.readouterr()
-        made = [f"{n}.s.json" for n in names]
-        assert (
-            main(["combine", "draft.json", *made, *asked, "--publish", "--out", "next.json"]) == 0
-        )
+        made, out = [f"{n}.s.json" for n in names], f"round{number}.json"
+        assert main(["combine", "draft.json", *made, *asked, "--publish", "--out", out]) == 0
         if "4 labs publish one study" in capsys.readouterr().out:
             break
-        asked = ["--state", "next.json"]
+        asked = ["--state", out]
     hospital(4000, 2).to_csv("Paris.csv", index=False)
-    assert main(["replicate", "next.json", "Paris.csv"]) == 0
-    assert (tmp_path / "next.model.json").exists()
+    assert main(["replicate", out, "Paris.csv"]) == 0
+    assert (tmp_path / f"round{number}.model.json").exists()
 
 
 def test_labs_promise_nothing_to_labs_that_may_have_no_event():
@@ -174,3 +172,13 @@ def _with_a_column_that_follows(n_rows, seed, how):
         columns |= {"room": np.array(["x", "y", "z"])[level], "b": np.where(level == 0, np.nan, a)}
     columns["y"] = (rng.random(n_rows) < 1 / (1 + np.exp(0.5 - a))).astype(int)
     return pd.DataFrame(columns)
+
+
+def test_a_column_of_many_levels_is_counted_like_any_other():
+    """Rows of many levels are kept in a form of their own."""
+    labs = four_labs()
+    wards = np.array([f"ward {i:02d}" for i in range(12)])
+    for rows in labs.values():
+        rows["ward"] = wards[np.arange(len(rows)) % 12]
+    _, found = together(labs)
+    assert isinstance(found, Founded)
