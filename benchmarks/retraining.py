@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 from population import Published, coefficients, fitted, rows
 
+from replearn.errors import ReplearnError
 from replearn.recipes.glm import Promise
 from replearn.study.replication import replicate
 from replearn.tables import open_table
@@ -159,21 +160,25 @@ def counts_of_start(
     for name in later:
         found = _month(original, months, months.rows(name))
         line["later months"] += 1
-        counts["a different model"] += not found.same
-        counts["alarm"] += not found.succeeded
+        counts["a different model"] += found is None or not found.same
+        counts["alarm"] += found is None or not found.succeeded
     for how, spoil in SPOILED.items():
-        counts[how] += not _month(original, months, months.rows(later[0]), spoil).succeeded
+        found = _month(original, months, months.rows(later[0]), spoil)
+        counts[how] += found is None or not found.succeeded
 
 
 def _month(
     original: "Original", months: "Centres", places: np.ndarray, spoil: Any = None
-) -> "Replication":
-    """What a month is told."""
+) -> "Replication | None":
+    """What a month is told; None: it has no model, which stops a job as well."""
     columns, y = months.task.rows(places), months.task.target[places]
     if spoil is not None:
         columns, y = spoil(columns, y)
     table = open_table(columns, target=y)
-    return replicate(original.study, table, opened=original.model)[1]
+    try:
+        return replicate(original.study, table, opened=original.model)[1]
+    except ReplearnError:
+        return None
 
 
 if __name__ == "__main__":
