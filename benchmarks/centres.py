@@ -5,10 +5,11 @@
 K centres make the original, every other centre replicates alone; beside them random halves of the
 same table. ``between`` is none (one population), typical, or learned from the K centres.
 
-Which tables choose rules was fixed before any of the judges was looked at. `CHOOSE`: their centres
-chose typical values, the freedom of learned ones and the share by which strong slopes differ.
-`SEEN`: looked at once, when the degrees of freedom were lowered; they chose nothing since. `JUDGE`:
-nothing was ever chosen by them.
+Which tables choose rules was fixed before the judges were looked at. `CHOOSE`: their centres chose
+typical values, the freedom of learned ones and the share by which strong slopes differ. `SEEN`:
+looked at before the last rule, that typical values may widen learned cells but never narrow them.
+(Before it 270 of 292 new centres of the five last tables of `SEEN` agreed, learned from four or
+eight.) `JUDGE`: nothing was ever chosen by them.
 
 The second table: centres whose rows were spoiled must contradict the model that they match.
 """
@@ -30,14 +31,17 @@ from replearn.study.replication import Replication, replicate
 from replearn.tables import open_table
 
 CHOOSE = ("flights, months", "flights, airports", "diabetes, payers")
-SEEN = ("diabetes, specialties", "heart, sites", "forest, areas")
-JUDGE = (
+SEEN = (
+    "diabetes, specialties",
+    "heart, sites",
+    "forest, areas",
     "flights, both",
     "flights, airlines",
     "flights, delay by month",
     "diabetes, days by payer",
     "census, occupations",
 )
+JUDGE = ("diabetes, stays by specialty", "census, hours by occupation")
 #: Rows of a centre at most, so that all tables take fifteen minutes; and at least.
 MOST_ROWS, LEAST_ROWS = 10_000, 100
 #: Centres of the original, and what its study takes for granted about the others.
@@ -117,9 +121,12 @@ def _flights(folder: Path, name: str) -> Centres:
 
 
 def _hospital(folder: Path, name: str) -> Centres:
-    is_count = name == "diabetes, days by payer"
-    task = next(tasks(folder, ["hospital, days (Poisson)" if is_count else "hospital, again"]))
-    column = "medical_specialty" if name == "diabetes, specialties" else "payer_code"
+    counts = {
+        "diabetes, days by payer": "hospital, days (Poisson)",
+        "diabetes, stays by specialty": "hospital, stays (Poisson)",
+    }
+    task = next(tasks(folder, [counts.get(name, "hospital, again")]))
+    column = "medical_specialty" if "specialt" in name else "payer_code"
     table = pd.read_csv(folder / "diabetes130.csv.gz", usecols=[column], dtype=str)
     centre = table[column].fillna("").to_numpy(str)
     names, counts = np.unique(centre, return_counts=True)
@@ -145,9 +152,11 @@ def _forest(folder: Path, name: str) -> Centres:
 
 def _census(folder: Path, name: str) -> Centres:
     """Occupations differ more than hospitals do."""
-    task = next(tasks(folder, ["census"]))
+    is_linear = name == "census, hours by occupation"
+    task = next(tasks(folder, ["census, hours (linear)" if is_linear else "census"]))
     centre = task.columns["occupation"].fillna("").to_numpy(str)
-    return Centres(name, Task(name, task.columns.drop(columns=["occupation"]), task.target), centre)
+    columns = task.columns.drop(columns=["occupation"])
+    return Centres(name, Task(name, columns, task.target, task.kind), centre)
 
 
 TABLES = {
@@ -162,6 +171,8 @@ TABLES = {
     "flights, delay by month": _flights,
     "diabetes, days by payer": _hospital,
     "census, occupations": _census,
+    "diabetes, stays by specialty": _hospital,
+    "census, hours by occupation": _census,
 }
 
 
@@ -395,11 +406,11 @@ def main() -> None:
             show(bad[-len(SPOILED) :])
         lines += count(centres)
         print(f"# {centres.name}: {time.process_time() - start:.0f} s", flush=True)
+        if options.write is not None:
+            pd.DataFrame(lines).to_csv(options.write / "centres.csv", index=False)
+            pd.DataFrame(bad).to_csv(options.write / "contradicted.csv", index=False)
     print(f"# choose rules: {'; '.join(CHOOSE)}. Judge: {'; '.join(JUDGE)}")
     print(pd.DataFrame(lines).to_string(index=False))
-    if options.write is not None:
-        pd.DataFrame(lines).to_csv(options.write / "centres.csv", index=False)
-        pd.DataFrame(bad).to_csv(options.write / "contradicted.csv", index=False)
 
 
 if __name__ == "__main__":
