@@ -18,6 +18,14 @@ CAPTION = (
     "![Kept of the lab's own log-loss gain: blue the replicated model, grey a published model of "
     "1,000 rows. The line is the lab's own fit.](pictures/results.svg)"
 )
+CENTRES = (
+    "![Share of real centres that get the original's model: grey none, orange typical, blue "
+    "learned from four centres or more.](pictures/centres.svg)"
+)
+HEADER = (
+    *("table", "role", "K", "between", "agree", "refused", "stated", "contradicted"),
+    *("loss: base rate", "own fit", "model", "own constant", "trees"),
+)
 WIDE = "---\nhtml_theme.sidebar_secondary.remove: true\n---\n\n"
 INK = (
     "<style>svg:root{color:#1f2328}"
@@ -204,19 +212,19 @@ differences between centres. *Learned*: the K centres show how they differ.
 - **One population is no promise for centres.** Without a variance between centres few of them get
   the original's model, while {int(halves["agree"].sum())} of {int(halves["centres"].sum())} random
   halves of the same tables do.
-- **Typical** centres are those of {", ".join(good)}: 95% or more agree. The other tables differ by
+- **Typical** centres are those of {"; ".join(good)}: 95% or more agree. The other tables differ by
   more, and say so: their support test contradicts the model.
 - **Learned from four centres or more**: {shares.get("chooses", "none")} agree in tables that chose
   the rule, and {shares.get("judges", "none")} in tables that chose nothing. Planned are 99%. So the
   stated rate holds for months and payers. It is too good for airlines and occupations: a few of
   them are unlike all others, which four centres cannot show.
 
-![Share of real centres that get the original's model: grey none, orange typical, blue learned from four centres or more.](pictures/centres.svg)
+{CENTRES}
 
 :::{{dropdown}} All tables
 
-| table | role | K | between | agree | refused | stated | contradicted | loss: base rate | own fit | model | own constant | trees |
-|---|---|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"""
+| {" | ".join(HEADER)} |
+|---|---|--:|---|{"--:|" * (len(HEADER) - 4)}"""
     for _, line in table.iterrows():
         name = "random halves" if line["K"] == 0 else line["between"]
         losses = ("base rate", "own fit", "model", "own constant", "trees")
