@@ -70,7 +70,6 @@ class _Door:
 def _halfspaces() -> _Door:
     """Algorithm 1 at two labs that share a seed, beside LinearSVC on the same rows."""
     import numpy as np
-    from sklearn.base import clone
     from sklearn.svm import LinearSVC
 
     from replearn import ReplicableSVMClassifier
