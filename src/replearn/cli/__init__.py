@@ -56,7 +56,6 @@ COMMANDS = {
     "fit": "fit one of the paper's algorithms",
     "plan": "how many rows the paper's algorithms need",
     "table": "Table 1 of the paper, with numbers",
-    "choose": "choose one of several finished models, the same at every lab",
     "shuffle": "put the rows of a file into a random order",
 }
 

@@ -36,7 +36,6 @@ class Opening(Spoken, Document):
 
 def file_classes() -> tuple[type[Document], ...]:
     """All kinds of files that replearn writes."""
-    from replearn.codes.choices import ChoiceModel
     from replearn.codes.model import HalfspaceModel
     from replearn.recipes.model import Model
     from replearn.reports.policy import Policy
@@ -46,7 +45,7 @@ def file_classes() -> tuple[type[Document], ...]:
     from replearn.study.passes import State
     from replearn.study.study import Study
 
-    own = (Study, Model, HalfspaceModel, ChoiceModel, PaperStudy)
+    own = (Study, Model, HalfspaceModel, PaperStudy)
     return *own, LabSums, LabColumns, State, Opening, Policy
 
 
