@@ -21,9 +21,9 @@ if TYPE_CHECKING:  # editors and type checkers see what is imported on first use
     from replearn.estimators.glm import ReplicableLinearRegressor as ReplicableLinearRegressor
     from replearn.estimators.glm import ReplicableLogisticClassifier as ReplicableLogisticClassifier
     from replearn.estimators.glm import ReplicablePoissonRegressor as ReplicablePoissonRegressor
+    from replearn.estimators.halfspaces import ReplicableSGDClassifier as ReplicableSGDClassifier
+    from replearn.estimators.halfspaces import ReplicableSVMClassifier as ReplicableSVMClassifier
     from replearn.estimators.net import ReplicableNetClassifier as ReplicableNetClassifier
-    from replearn.estimators.paper import ReplicableSGDClassifier as ReplicableSGDClassifier
-    from replearn.estimators.paper import ReplicableSVMClassifier as ReplicableSVMClassifier
     from replearn.estimators.survival import (
         ReplicableSurvivalAnalysis as ReplicableSurvivalAnalysis,
     )
@@ -52,8 +52,8 @@ _PLACES = {
     "ReplicableLinearRegressor": "estimators.glm",
     "ReplicablePoissonRegressor": "estimators.glm",
     "ReplicableSurvivalAnalysis": "estimators.survival",
-    "ReplicableSVMClassifier": "estimators.paper",
-    "ReplicableSGDClassifier": "estimators.paper",
+    "ReplicableSVMClassifier": "estimators.halfspaces",
+    "ReplicableSGDClassifier": "estimators.halfspaces",
     "ReplicableNetClassifier": "estimators.net",
     "ReplicableDPClassifier": "estimators.dp",
     "ReplicableBoostingClassifier": "estimators.boosting",

@@ -17,8 +17,8 @@ from replearn.estimators.glm import (
     ReplicableLogisticClassifier,
     ReplicablePoissonRegressor,
 )
+from replearn.estimators.halfspaces import ReplicableSGDClassifier, ReplicableSVMClassifier
 from replearn.estimators.net import ReplicableNetClassifier
-from replearn.estimators.paper import ReplicableSGDClassifier, ReplicableSVMClassifier
 
 ESTIMATORS = [
     ReplicableLogisticClassifier,

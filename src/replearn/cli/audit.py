@@ -56,11 +56,11 @@ def _of_study(options: argparse.Namespace) -> Any:
     """Disjoint random parts of the table, each a lab."""
     from replearn.documents import document_of
     from replearn.reports.audit import audit_replications, audit_study, parts_of
-    from replearn.study.paper_study import PaperStudy
+    from replearn.study.halfspace_study import HalfspaceStudy
     from replearn.study.study import Study
 
-    study: Any = document_of(options.study, (Study, PaperStudy))
-    if isinstance(study, PaperStudy):
+    study: Any = document_of(options.study, (Study, HalfspaceStudy))
+    if isinstance(study, HalfspaceStudy):
         estimator, X, y, _ = of_study(options, study)
         with working("replicating"):
             return audit_replications(

@@ -18,7 +18,7 @@ from replearn.cli.command import (
 )
 from replearn.documents.facts import Facts, Row, percent
 from replearn.errors import ReplearnError
-from replearn.study.paper_study import PaperStudy
+from replearn.study.halfspace_study import HalfspaceStudy
 
 EPILOG = """\
 examples:
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def of_study(
-    options: argparse.Namespace, study: PaperStudy
+    options: argparse.Namespace, study: HalfspaceStudy
 ) -> tuple[Any, Any, Any, tuple[str, ...]]:
     """The estimator of a replication of Algorithm 1 or 2, and the rows of a lab."""
     from replearn.estimators.table import ESTIMATORS
@@ -92,7 +92,7 @@ def of_study(
     return shell, X, y, names
 
 
-def replicate(options: argparse.Namespace, study: PaperStudy) -> Outcome:
+def replicate(options: argparse.Namespace, study: HalfspaceStudy) -> Outcome:
     """Fit the study of Algorithm 1 or 2 on a lab's own rows, and compare."""
     estimator, X, y, names = of_study(options, study)
     with working("fitting the study"):

@@ -53,15 +53,15 @@ def run(options: argparse.Namespace) -> Outcome:
     """Fit and compare."""
     from replearn.documents import document_of
     from replearn.reports.methods import with_methods
-    from replearn.study.paper_study import PaperStudy
+    from replearn.study.halfspace_study import HalfspaceStudy
     from replearn.study.replication import replicate
     from replearn.study.study import Study
 
     check_output_path(
         options.out, "model", inputs_of(options), ("replearn/model", "replearn/halfspace")
     )
-    study: Any = document_of(options.study, (Study, PaperStudy))
-    if isinstance(study, PaperStudy):
+    study: Any = document_of(options.study, (Study, HalfspaceStudy))
+    if isinstance(study, HalfspaceStudy):
         from replearn.cli import fit
 
         return fit.replicate(options, study)

@@ -41,11 +41,11 @@ def file_classes() -> tuple[type[Document], ...]:
     from replearn.reports.policy import Policy
     from replearn.study.coalition import LabSums
     from replearn.study.founding import LabColumns
-    from replearn.study.paper_study import PaperStudy
+    from replearn.study.halfspace_study import HalfspaceStudy
     from replearn.study.passes import State
     from replearn.study.study import Study
 
-    own = (Study, Model, HalfspaceModel, PaperStudy)
+    own = (Study, Model, HalfspaceModel, HalfspaceStudy)
     return *own, LabSums, LabColumns, State, Opening, Policy
 
 

@@ -20,7 +20,7 @@ _REALS = ("length_cap", "abs_gap", "rel_gap", "noise")
 
 
 @dataclass(frozen=True)
-class PaperDesign(Part):
+class HalfspaceDesign(Part):
     """Sizes, seed and sketch of an original, as plain fields of a file."""
 
     recipe: Literal["svm", "sgd"]
@@ -68,7 +68,7 @@ class PaperDesign(Part):
         seed: str,
         classes: tuple[Label, ...],
         fit_intercept: bool,
-    ) -> "PaperDesign":
+    ) -> "HalfspaceDesign":
         """What an original publishes of its fit."""
         promise = {name: text(getattr(plan.promise, name), 12) for name in _PROMISE}
         reals = {name: text(getattr(plan, name), 12) for name in _REALS}

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from replearn.documents import Document, Sha256
 from replearn.documents.facts import Facts, Row, Spoken
-from replearn.recipes.paper_design import PaperDesign
+from replearn.recipes.halfspace_design import HalfspaceDesign
 
 
 @dataclass(frozen=True)
-class PaperStudy(Spoken, Document):
+class HalfspaceStudy(Spoken, Document):
     """What a replication of Algorithm 1 or 2 may know: the design and a commitment.
 
     Attributes
@@ -19,7 +19,7 @@ class PaperStudy(Spoken, Document):
 
     FORMAT = "replearn/paper-study"
 
-    design: PaperDesign
+    design: HalfspaceDesign
     commitment: Sha256
 
     def facts(self) -> Facts:
@@ -41,7 +41,7 @@ class PaperStudy(Spoken, Document):
 
 
 @dataclass(frozen=True)
-class PaperReplication(Spoken):
+class HalfspaceReplication(Spoken):
     """Whether a replication got the original's halfspace."""
 
     same: bool

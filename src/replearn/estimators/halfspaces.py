@@ -19,11 +19,11 @@ from replearn.documents import Label
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning, short
 from replearn.estimators import set_columns, study_of
 from replearn.recipes.batches import MemoryRows, refuse_sorted
-from replearn.recipes.paper_design import PaperDesign
+from replearn.recipes.halfspace_design import HalfspaceDesign
 from replearn.recipes.recipe import Fitted, Plan, Promise, Recipe, Sample, Sizes, after_constant
 from replearn.recipes.sgd import SGD
 from replearn.recipes.svm import SVM
-from replearn.study.paper_study import PaperReplication, PaperStudy
+from replearn.study.halfspace_study import HalfspaceReplication, HalfspaceStudy
 from replearn.study.progress import threads, tracked, warn
 from replearn.tables import learn_classes, open_table
 from replearn.tables.samples import StreamedRows
@@ -69,7 +69,7 @@ _SHARED = {
     rounding : {"ak", "centre", "e8", "leech"} or several joined by "+", or None, default=None
     sketch_bits : int, default=0
         Bits about each component that this original publishes, 0 to 4. With 0 nobody is first.
-    study : PaperStudy, path, fitted estimator or None, default=None
+    study : HalfspaceStudy, path, fitted estimator or None, default=None
         Of an original: this fit is then a replication.""",
     "net_sizes": """n_components : int or None, default=None
         Of a candidate; None is the planned number.
@@ -80,9 +80,9 @@ _SHARED = {
         Rows of a lab, for paper mode.""",
     "attributes": """{found}
     plan_ : BatchPlan
-    study_ : PaperStudy
+    study_ : HalfspaceStudy
         With a sketch: what others need.
-    replication_ : PaperReplication
+    replication_ : HalfspaceReplication
         With ``study``: whether this is the original's model.""",
     "found": """model_ : HalfspaceModel
     fingerprint_ : str
@@ -112,7 +112,7 @@ def documented(cls: type) -> type:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PaperClassifier(ClassifierMixin, BaseEstimator):
+class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
     """What the paper's classifiers share. Not for direct use.
 
     A subclass names its recipe and its sizes by hand.
@@ -203,7 +203,11 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         return self._learn(sample, classes, self._opened(), work)
 
     def _learn(
-        self, sample: Sample, classes: Any, study: PaperStudy | None, work: BlockMap | None = None
+        self,
+        sample: Sample,
+        classes: Any,
+        study: HalfspaceStudy | None,
+        work: BlockMap | None = None,
     ) -> Self:
         self.classes_, self.n_features_in_ = np.asarray(classes), sample.n_features
         recipe, n_inputs = self._recipe(), sample.n_features + bool(self.fit_intercept)
@@ -244,12 +248,12 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         self._warn_of_errors(sample.n_rows)
         return self
 
-    def _opened(self) -> PaperStudy | None:
+    def _opened(self) -> HalfspaceStudy | None:
         """The study that is replicated."""
         study = getattr(self, "study", None)
         return None if study is None else study_of(study, self._recipe().name)
 
-    def _plan_of(self, design: PaperDesign, n_inputs: int) -> Plan:
+    def _plan_of(self, design: HalfspaceDesign, n_inputs: int) -> Plan:
         """The plan of a study, if it is one for this estimator and these rows."""
         if design.fit_intercept != bool(self.fit_intercept):
             raise ReplearnError(
@@ -264,10 +268,10 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
             )
         return design.plan()
 
-    def _finish(self, plan: Any, fitted: Fitted, n_rows: int, study: PaperStudy | None) -> None:
+    def _finish(self, plan: Any, fitted: Fitted, n_rows: int, study: HalfspaceStudy | None) -> None:
         """Set what else a fit leaves behind."""
 
-    def _signs(self, y: Any, study: PaperStudy | None) -> Signs:
+    def _signs(self, y: Any, study: HalfspaceStudy | None) -> Signs:
         """Labels as -1 and +1; sets the classes."""
         self.classes_ = np.unique(y)
         check_classification_targets(self.classes_)  # of all labels it would sort them once more
@@ -292,7 +296,7 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
             )
         return np.where(positive, np.int8(1), np.int8(-1))
 
-    def _order(self, signs: Signs, study: PaperStudy | None) -> NDArray[np.int64]:
+    def _order(self, signs: Signs, study: HalfspaceStudy | None) -> NDArray[np.int64]:
         """Canonical order of the rows: as given, or by a keyed permutation."""
         if not self.shuffle:
             refuse_sorted(signs)
@@ -430,7 +434,7 @@ def _plain(value: Any) -> Any:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class BatchClassifier(PaperClassifier):
+class BatchClassifier(HalfspaceClassifier):
     """What Algorithms 1 and 2 share. Not for direct use."""
 
     n_batches: int | None = None
@@ -441,7 +445,7 @@ class BatchClassifier(PaperClassifier):
     rounding: str | None = None
     regularization: float | None = None
     sketch_bits: int = 0
-    study: "PaperStudy | str | os.PathLike[str] | None" = None
+    study: "HalfspaceStudy | str | os.PathLike[str] | None" = None
 
     _by_hand: ClassVar[tuple[str, ...]] = (
         "n_batches",
@@ -469,14 +473,14 @@ class BatchClassifier(PaperClassifier):
                 UselessModelWarning,
             )
 
-    def _finish(self, plan: Any, fitted: Fitted, n_rows: int, study: PaperStudy | None) -> None:
+    def _finish(self, plan: Any, fitted: Fitted, n_rows: int, study: HalfspaceStudy | None) -> None:
         for name in ("study_", "replication_"):
             self.__dict__.pop(name, None)
         if study is not None:
             self.study_ = study
             nothing = np.zeros(plan.n_components)  # the mean of vectors that point anywhere
             of_noise = fitted.space.encode(nothing, Coins(self.model_.seed), plan.sketch)
-            self.replication_ = PaperReplication(
+            self.replication_ = HalfspaceReplication(
                 self.fingerprint_ == study.commitment,
                 self.fingerprint_,
                 study.commitment,
@@ -484,7 +488,7 @@ class BatchClassifier(PaperClassifier):
                 bool((of_noise == fitted.codes).all()),
             )
         elif fitted.sketch is not None:
-            design = PaperDesign.of(
+            design = HalfspaceDesign.of(
                 plan,
                 fitted.space,
                 fitted.sketch,
@@ -494,7 +498,7 @@ class BatchClassifier(PaperClassifier):
                 self.model_.classes,
                 bool(self.fit_intercept),
             )
-            self.study_ = PaperStudy(design, self.fingerprint_)
+            self.study_ = HalfspaceStudy(design, self.fingerprint_)
 
 
 @documented

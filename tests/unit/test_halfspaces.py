@@ -18,9 +18,9 @@ from replearn.errors import (
     UselessModelWarning,
 )
 from replearn.estimators.boosting import ReplicableBoostingClassifier
-from replearn.estimators.paper import ReplicableSGDClassifier, ReplicableSVMClassifier
+from replearn.estimators.halfspaces import ReplicableSGDClassifier, ReplicableSVMClassifier
 from replearn.estimators.table import ESTIMATORS
-from replearn.study.paper_study import PaperStudy
+from replearn.study.halfspace_study import HalfspaceStudy
 from tests.populations import draw
 
 both = pytest.mark.parametrize("cls", [ReplicableSVMClassifier, ReplicableSGDClassifier])
@@ -88,7 +88,7 @@ def test_a_study_gives_the_originals_model(cls, tmp_path):
     assert second.fingerprint_ == first.fingerprint_
     assert second.replication_.same
     assert "same model" in str(second.replication_)
-    assert PaperStudy.load(path) == first.study_
+    assert HalfspaceStudy.load(path) == first.study_
     assert first.study_.design.plan().sketch_bits == 3
     assert second.certificate_.expected < 0.01
     with pytest.warns(UselessModelWarning, match="is wrong on"):
