@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.study.passes import State
     from replearn.study.study import Study
 
-    made = ("replearn/state", "replearn/model", "replearn/study")
+    made = ("replearn/state", "replearn/model/glm", "replearn/study/glm")
     check_output_path(options.out, "model", inputs_of(options), made)
     first: Any = document_of(options.study, (Study, LabColumns))
     if isinstance(first, LabColumns):

@@ -247,8 +247,9 @@ def check_output_path(
 ) -> None:
     """Refuse before the work what could not, or must not, be written; no kind: it stays here.
 
-    ``formats`` are those of the documents that the command writes there; without any, no file is
-    replaced, since nobody can tell a table from what was exported. None: the caller looks.
+    ``formats`` are those of the documents that the command writes there, with the kind of their
+    design where it matters (replearn/study/glm); without any, no file is replaced, since nobody
+    can tell a table from what was exported. None: the caller looks.
     """
     if path is None:
         return
@@ -277,10 +278,12 @@ def _refuse_other_kind(path: str, formats: tuple[str, ...], public: bool) -> Non
     from replearn.errors import InvalidFile
 
     try:
-        found = read_json(path).get("format") if formats else None
+        content = read_json(path) if formats else {}
     except InvalidFile:
-        found = None
-    if found not in formats:
+        content = {}
+    design = content.get("design")
+    kind = design.get("kind") if isinstance(design, dict) else None
+    if not {content.get("format"), f"{content.get('format')}/{kind}"} & set(formats):
         what = " or ".join(formats) or "file that this command may replace"
         raise ReplearnError(
             f"{path} is there and is no {what}. Name a new file, or delete it first."

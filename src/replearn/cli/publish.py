@@ -122,8 +122,8 @@ def run(options: argparse.Namespace) -> Outcome:
     beside = os.path.join(os.path.dirname(options.out), stem)
     model_path = options.keep or f"{beside}.model.json"
     opening_path = f"{model_path.removesuffix('.json').removesuffix('.model')}.opening.json"
-    check_output_path(options.out, "study", [options.table], ("replearn/study",))
-    check_output_path(model_path, None, [options.table, options.out], ("replearn/model",))
+    check_output_path(options.out, "study", [options.table], ("replearn/study/glm",))
+    check_output_path(model_path, None, [options.table, options.out], ("replearn/model/glm",))
     _refuse_forgotten(options)
     _prepare_survival(options)
     is_survival = options.kind == "survival"

@@ -47,19 +47,10 @@ def study_of(given: Any, kind: str) -> Any:
             f"study must be a path, a Study or a fitted estimator, got {short(given)}. Pass "
             "study_ of an original."
         )
-    found = study.design.recipe if isinstance(study, HalfspaceStudy) else _kind_of(study)
+    found = study.design.recipe
     if found != kind:
         raise ReplearnError(
             f"study must be one of {_ESTIMATORS[kind]}, got one of {_ESTIMATORS[found]}. Use that "
             "estimator."
         )
     return study
-
-
-def _kind_of(study: Study) -> str:
-    """Which regression a study is."""
-    if study.design.classes is not None:
-        return "logistic"
-    if study.design.loss.kind == "hazard":
-        return "survival"
-    return "linear" if study.design.loss.least is None else "poisson"

@@ -90,3 +90,11 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     from replearn.recipes.model import Model
 
     return document_of(path, (Model, HalfspaceModel))
+
+
+def load_study(path: str | os.PathLike[str]) -> Any:
+    """Read a study of any kind."""
+    from replearn.study.halfspace_study import HalfspaceStudy
+    from replearn.study.study import Study
+
+    return document_of(path, (Study, HalfspaceStudy))
