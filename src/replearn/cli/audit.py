@@ -6,12 +6,14 @@ from typing import Any
 from replearn.cli.command import (
     DIFFERENT,
     DONE,
+    OF_HALFSPACES,
     Outcome,
     Parser,
     add_promise,
     csv_options,
     lab_table,
     read_numbers,
+    refuse_unused,
     working,
 )
 from replearn.cli.fit import estimator_of, of_study
@@ -57,6 +59,7 @@ def _of_study(options: argparse.Namespace) -> Any:
     from replearn.reports.audit import audit_study, parts_of
     from replearn.reports.files import load_study
 
+    refuse_unused(options, "an audit of a --study", "algorithm", *OF_HALFSPACES)
     study = load_study(options.study)
     if study.design.kind == "halfspace":
         return _of_halfspaces(options, study)
@@ -81,6 +84,8 @@ def _of_halfspaces(options: argparse.Namespace, study: Any) -> Any:
 def _of_estimator(options: argparse.Namespace) -> Any:
     from replearn.reports.audit import audit
 
+    if options.algorithm in ("glm", "sklearn"):
+        refuse_unused(options, f"--algorithm {options.algorithm}", *OF_HALFSPACES)
     if options.algorithm == "glm":
         import pyarrow as pa
 

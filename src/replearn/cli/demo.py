@@ -6,7 +6,7 @@ import os
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from replearn.cli.command import Outcome, Parser, width, working
+from replearn.cli.command import Outcome, Parser, refuse_unused, width, working
 from replearn.documents.facts import Facts, Row, Table, counted, percent
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.datasets import load_readmission
 
     if options.tables is not None:
+        refuse_unused(options, "--tables", "labs")
         return _tables(options.tables, options.rows)
     from replearn.study.original import Request, publish
     from replearn.study.registered import register_study

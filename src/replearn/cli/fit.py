@@ -13,6 +13,7 @@ from replearn.cli.command import (
     csv_options,
     may_leave,
     promise_of,
+    refuse_unused,
     working,
 )
 from replearn.documents.facts import Facts, Row, percent
@@ -62,15 +63,15 @@ def run(options: argparse.Namespace) -> Outcome:
     taken = [path for path in (options.table, options.out) if path]
     check_output_path(options.study_out, "study", taken, ("replearn/study/halfspace",))
     estimator = estimator_of(options)
+    if options.study_out is not None and not getattr(estimator, "sketch_bits", 0):
+        raise ReplearnError("--study-out needs svm or sgd with --bits 1 to 4.")
     table = open_table(options.table, target=options.target, csv=csv_options(options))
     with working(f"fitting {options.algorithm}"):
         estimator.fit_table(table)
     n_rows = estimator.n_rows_
     _save_model(estimator, options.out)
-    study = getattr(estimator, "study_", None)
+    study: Any = getattr(estimator, "study_", None)
     if options.study_out is not None:
-        if study is None:
-            raise ReplearnError("--study-out needs svm or sgd with --bits 1 to 4.")
         may_leave("study", n_rows, study.design.space.n_codes)
         study.save(options.study_out)
     written = [(options.study_out, "send", "not the model"), (options.out, "keep", "your model")]
@@ -90,6 +91,7 @@ def of_study(options: argparse.Namespace, study: HalfspaceStudy) -> tuple[Any, T
 
 def replicate(options: argparse.Namespace, study: HalfspaceStudy) -> Outcome:
     """Fit the study of Algorithm 1 or 2 on a lab's own rows, and compare."""
+    refuse_unused(options, "a study of halfspaces", "opened")
     estimator, table = of_study(options, study)
     with working("fitting the study"):
         estimator.fit_table(table)
