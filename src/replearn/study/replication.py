@@ -162,7 +162,7 @@ class Replication(Spoken):
             "guess_bits": self.evidence.bits,
         }
         if support is not None:
-            values["p_value"] = support.test.p_value
+            values["p_value"] = support.p_value
             values["p_slopes"] = support.test.p_slopes
             values["gain"] = support.gain.value
         return Facts(self._sentence(), items, details, [picture], values)
@@ -190,10 +190,10 @@ class Replication(Spoken):
         return "A different model: these rows do not give the original's model. Do not use this."
 
     def _why(self, support: Support) -> str:
-        if support.test.p_value >= UNLIKELY:
+        if support.p_value >= UNLIKELY:
             return "it is worse than your base rate"
         culprits = ", ".join(support.culprits)
-        return p_value(support.test.p_value) + (f": {culprits}" if culprits else "")
+        return p_value(support.p_value) + (f": {culprits}" if culprits else "")
 
     def _next_steps(self) -> list[str]:
         """What differs, by how much, and what to do."""
@@ -204,7 +204,10 @@ class Replication(Spoken):
                 "original's model."
             ]
         if verdict == "same slopes":
-            return ["Next: replearn update MODEL TABLE --constant keeps the slopes."]
+            return [_UPDATE_CONSTANT]
+        if verdict == "contradicted":
+            assert support is not None
+            return [_next_command(support)]
         if verdict != "different":
             return []
         found = []
@@ -213,13 +216,46 @@ class Replication(Spoken):
                 f"{self.n_rows:,} rows are few: the study was planned for {self.planned_rows:,}."
             )
         if support is not None:
-            found.append(f"{_rung(support)}")
+            found.append(_rung(support))
         if self.apart:
             found.append(f"Coefficients that differ: {', '.join(self.apart[:3])}.")
         elif self.nearest and support is None:
             near = ", ".join(self.nearest[:3])
             found.append(f"Coefficients nearest to the edge of their cells: {near}.")
+        found.append(_ASK_ORIGINAL if support is None else _next_command(support))
         return found
+
+
+#: What to do next, from the rung that was reached.
+_UPDATE_CONSTANT = (
+    "Next: replearn update MODEL TABLE --constant keeps the original's slopes and fits the base "
+    "risk here."
+)
+_UPDATE_SLOPE = (
+    "Next: replearn update MODEL TABLE --slope fits a base risk and one factor on the original's "
+    "slopes here."
+)
+_EVALUATE = "Next: replearn evaluate MODEL TABLE says what the original's model is worth here."
+_ASK_ORIGINAL = (
+    "Next: ask the original for its model. With --opened MODEL this command says how far it holds "
+    "here."
+)
+_PUBLISH = (
+    "Next: replearn publish makes a study of your own rows; replearn update would keep slopes that "
+    "your patients contradict."
+)
+
+
+def _next_command(support: Support) -> str:
+    """The command that suits the rung: after Vergouwe, the smallest change that is enough."""
+    test = support.test
+    if support.gain.high < 0:
+        return _PUBLISH
+    if support.p_value >= UNLIKELY:
+        return _EVALUATE
+    if test.p_slopes >= UNLIKELY:
+        return _UPDATE_CONSTANT
+    return _UPDATE_SLOPE if test.p_factor >= UNLIKELY else _PUBLISH
 
 
 def _base_risk(support: Support) -> str:
@@ -234,7 +270,7 @@ def _base_risk(support: Support) -> str:
 def _rung(support: Support) -> str:
     """How far the original's model holds here, after Vergouwe's closed test."""
     test = support.test
-    if test.p_value >= UNLIKELY:
+    if support.p_value >= UNLIKELY:
         return "Your patients do not contradict the original's model: chance made codes differ."
     if test.p_slopes >= UNLIKELY:
         return "Your patients have the original's slopes and a different base risk."
@@ -298,14 +334,15 @@ def replicate_rows(
     design, loss = study.design, study.design.loss
     summary = Summary.of(rows, loss).check(loss)
     theta = fit(rows, loss, design.ridge, summary)
-    model = Model(design, design.codes(theta))
+    model = Model(design, design.codes(theta)).with_constants_of(rows)
 
     agreement = agreement_of(study, model, theta, opened, nonce)
 
     def support() -> Support | None:
         if agreement.original is None:
             return None
-        return support_of(study, agreement.original, rows, summary.n_rows, theta)
+        original = agreement.original.with_constants_of(rows)
+        return support_of(study, original, rows, summary.n_rows, theta)
 
     def findings() -> tuple[Finding, ...]:
         counts = None if label_counts is None else label_counts.tolist()
@@ -323,7 +360,7 @@ def replicate_rows(
         study, model, theta, summary.n_rows, agreement, Later(findings), Later(evidence), supported
     )
     own = Later(lambda: estimates_of(rows, design.encoding, loss, theta, summary))
-    return model, replace(found, own_later=own)
+    return agreement.usable(model), replace(found, own_later=own)
 
 
 def spread_findings(study: Study, spreads: Vector | None, n_rows: int) -> tuple[Finding, ...]:
@@ -351,6 +388,10 @@ class Agreement:
     same: bool | None
     same_slopes: bool | None
 
+    def usable(self, model: Model) -> Model:
+        """A lab's model, which nobody can use if it is not the original's."""
+        return replace(model, is_mismatch=True) if self.same is False else model
+
 
 def agreement_of(
     study: Study, model: Model, theta: Matrix, opened: Model | None = None, nonce: str | None = None
@@ -375,7 +416,7 @@ def agreement_of(
     if same:
         return Agreement(model, same, same_slopes)
     original = None
-    if same_slopes:
+    if same_slopes and study.design.constant is None:
         original = _with_other_constants(study, model, nonce)
     elif same is False and not study.sealed:
         original = _neighbour(study, model, study.design.coordinates.of_theta(theta))
@@ -408,13 +449,16 @@ def compare_with_original(
     support: Later[Support | None] | None = None,
 ) -> Replication:
     """What a lab's fit says about the original's model."""
-    design, names = study.design, study.design.number_names
+    design, agreed = study.design, study.design.is_agreed
+    names = tuple(name for name, one in zip(design.number_names, agreed, strict=True) if one)
     z = design.coordinates.of_theta(theta)
-    offsets = design.cells.offsets(z, design.published)
-    codes = model.codes if agreement.original is None else agreement.original.codes
-    apart = np.flatnonzero(model.codes != codes)
+    offsets = design.cells.offsets(z, design.published)[agreed]
+    known = model if agreement.original is None else agreement.original
+    own, codes = model.codes[agreed], known.codes[agreed]
+    apart = np.flatnonzero(own != codes)
     order = apart[np.argsort(-np.abs(offsets - codes)[apart], kind="stable")]
-    near = np.argsort(np.abs(np.abs(offsets - model.codes) - 0.5), kind="stable")
+    near = np.argsort(np.abs(np.abs(offsets - own) - 0.5), kind="stable")
+    reach = 1.96 * study.stated_spreads / math.sqrt(n_rows) / study.widths
     return Replication(
         same=agreement.same,
         same_slopes=agreement.same_slopes,
@@ -425,9 +469,7 @@ def compare_with_original(
         apart=tuple(names[i] for i in order),
         nearest=tuple(names[i] for i in near[:5]),
         names=names,
-        landed=Landed(
-            offsets - codes, 1.96 * study.stated_spreads / math.sqrt(n_rows) / study.widths
-        ),
+        landed=Landed(offsets - codes, reach[agreed]),
         planned_rows=study.n_replication,
         evidence_later=evidence or Later(lambda: study.evidence(model)),
         findings_later=findings or Later(tuple),
@@ -438,7 +480,8 @@ def compare_with_original(
 def _neighbour(study: Study, model: Model, z: Vector) -> Model | None:
     """The original's model, if one or two numbers next to a wall make the difference."""
     offsets = study.design.cells.offsets(z, study.design.published) - model.codes
-    near = np.argsort(np.abs(np.abs(offsets) - 0.5), kind="stable")[:_MOVED].tolist()
+    order = np.argsort(np.abs(np.abs(offsets) - 0.5), kind="stable")
+    near = order[study.design.is_agreed[order]][:_MOVED].tolist()
     for moved in (*combinations(near, 1), *combinations(near[:8], 2)):
         codes = model.codes.copy()
         for i in moved:
