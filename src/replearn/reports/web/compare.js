@@ -1,7 +1,8 @@
 // What a lab's fit says about the original's model, in the words of Python's `replicate`.
 import { Refusal, canonicalJson, contentOf, fingerprintOf, nScores, sealOf } from "./exact.js";
 import { deniedSpreads, evidence } from "./evidence.js";
-import { disagreement, isConstant } from "./stability.js";
+import { updated } from "./recalibration.js";
+import { disagreement, isAgreed, isConstant } from "./stability.js";
 import { counted, fixed, general, numbersInWords, pValue, percent, quoted, real, termNames } from "./words.js";
 import { supportOf } from "./worth.js";
 
@@ -25,7 +26,7 @@ const modelPrint = ({ design }, codes) =>
 
 /** The original's codes, if one or two numbers next to a wall make the difference. */
 function neighbour(study, { codes, places }) {
-  const near = byWall(places).slice(0, MOVED);
+  const near = byWall(places).filter((i) => isAgreed(study.design, i)).slice(0, MOVED);
   const tries = near.map((i) => [i]);
   for (let a = 0; a < Math.min(8, near.length); a++) {
     for (let b = a + 1; b < Math.min(8, near.length); b++) tries.push([near[a], near[b]]);
@@ -108,7 +109,7 @@ function agreementOf(study, found, files) {
 function verdictOf({ same, sameSlopes, support }) {
   if (same === null) return "untold";
   if (same) {
-    if (support.test.pValue < UNLIKELY || support.gain.high < 0) return "contradicted";
+    if (support.p < UNLIKELY || support.gain.high < 0) return "contradicted";
     return support.gain.low > 0 ? "confirmed" : "undecided";
   }
   const isDenied = !support || support.test.pSlopes < UNLIKELY || support.gain.high < 0;
@@ -127,18 +128,20 @@ export function compared(study, found, rows, files = []) {
   const positions = found.places.map((place, i) => place + (known ? found.codes[i] - known[i] : 0));
   const apart = names.map((_, i) => i).filter((i) => known && found.codes[i] !== known[i])
     .sort((a, b) => Math.abs(positions[b]) - Math.abs(positions[a]));
+  const agreed = (_, i) => isAgreed(design, i);  // constants of a lab's own are in no cell
   return {
+    known,
     same,
     sameSlopes,
     word: verdictOf({ same, sameSlopes, support }),
     nRows,
-    names,
+    names: names.filter(agreed),
     support,
     apart: apart.map((i) => names[i]),
-    nearest: byWall(found.places).slice(0, 5).map((i) => names[i]),
-    positions,
+    nearest: byWall(found.places).filter((i) => isAgreed(design, i)).slice(0, 5).map((i) => names[i]),
+    positions: positions.filter(agreed),
     reach: study.spreads.map((spread, i) =>
-      1.96 * Number(spread) / Math.sqrt(nRows) / Number(design.widths[i])),
+      1.96 * Number(spread) / Math.sqrt(nRows) / Number(design.widths[i])).filter(agreed),
     disagreement: disagreement(study, nRows),
     atNewCentre: disagreement(study, nRows, true),
     evidence: evidence(study, found.codes, support ? support.test.spreads : null),
@@ -187,9 +190,9 @@ const culpritsOf = ({ columns }) =>
 
 /** Why patients contradict a model. */
 function whyContradicted(support) {
-  if (support.test.pValue >= UNLIKELY) return "it is worse than your base rate";
+  if (support.p >= UNLIKELY) return "it is worse than your base rate";
   const culprits = culpritsOf(support);
-  return pValue(support.test.pValue) + (culprits ? `: ${culprits}` : "");
+  return pValue(support.p) + (culprits ? `: ${culprits}` : "");
 }
 
 /** How the base risk differs. */
@@ -214,8 +217,8 @@ function sentenceOf({ word, support, nRows }) {
 
 /** How far the original's model holds here. */
 function rungOf(support) {
-  const { pValue: all, pSlopes, pFactor } = support.test;
-  if (all >= UNLIKELY) {
+  const { pSlopes, pFactor } = support.test;
+  if (support.p >= UNLIKELY) {
     return "Your patients do not contradict the original's model: chance made codes differ.";
   }
   if (pSlopes >= UNLIKELY) {
@@ -225,15 +228,33 @@ function rungOf(support) {
   return `Your patients contradict these columns: ${culpritsOf(support) || "several"}.`;
 }
 
+// what to do next, from the rung that was reached
+const UPDATE_CONSTANT = "Next: replearn update MODEL TABLE --constant keeps the original's slopes and " +
+  "fits the base risk here.";
+const UPDATE_SLOPE = "Next: replearn update MODEL TABLE --slope fits a base risk and one factor on the " +
+  "original's slopes here.";
+const EVALUATE = "Next: replearn evaluate MODEL TABLE says what the original's model is worth here.";
+const ASK_ORIGINAL = "Next: ask the original for its model. With --opened MODEL this command says how " +
+  "far it holds here.";
+const PUBLISH = "Next: replearn publish makes a study of your own rows; replearn update would keep " +
+  "slopes that your patients contradict.";
+
+/** The command that suits the rung: the smallest change that is enough. */
+function nextCommand({ p, test, gain }) {
+  if (gain.high < 0) return PUBLISH;
+  if (p >= UNLIKELY) return EVALUATE;
+  if (test.pSlopes >= UNLIKELY) return UPDATE_CONSTANT;
+  return test.pFactor >= UNLIKELY ? UPDATE_SLOPE : PUBLISH;
+}
+
 /** What differs, by how much, and what to do. */
 function nextSteps(study, { word, support, nRows, disagreement: rate, apart, nearest }) {
   if (word === "untold") {
     return ["Compare the fingerprint with those of other labs, or pass --opened with the " +
       "original's model."];
   }
-  if (word === "same slopes") {
-    return ["Next: replearn update MODEL TABLE --constant keeps the slopes."];
-  }
+  if (word === "same slopes") return [UPDATE_CONSTANT];
+  if (word === "contradicted") return [nextCommand(support)];
   if (word !== "different") return [];
   const found = [];
   if (nRows < study.n_replication && rate > 0.05) {
@@ -245,7 +266,22 @@ function nextSteps(study, { word, support, nRows, disagreement: rate, apart, nea
   else if (nearest.length && !support) {
     found.push(`Coefficients nearest to the edge of their cells: ${nearest.slice(0, 3).join(", ")}.`);
   }
+  found.push(support ? nextCommand(support) : ASK_ORIGINAL);
   return found;
+}
+
+/**
+ * A model file that a lab may use where the original's alone does not fit: its slopes, with a base risk
+ * of these rows and, where slopes differ by a factor, that factor. Null where neither is enough.
+ */
+export function updateOf({ design }, { known, word, support }, rows) {
+  if (!known || !support || !["same slopes", "contradicted", "different"].includes(word)) return null;
+  const next = nextCommand(support), withSlope = next === UPDATE_SLOPE;
+  if (next !== UPDATE_CONSTANT && !withSlope) return null;
+  const parent = { format: "replearn/model", version: 1, design, codes: known };
+  const file = updated(parent, rows, withSlope), { factor } = JSON.parse(file).recalibration;
+  const slopes = withSlope ? `the original's slopes times ${factor}` : "the original's slopes";
+  return { file, words: `You may use this: ${slopes}, with the base risk of your patients.` };
 }
 
 /** A table for people: numbers of a column have one precision. */
@@ -270,8 +306,8 @@ function performanceItems({ measure, base, model, own, ratio, line }) {
   return found;
 }
 
-function supportDetails({ test, gain, line, columns, scale }) {
-  const found = [["patients fit the model", pValue(test.pValue)],
+function supportDetails({ test, p: pAll, gain, line, columns, scale }) {
+  const found = [["patients fit the model", pValue(pAll)],
     ["slopes alone", pValue(test.pSlopes)], ["slopes up to a factor", pValue(test.pFactor)],
     rowOf("gain over the base rate", gain, "constant fitted here")];
   if (line) found.push(rowOf("calibration in the large", line.inTheLarge, "0 is perfect"));

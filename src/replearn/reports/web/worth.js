@@ -3,6 +3,7 @@
 import {
   decoded, nScores, onGrid, startOf, thetaOf, toMeans, totalsOf,
 } from "./exact.js";
+import { fitConstants, slopesOf } from "./recalibration.js";
 import { scoreTest, scoresOf, shiftOf } from "./support.js";
 import { termNames } from "./words.js";
 
@@ -165,6 +166,9 @@ export function supportOf(study, codes, rows, ownTheta) {
   const masses = rows.weights ?? new Float64Array(nRows).fill(1);
   const real = thetaOf(design.coordinates, decoded(design, codes));
   const theta = real.map((row) => row.map((value) => onGrid(value, 26)));
+  if (design.constant === "local") {  // constants are this lab's own
+    fitConstants(rows, loss, slopesOf(design, codes)).forEach((own, k) => { theta[k][0] = own; });
+  }
   const test = scoreTest(study, theta, rows);
   const [ours, own, base] = [theta, ownTheta, theta.map((row) => row.map(() => 0))]
     .map((one) => scoresOf(rows, one));
@@ -172,6 +176,7 @@ export function supportOf(study, codes, rows, ownTheta) {
   const constant = startOf(loss, totals.map((value) => value / weight));
   return {
     test,
+    p: design.constant === "local" ? test.pSlopes : test.pValue,  // of all that labs agree on
     gain: gainOf(loss, ours, base, targets, masses),
     measure: MEASURES[loss.kind] ?? "log-loss",
     base: mean(targets.map((target) => lossOf(loss, constant, target)), masses).value,
