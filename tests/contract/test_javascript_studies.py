@@ -99,7 +99,7 @@ def test_updated_models_are_equal(tmp_path):
     """Byte for byte, of all losses; a second update keeps what the first one did."""
     calls, expected = [], []
     for number, (name, case) in enumerate((CASES | LOCAL_CASES).items()):
-        study, original = make_study(write_table(tmp_path / "a.csv", case, seed=number), case)
+        _, original = make_study(write_table(tmp_path / "a.csv", case, seed=number), case)
         path = write_table(tmp_path / f"{number}.csv", case, seed=300 + number)
         first = update(original, path, slope=case.loss.n_scores == 1, csv=case.csv).model
         for parent, slope in ((original, False), (original, True), (first, False), (first, True)):

@@ -109,7 +109,7 @@ def run(options: argparse.Namespace) -> Outcome:
     code, facts = DONE, found.facts()
     if found.replication.same is False:  # what these rows give is nobody's fit
         code = DIFFERENT
-        facts = replace(facts, items=[*facts.items, "No model file was written."])
+        facts = replace(facts, items=["No model file was written.", *facts.items])
     else:
         found.model.save(options.out)
     return Outcome(facts, code, title=f"Coalition of {options.study}")

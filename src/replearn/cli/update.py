@@ -64,5 +64,5 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.out is not None:
         may_leave("model", found.n_rows, 1 + len(found.shifts))
         found.model.save(options.out)
-        facts = replace(facts, items=[Row("updated model", options.out, key="out"), *facts.items])
+        facts = replace(facts, items=[*facts.items, Row("updated model", options.out, key="out")])
     return Outcome(facts, title=f"Update of {options.model}", n_rows=found.n_rows)

@@ -80,7 +80,7 @@ class Model(Spoken, Document):
 
     @property
     def local_constants(self) -> Codes | None:
-        """This lab's own constants where the design leaves them to labs, in whole units of 2^-26.
+        """Constants of this lab, where the design leaves them to labs, in whole units of 2^-26.
 
         They stand beside the content, in the provenance: no part of the fingerprint.
         """

@@ -37,6 +37,8 @@ class Comparison(Spoken):
         Whether the common model is the one that the study commits to.
     of_study : bool
         Whether the models are replications of a study, not fits of the paper's algorithms.
+    updates : tuple of (str, str, str)
+        Updated models among them: name, parent, and how the slopes were changed.
     """
 
     names: tuple[str, ...]
@@ -46,6 +48,9 @@ class Comparison(Spoken):
     evidence: Evidence | None = None
     original: bool | None = None
     of_study: bool = True
+    # of updated models: whose fingerprint each names as its parent, and what it changed
+    updates: tuple[tuple[str, str, str], ...] = ()
+    local_constants: bool = False  # their study leaves constants to labs
 
     @property
     def same(self) -> bool:
@@ -59,6 +64,11 @@ class Comparison(Spoken):
         if self.same:
             which = "both" if n_models == 2 else f"all {n_models}"
             verdict = f"The same model: {which} are identical bit for bit."
+            if self.local_constants:
+                verdict = (
+                    f"The same slopes: those of {which} are identical bit for bit; constants are "
+                    "each lab's own."
+                )
             if self.evidence is not None:
                 items.append(self.evidence.words())
             elif self.of_study:
@@ -72,6 +82,9 @@ class Comparison(Spoken):
         elif not self.one_study:
             verdict = "Models of different studies: they cannot be the same."
             items.append("Compare models that labs made from one study file.")
+        elif self.updates and not self.differences:
+            verdict = "Different models: slopes of one model, recalibrated on different rows."
+            items += self._about_updates()
         else:
             n_kinds = len(set(self.fingerprints))
             verdict = f"Different models: {n_models} labs have {n_kinds} different models."
@@ -109,6 +122,14 @@ class Comparison(Spoken):
             [Figure("Where the models differ", self._picture, _CAPTION)] if self.one_study else (),
             values={"same": self.same, "fingerprints": list(self.fingerprints)},
         )
+
+    def _about_updates(self) -> list[str]:
+        """What was updated from what."""
+        names = dict(zip(self.fingerprints, self.names, strict=True))
+        return [
+            f"{name} was updated from {names.get(parent, parent[:16])}; its slopes are {slopes}."
+            for name, parent, slopes in self.updates[:4]
+        ]
 
     def _picture(self) -> str:
         """The numbers that differ; where none does, all of them as one."""
@@ -174,15 +195,29 @@ def compare(*models: Any, study: Study | None = None) -> Comparison:
         )
     prints = tuple(model.fingerprint for model in found)
     same = len(set(prints)) == 1
+    updates = tuple(
+        (name, *told) for name, model in zip(names, found, strict=True) if (told := _update(model))
+    )
+    has_evidence = study is not None and same and not updates
     return Comparison(
         tuple(names),
         prints,
         one_study,
         _differences(found) if one_study and not same else (),
-        study.evidence(first) if study is not None and same else None,
-        study.commits_to(first.fingerprint) if study is not None and same else None,
-        hasattr(first, "design"),
+        study.evidence(first) if study is not None and has_evidence else None,
+        study.commits_to(first.fingerprint) if study is not None and has_evidence else None,
+        hasattr(first, "design") and not updates,
+        updates,
+        bool(getattr(_design(first), "constant", None)) and not updates,
     )
+
+
+def _update(model: Any) -> tuple[str, str] | None:
+    """The parent of an updated model, and what it did to slopes."""
+    told = getattr(model, "recalibration", None)
+    if told is None:
+        return None
+    return told.parent, "unchanged" if told.factor == "1" else f"{told.factor} times the study's"
 
 
 def _design(model: Any) -> Any:

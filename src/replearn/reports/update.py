@@ -91,10 +91,7 @@ class Update(Spoken):
         if self.slope is not None:
             items.append(self.slope.row("calibration slope", self._on_slope()))
         events = "" if self.n_events is None else f"{self.n_events:,} events"
-        items.append(Row("rows here", self.n_rows, note=events))
-        if self.slope is not None and not self.with_slope and not _holds(self.slope, 1.0):
-            items.append("The slopes do not fit these rows: --slope fits a factor on them, too.")
-        items.append(self._calibration())
+        items += [self._calibration(), Row("rows here", self.n_rows, note=events)]
         details = [Row("fingerprint", self.fingerprint), Row("parent", self.parent)]
         values = {"events": self.n_events}
         return Facts(self._sentence(), items, [*details, *self.after.rows()], values=values)
@@ -104,7 +101,8 @@ class Update(Spoken):
         assert self.slope is not None
         if _holds(self.slope, 1.0):
             return "1 is perfect"
-        return "effects are weaker here" if self.slope.value < 1 else "effects are stronger here"
+        found = "weaker effects here" if self.slope.value < 1 else "stronger effects here"
+        return found if self.with_slope else f"{found}; see --slope"
 
     def _calibration(self) -> Table:
         """Both models on these rows."""

@@ -502,6 +502,8 @@ def _certificate(
             "if rows come in clusters."
         )
     cautions = ["The model is no better than the base rate."] if worth.is_useless else []
+    if design.constant == "local":
+        cautions.append("Each lab fits its own constant (base risk): labs agree on slopes.")
     cautions += _about_centres(trial.centre_fits)
     cautions += trial.validation.untried
     if n_repeated > 0.2 * min(promise.n_here, MOST_TRIED):

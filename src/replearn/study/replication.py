@@ -66,6 +66,7 @@ class Replication(Spoken):
     names: tuple[str, ...]
     landed: Landed
     planned_rows: int
+    local_constant: bool  # labs agree on slopes, and each has a constant of its own
     # what takes as long as the fit and not everybody reads
     evidence_later: Later[Evidence] = field(compare=False, repr=False)
     findings_later: Later[tuple[Finding, ...]] = field(compare=False, repr=False)
@@ -170,18 +171,21 @@ class Replication(Spoken):
     def _sentence(self) -> str:
         """The verdict, as people say it."""
         verdict, support = self.verdict, self.support
+        same = "The same model"
+        if self.local_constant:
+            same = "The same slopes, with your own constant"
         if verdict == "confirmed":
-            return "The same model, and your patients support it."
+            return f"{same}, and your patients support it."
         if verdict == "undecided" and support is None:
-            return "The same model; whether the patients support it was not tested."
+            return f"{same}; whether the patients support it was not tested."
         if verdict == "undecided":
             return (
-                f"The same model; your {self.n_rows:,} rows are too few to show whether it beats "
-                "your base rate."
+                f"{same}; your {self.n_rows:,} rows are too few to show whether it beats your base "
+                "rate."
             )
         if verdict == "contradicted":
             assert support is not None
-            return f"The same model, but your patients contradict it ({self._why(support)})."
+            return f"{same}, but your patients contradict it ({self._why(support)})."
         if verdict == "same slopes":
             assert support is not None
             return f"The same model but for the {_base_risk(support)}."
@@ -209,7 +213,7 @@ class Replication(Spoken):
             assert support is not None
             return [_next_command(support)]
         if verdict != "different":
-            return []
+            return [] if support is None else _miscalibrated(support)
         found = []
         if self.n_rows < self.planned_rows and self.disagreement > 0.05:
             found.append(
@@ -226,6 +230,8 @@ class Replication(Spoken):
         return found
 
 
+#: Observed to expected events beyond it (the whole interval), or below its inverse, are told.
+_MISCALIBRATED = 1.1
 #: What to do next, from the rung that was reached.
 _UPDATE_CONSTANT = (
     "Next: replearn update MODEL TABLE --constant keeps the original's slopes and fits the base "
@@ -244,6 +250,17 @@ _PUBLISH = (
     "Next: replearn publish makes a study of your own rows; replearn update would keep slopes that "
     "your patients contradict."
 )
+
+
+def _miscalibrated(support: Support) -> list[str]:
+    """What to do where agreement holds but the base risk here is a different one."""
+    ratio = support.ratio
+    if ratio is None or (ratio.low <= _MISCALIBRATED and ratio.high >= 1 / _MISCALIBRATED):
+        return []
+    return [
+        f"Events are {ratio.value:.2g} times as many as the model says: replearn update MODEL "
+        "TABLE --constant fits the base risk here."
+    ]
 
 
 def _next_command(support: Support) -> str:
@@ -471,6 +488,7 @@ def compare_with_original(
         names=names,
         landed=Landed(offsets - codes, reach[agreed]),
         planned_rows=study.n_replication,
+        local_constant=design.constant == "local",
         evidence_later=evidence or Later(lambda: study.evidence(model)),
         findings_later=findings or Later(tuple),
         support_later=support or Later(lambda: None),

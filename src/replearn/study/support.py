@@ -7,15 +7,18 @@ original's model and the lab's own fit on the same rows.
 """
 
 import math
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from replearn.documents.facts import Row, p_value
 from replearn.documents.facts import Table as FactTable
+from replearn.errors import ReplearnError
 from replearn.exact.rows import THETA_BITS, Rows, on_grid, pieces, sampled, scores, with_constant
 from replearn.recipes.losses import Loss
 from replearn.recipes.model import Model
+from replearn.recipes.recalibration import fit_constants, fit_factor, slopes_of
 from replearn.recipes.support import Reference, ScoreTest, score_test, shift_of
 from replearn.study.study import Study
 from replearn.study.worth import Measure, Worth, calibration_line
@@ -155,6 +158,29 @@ class ScoredRows:
         )
 
 
+def rungs_of(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> ScoreTest:
+    """The score test, with the lower rungs tested where their free numbers are fitted.
+
+    Far away from the model its curvature is a different one: slopes are tested at constants of
+    these rows, and slopes up to a factor at the factor of these rows.
+    """
+    test = score_test(rows, loss, n_rows, reference)
+    slopes = slopes_of(reference.theta * 2.0**-THETA_BITS)
+
+    def tested_at(factor: str) -> ScoreTest:
+        theta = slopes_of(slopes * 2.0**-THETA_BITS, factor)
+        theta[:, 0] = fit_constants(rows, loss, theta)
+        return score_test(rows, loss, n_rows, replace(reference, theta=theta))
+
+    with suppress(ReplearnError):  # these rows have no bounded constant beside the slopes
+        found = tested_at("1")
+        test = replace(test, p_slopes=found.p_slopes, p_factor=found.p_factor)
+    if loss.n_scores == 1 and slopes.any():
+        with suppress(ReplearnError):  # or no positive factor
+            test = replace(test, p_factor=tested_at(fit_factor(rows, loss, slopes)).p_factor)
+    return test
+
+
 def support_of(study: Study, model: Model, rows: Rows, n_rows: int, own_theta: Matrix) -> Support:
     """Test a model on a lab's rows and measure its performance there.
 
@@ -165,7 +191,7 @@ def support_of(study: Study, model: Model, rows: Rows, n_rows: int, own_theta: M
     reference = Reference(
         theta, float(design.ridge), design.coordinates, study.centres, study.n_original
     )
-    test = score_test(rows, loss, n_rows, reference)
+    test = rungs_of(rows, loss, n_rows, reference)
 
     scored = ScoredRows.of(rows, n_rows, theta, own_theta, np.zeros_like(theta))
     (ours, own, base), targets, masses = scored.scores, scored.targets, scored.masses

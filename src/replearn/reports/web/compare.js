@@ -203,12 +203,13 @@ function baseRiskInWords({ ratio }) {
 }
 
 /** The verdict, as people say it. */
-function sentenceOf({ word, support, nRows }) {
+function sentenceOf({ design }, { word, support, nRows }) {
+  const same = design.constant ? "The same slopes, with your own constant" : "The same model";
   return {
-    confirmed: () => "The same model, and your patients support it.",
-    undecided: () => `The same model; your ${counted(nRows)} rows are too few to show whether it ` +
-      "beats your base rate.",
-    contradicted: () => `The same model, but your patients contradict it (${whyContradicted(support)}).`,
+    confirmed: () => `${same}, and your patients support it.`,
+    undecided: () => `${same}; your ${counted(nRows)} rows are too few to show whether it beats ` +
+      "your base rate.",
+    contradicted: () => `${same}, but your patients contradict it (${whyContradicted(support)}).`,
     "same slopes": () => `The same model but for the ${baseRiskInWords(support)}.`,
     untold: () => "A model was made; the study does not tell whether it is the original's.",
     different: () => "A different model: these rows do not give the original's model. Do not use this.",
@@ -228,6 +229,7 @@ function rungOf(support) {
   return `Your patients contradict these columns: ${culpritsOf(support) || "several"}.`;
 }
 
+const MISCALIBRATED = 1.1;  // observed to expected events beyond it, or below its inverse, are told
 // what to do next, from the rung that was reached
 const UPDATE_CONSTANT = "Next: replearn update MODEL TABLE --constant keeps the original's slopes and " +
   "fits the base risk here.";
@@ -238,6 +240,13 @@ const ASK_ORIGINAL = "Next: ask the original for its model. With --opened MODEL 
   "far it holds here.";
 const PUBLISH = "Next: replearn publish makes a study of your own rows; replearn update would keep " +
   "slopes that your patients contradict.";
+
+/** What to do where agreement holds but the base risk here is a different one. */
+function miscalibrated({ ratio }) {
+  if (!ratio || (ratio.low <= MISCALIBRATED && ratio.high >= 1 / MISCALIBRATED)) return [];
+  return [`Events are ${general(ratio.value, 2)} times as many as the model says: replearn update ` +
+    "MODEL TABLE --constant fits the base risk here."];
+}
 
 /** The command that suits the rung: the smallest change that is enough. */
 function nextCommand({ p, test, gain }) {
@@ -255,7 +264,7 @@ function nextSteps(study, { word, support, nRows, disagreement: rate, apart, nea
   }
   if (word === "same slopes") return [UPDATE_CONSTANT];
   if (word === "contradicted") return [nextCommand(support)];
-  if (word !== "different") return [];
+  if (word !== "different") return support ? miscalibrated(support) : [];
   const found = [];
   if (nRows < study.n_replication && rate > 0.05) {
     found.push(`${counted(nRows)} rows are few: the study was planned for ` +
@@ -335,7 +344,7 @@ export function inWords(study, fingerprint, found, findings) {
     ...rates.map(([name, rate]) => [`agreement, ${name}`,
       `${percent(Math.max(1 - rate, 1e-5))}, estimated for ${counted(nRows)} rows`]),
     ["guesses that find the model", `${guessesInWords(found.evidence)}, from the study alone`]];
-  return { verdict: sentenceOf(found), items, details };
+  return { verdict: sentenceOf(study, found), items, details };
 }
 
 const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;")

@@ -8,10 +8,13 @@ import { counted, general } from "./words.js";
 const THETA_BITS = 26, SCORE_BITS = 10, MAX_ROW = 1 << 14;  // scores enter a fit divided by 4
 const LEAST_EVENTS = 10;  // or rows of a class, for each number that is fitted
 
-/** Decoded slopes times a factor, in whole units, with constants of 0. */
+/** Slopes times a factor, in whole units, with constants of 0. */
+export const slopesTimes = (theta, factor) => theta.map((row) =>
+  row.map((value, j) => (j ? onGrid(value * factor, THETA_BITS) : 0)));
+
+/** The same of those that codes stand for. */
 export const slopesOf = (design, codes, factor = 1) =>
-  thetaOf(design.coordinates, decoded(design, codes)).map((row) =>
-    row.map((value, j) => (j ? onGrid(value * factor, THETA_BITS) : 0)));
+  slopesTimes(thetaOf(design.coordinates, decoded(design, codes)), factor);
 
 /** A fit without a ridge; `words` say why there is none. */
 function boundedFit(rows, loss, words) {
@@ -34,7 +37,7 @@ export function fitConstants({ columns, targets, weights, offset, nRows }, loss,
 }
 
 /** The factor on slopes at which the mean loss of rows is smallest, its constant free; as text. */
-function fitFactor({ columns, targets, weights, offset, nRows }, loss, slopes) {
+export function fitFactor({ columns, targets, weights, offset, nRows }, loss, slopes) {
   const [scores] = scoresOf({ columns, offset: null, nRows }, slopes);
   const column = Int16Array.from(scores, (score) =>
     Math.min(Math.max(onGrid(score, SCORE_BITS), -MAX_ROW), MAX_ROW));
