@@ -253,10 +253,10 @@ class Model(Spoken, Document):
         """Where constants come from, if not from the codes."""
         if self.recalibration is not None:
             factor = self.recalibration.factor
-            slopes = "the parent's" if factor == "1" else f"times {factor}"
+            slopes = "the study's" if factor == "1" else f"{factor} times the study's"
             return [
                 Row("updated from", self.recalibration.parent, key="parent"),
-                Row("slopes", slopes, note="of the codes", key="factor"),
+                Row("slopes", slopes, note="constants were fitted anew"),
             ]
         if self.design.constant is None:
             return []

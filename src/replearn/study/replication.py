@@ -131,7 +131,7 @@ class Replication(Spoken):
         """In words: the verdict first."""
         support, verdict = self.support, self.verdict
         items: list[Any] = [*self._next_steps()]
-        if verdict != "different":
+        if self.same is not False:
             items.append(f"Fingerprint {self.fingerprint}")
         if self.same:
             items.append(self.evidence.words())
@@ -171,21 +171,21 @@ class Replication(Spoken):
     def _sentence(self) -> str:
         """The verdict, as people say it."""
         verdict, support = self.verdict, self.support
-        same = "The same model"
+        same, it, beats = "The same model", "it", "it beats"
         if self.local_constant:
-            same = "The same slopes, with your own constant"
+            same, it, beats = "The same slopes, with your own constant", "them", "they beat"
         if verdict == "confirmed":
-            return f"{same}, and your patients support it."
+            return f"{same}, and your patients support {it}."
         if verdict == "undecided" and support is None:
-            return f"{same}; whether the patients support it was not tested."
+            return f"{same}; whether the patients support {it} was not tested."
         if verdict == "undecided":
             return (
-                f"{same}; your {self.n_rows:,} rows are too few to show whether it beats your base "
+                f"{same}; your {self.n_rows:,} rows are too few to show whether {beats} your base "
                 "rate."
             )
         if verdict == "contradicted":
             assert support is not None
-            return f"{same}, but your patients contradict it ({self._why(support)})."
+            return f"{same}, but your patients contradict {it} ({self._why(support)})."
         if verdict == "same slopes":
             assert support is not None
             return f"The same model but for the {_base_risk(support)}."
@@ -197,6 +197,8 @@ class Replication(Spoken):
         if support.p_value >= UNLIKELY:
             return "it is worse than your base rate"
         culprits = ", ".join(support.culprits)
+        if not culprits and support.test.p_slopes >= UNLIKELY:
+            culprits = "the base risk"
         return p_value(support.p_value) + (f": {culprits}" if culprits else "")
 
     def _next_steps(self) -> list[str]:

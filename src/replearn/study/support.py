@@ -161,8 +161,8 @@ class ScoredRows:
 def rungs_of(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> ScoreTest:
     """The score test, with the lower rungs tested where their free numbers are fitted.
 
-    Far away from the model its curvature is a different one: slopes are tested at constants of
-    these rows, and slopes up to a factor at the factor of these rows.
+    Far away from the model its curvature is a different one: slopes, and single columns, are
+    tested at constants of these rows, and slopes up to a factor at the factor of these rows.
     """
     test = score_test(rows, loss, n_rows, reference)
     slopes = slopes_of(reference.theta * 2.0**-THETA_BITS)
@@ -173,8 +173,7 @@ def rungs_of(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> Score
         return score_test(rows, loss, n_rows, replace(reference, theta=theta))
 
     with suppress(ReplearnError):  # these rows have no bounded constant beside the slopes
-        found = tested_at("1")
-        test = replace(test, p_slopes=found.p_slopes, p_factor=found.p_factor)
+        test = replace(tested_at("1"), p_value=test.p_value, spreads=test.spreads)
     if loss.n_scores == 1 and slopes.any():
         with suppress(ReplearnError):  # or no positive factor
             test = replace(test, p_factor=tested_at(fit_factor(rows, loss, slopes)).p_factor)

@@ -191,7 +191,8 @@ const culpritsOf = ({ columns }) =>
 /** Why patients contradict a model. */
 function whyContradicted(support) {
   if (support.p >= UNLIKELY) return "it is worse than your base rate";
-  const culprits = culpritsOf(support);
+  let culprits = culpritsOf(support);
+  if (!culprits && support.test.pSlopes >= UNLIKELY) culprits = "the base risk";
   return pValue(support.p) + (culprits ? `: ${culprits}` : "");
 }
 
@@ -204,12 +205,14 @@ function baseRiskInWords({ ratio }) {
 
 /** The verdict, as people say it. */
 function sentenceOf({ design }, { word, support, nRows }) {
-  const same = design.constant ? "The same slopes, with your own constant" : "The same model";
+  const [same, it, beats] = design.constant ?
+    ["The same slopes, with your own constant", "them", "they beat"] :
+    ["The same model", "it", "it beats"];
   return {
-    confirmed: () => `${same}, and your patients support it.`,
-    undecided: () => `${same}; your ${counted(nRows)} rows are too few to show whether it beats ` +
+    confirmed: () => `${same}, and your patients support ${it}.`,
+    undecided: () => `${same}; your ${counted(nRows)} rows are too few to show whether ${beats} ` +
       "your base rate.",
-    contradicted: () => `${same}, but your patients contradict it (${whyContradicted(support)}).`,
+    contradicted: () => `${same}, but your patients contradict ${it} (${whyContradicted(support)}).`,
     "same slopes": () => `The same model but for the ${baseRiskInWords(support)}.`,
     untold: () => "A model was made; the study does not tell whether it is the original's.",
     different: () => "A different model: these rows do not give the original's model. Do not use this.",
@@ -333,7 +336,7 @@ function supportDetails({ test, p: pAll, gain, line, columns, scale }) {
 export function inWords(study, fingerprint, found, findings) {
   const { support, word, nRows } = found, sentences = inSentences(findings);
   const items = nextSteps(study, found);
-  if (word !== "different") items.push(`Fingerprint ${fingerprint}`);
+  if (found.same !== false) items.push(`Fingerprint ${fingerprint}`);
   if (found.same) items.push(proofInWords(found.evidence));
   if (support) items.push(...performanceItems(support));
   items.push(...sentences.slice(0, 2),

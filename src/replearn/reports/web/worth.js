@@ -175,7 +175,7 @@ function rungsOf(study, theta, rows) {
   const same = unlessRefused(() => testedAt("1")) ?? found;
   const hasFactor = theta.length === 1 && slopes[0].some((value) => value);
   const scaled = hasFactor ? unlessRefused(() => testedAt(fitFactor(rows, loss, slopes))) : null;
-  return { ...found, pSlopes: same.pSlopes, pFactor: (scaled ?? same).pFactor };
+  return { ...same, pValue: found.pValue, spreads: found.spreads, pFactor: (scaled ?? same).pFactor };
 }
 
 /**
