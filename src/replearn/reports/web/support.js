@@ -86,7 +86,7 @@ function atModel(rows, loss, theta, isWide) {
 /** Gradient, information and noise of rows at a model. */
 function momentsOf(rows, loss, q, { means, columnsAt, width }) {
   const size = q * width, information = zeros(size), noise = zeros(size);
-  const gradient = new Float64Array(size), second = new Float64Array(width);  // weighted squares
+  const gradient = new Float64Array(size), second = new Float64Array(width);
   let weight = 0, squares = 0, predicted = 0;
   for (let i = 0; i < rows.nRows; i++) {
     const x = columnsAt(i), mass = rows.weights ? rows.weights[i] : 1;
@@ -117,6 +117,12 @@ function momentsOf(rows, loss, q, { means, columnsAt, width }) {
   const isClass = loss.kind === "bernoulli" || loss.kind === "multinomial";
   const dispersion = isClass || predicted <= 0 ? 1 : Math.max(squares / predicted, 1e-12);
   return { gradient, information, noise, second, weight, dispersion };
+}
+
+/** Mean squares of the columns here, beside those of the original. */
+function presenceOf({ second, weight }, coordinates) {
+  const [, byColumns] = factorsOf(coordinates);
+  return second.map((square, j) => square / Math.max(weight, 1e-12) / dot(byColumns[j], byColumns[j]));
 }
 
 /** Fourth cumulant of a row's residual, as the model predicts it. */
@@ -230,11 +236,9 @@ export function scoreTest(study, theta, rows) {
   const isWide = q * theta[0].length > MOST_TESTED;
   const at = atModel(rows, loss, theta, isWide), moments = momentsOf(rows, loss, q, at);
   const { prior, ridges, parameters } = priorOf(study, theta, isWide), { width } = at;
-  const size = q * width;
   if (!isWide) {  // the ridge's pull was fitted to columns as often as the original had them
-    const there = factorsOf(design.coordinates)[1].map((row) => dot(row, row));
-    const here = moments.second.map((value) => value / Math.max(moments.weight, 1e-12));
-    ridges.forEach((ridge, i) => { ridges[i] = ridge * here[i % width] / there[i % width]; });
+    const presence = presenceOf(moments, design.coordinates);
+    ridges.forEach((ridge, i) => { ridges[i] = ridge * presence[i % width]; });
   }
 
   // 1 covariance of the gradient under the model
@@ -246,16 +250,17 @@ export function scoreTest(study, theta, rows) {
   const centres = times(times(information, prior), information), ratio = n / study.n_original;
   const exact = sampling.map((row, i) => row.map((value, j) => (1 + ratio) * value + centres[i][j]));
   const total = exact.map((row, i) => row.map((value, j) =>
-    value + (i === j ? 1e-9 * value + ABSENT : 0)));
+    i === j ? value + 1e-9 * value + ABSENT : value));
   const inverse = inverted(total);
 
   // 2 the quadratic form, its mean and its variance
   const gradient = moments.gradient.map((value, i) =>
     value + moments.weight * ridges[i] * parameters[i]);
-  const inside = times(inverse, exact);  // a level without a row here counts nothing
+  const inside = times(inverse, exact);  // a level without a row here has no variance, counts nothing
   const mean = Math.max(traceOf(inside), 1e-9);
-  const variance = Math.max(2 * traceOf(times(inside, inside)) + fourthOf(rows, loss, q, at, inverse),
-    0.5 * mean);
+  const spread = 2 * inside.reduce((sum, row, i) =>
+    sum + row.reduce((part, value, j) => part + value * inside[j][i], 0), 0);
+  const variance = Math.max(spread + fourthOf(rows, loss, q, at, inverse), 0.5 * mean);
   const share = inverse.reduce((sum, row, i) =>
     sum + row.reduce((part, value, j) => part + value * centres[j][i], 0), 0) / mean;
   const below = study.n_centres < 2 || share < 1e-6 ? Infinity :
@@ -269,9 +274,9 @@ export function scoreTest(study, theta, rows) {
     pFree(gradient, inverse, free, mean, variance, below));
 
   // 4 the lab's own estimates, one step away
-  const bread = inverted(information.map((row, i) => row.map((value, j) =>
-    value + (i === j ? 1e-9 * value + ABSENT : 0))));
-  const step = applied(bread, gradient).map((value) => -value);
+  const curved = information.map((row, i) => row[i]);
+  information.forEach((row, i) => { row[i] += 1e-9 * curved[i] + ABSENT; });
+  const bread = inverted(information), step = applied(bread, gradient).map((value) => -value);
   const own = times(times(bread, sampling), bread), covariance = times(times(bread, total), bread);
   let spreads = null;
   if (!isWide) {
@@ -285,8 +290,7 @@ export function scoreTest(study, theta, rows) {
     return tailOf(dot(steps, fitted.map(([value]) => value)), q, below);
   };
   return { pValue, pSlopes, pFactor, step, width, spreads, pOf, isWide,
-    errors: own.map((row, i) =>
-      (information[i][i] > ABSENT ? Math.sqrt(row[i]) : Infinity)) };
+    errors: own.map((row, i) => curved[i] > ABSENT ? Math.sqrt(row[i]) : Infinity) };
 }
 
 /** What must be added to scores so that they predict the mean outcome: one for each score. */
