@@ -79,6 +79,13 @@ def add_arguments(parser: Parser) -> None:
         'how much centres differ: typical (default), 0 for one population, or "0.2,0.03"',
         type=_between,
     )
+    parser.add(
+        "--local-constant",
+        "labs agree on slopes, and each fits its own constant (base risk)",
+        dest="constant",
+        action="store_const",
+        const="local",
+    )
     parser.add("--evidence BITS", "refuse if fewer guesses than 2^BITS find the model", type=float)
     parser.add(
         "--max-disagreement X",
@@ -217,6 +224,11 @@ def _register(table: "Table", options: argparse.Namespace) -> Outcome:
 
     if options.replication_rows is None:
         raise ReplearnError("--registered needs --rows: how many rows each lab will have.")
+    if options.constant is not None:
+        raise ReplearnError(
+            "--local-constant does not go with --registered: there the constant is a number that "
+            "labs agree on. Leave it out; replearn update fits a constant afterwards."
+        )
     columns, y = columns_of(table.without(options.drop))
     with working("planning the study"):
         study = register_study(
