@@ -159,10 +159,16 @@ def call(folder: Path, study: Study, path: Path, case: Case, **more: Any) -> tup
 def assert_same_words(python: Replication, found: dict[str, Any], name: str) -> None:
     facts = python.facts()
     assert (found["same"], found["fingerprint"]) == (python.same, python.fingerprint), name
+    assert (found["word"], found["same_slopes"]) == (python.verdict, python.same_slopes), name
+    assert found["is_usable"] == (python.same is not False), name
     assert found["verdict"] == facts.verdict, name
     assert found["items"] == items(facts.items), name
     assert found["details"] == items(facts.details), name
-    assert found["differences"] == [difference.name for difference in python.differences], name
+    assert found["apart"] == list(python.apart), name
+    if python.support is not None:
+        test = python.support.test
+        expected = [test.p_value, test.p_slopes, test.p_factor]
+        assert np.allclose(found["p_values"], expected, rtol=1e-4, atol=1e-12), name
 
 
 def test_model_files_are_equal(tmp_path):
@@ -194,12 +200,13 @@ def test_model_files_are_equal(tmp_path):
         scale, centre = model.design.loss.scale
         assert np.allclose(np.reshape(found["scores"], scores.shape), scores * scale + centre), name
         own = said.own
-        if found["own"] is not None and own is not None and said.n_rows > 500:
+        assert (found["own"] is None) == (own is None), name
+        if own is not None:
             # R adds up in its own order, and stops a hundredth of a standard error away
-            error = own.standard_error[0]
-            assert (np.abs(np.array(found["own"][0]) - own.estimate[0]) < 0.05 * error).all(), name
-            # R takes the dispersion of weighted rows as 1
-            assert np.allclose(found["own"][1], error, rtol=0.1), name
+            estimate, error = (np.reshape(part, own.estimate.shape) for part in found["own"])
+            away = np.abs(estimate - own.estimate) / own.standard_error
+            assert (away < 0.05).all(), name
+            assert np.allclose(error, own.standard_error, rtol=0.02), name
         printed = np.column_stack([model.intercept, model.coef])
         assert np.allclose(np.reshape(found["coefficients"], printed.shape), printed), name
 
