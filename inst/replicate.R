@@ -315,10 +315,12 @@ backwards <- function(lower, x) {
 }
 
 # --- losses --------------------------------------------------------------------------------------
+# A hazard is a count of events, of rows at risk.
+family_of <- function(loss) if (loss$kind == "hazard") "poisson" else loss$kind
 n_scores <- function(loss) if (loss$kind == "multinomial") loss$n_classes - 1 else 1
-loss_bits <- function(loss) switch(loss$kind, gaussian = 16, poisson = 22 - loss$cap_bits, 22)
+loss_bits <- function(loss) switch(family_of(loss), gaussian = 16, poisson = 22 - loss$cap_bits, 22)
 means_of <- function(loss, scores) {
-  switch(loss$kind, bernoulli = matrix(sigmoid(scores[, 1])),
+  switch(family_of(loss), bernoulli = matrix(sigmoid(scores[, 1])),
     gaussian = matrix(pmin(pmax(scores[, 1], -48), 48)),
     poisson = matrix(exact_exp(pmin(pmax(scores[, 1], -30), loss$cap_bits * LN2_HI))),
     multinomial = {
@@ -338,17 +340,19 @@ residual <- function(loss, k, mean, targets) {
 }
 
 curvature <- function(loss, k, l, mean, other) {
-  switch(loss$kind, gaussian = rep(1, length(mean)), poisson = mean, mean * ((k == l) - other))
+  switch(family_of(loss), gaussian = rep(1, length(mean)), poisson = mean,
+         mean * ((k == l) - other))
 }
 
 # Shares of the classes by weight, or the mean target.
 shares_of <- function(rows, loss) {
   mass <- if (is.null(rows$weights)) rep(65536, rows$n) else on_grid(rows$weights, 16)
   if (!any(mass > 0)) refuse("rows must have some weight, got none. Pass more rows.")
-  if (loss$kind %in% c("gaussian", "poisson")) {
+  if (family_of(loss) %in% c("gaussian", "poisson")) {
     share <- sum(floor(rows$targets * mass + 0.5)) / sum(mass)
-    if (loss$kind == "poisson" && !(share > 0))
-      refuse("counts must not all be zero. Get rows with some events.")
+    if (family_of(loss) == "poisson" && !(share > 0))
+      refuse(if (loss$kind == "hazard") "some event must have been seen. Get rows with events."
+             else "counts must not all be zero. Get rows with some events.")
     return(share)
   }
   shares <- vapply(0:n_scores(loss), function(k) sum(mass[rows$targets == k]), 0) / sum(mass)
@@ -358,7 +362,7 @@ shares_of <- function(rows, loss) {
 }
 
 start_of <- function(loss, shares) {
-  switch(loss$kind, gaussian = shares, poisson = exact_log(shares),
+  switch(family_of(loss), gaussian = shares, poisson = exact_log(shares),
          exact_log(shares[-1]) - exact_log(shares[1]))
 }
 
@@ -983,9 +987,9 @@ checked_numbers <- function(values, place, least = -Inf) {
 targets_of <- function(design, table) {
   loss <- design$loss
   if (!is.null(design$classes)) return(class_numbers(table$levels[[design$target]], design$classes))
-  least <- if (loss$kind == "poisson") 0 else -Inf
+  least <- if (family_of(loss) == "poisson") 0 else -Inf
   y <- checked_numbers(table$numbers[[design$target]], "the target", least)
-  if (loss$kind == "poisson") return(pmin(y, POWER(loss$cap_bits)))
+  if (family_of(loss) == "poisson") return(pmin(y, POWER(loss$cap_bits)))
   units <- (y - decimals(loss$centre)) / decimals(loss$spread)
   on_grid(pmin(pmax(units, -16), 16), 16) * POWER(-16)
 }
@@ -1012,11 +1016,88 @@ design_table <- function(design, data, numbers, levels, ...) {
              unique(c(names_of(columns[!is_number]), levels)), ...)
 }
 
+# --- survival ------------------------------------------------------------------------------------
+INTERVAL <- "(interval)"
+
+# What intervals are called.
+interval_names <- function(cuts) {
+  starts <- c("0", cuts)
+  c(if (length(cuts)) paste(head(starts, -1), "to", cuts), paste("after", tail(starts, 1)))
+}
+
+# Time that each row spends in each interval.
+time_at_risk <- function(times, cuts) {
+  starts <- c(0, decimals(cuts))
+  ends <- c(starts[-1], Inf)
+  spent <- outer(times, ends, pmin) - rep(starts, each = length(times))
+  matrix(pmax(spent, 0), length(times))
+}
+
+checked_times <- function(times) {
+  times <- checked_numbers(times, "the time")
+  if (any(times <= 0))
+    refuse("the time must be positive in every row, got ", counted(sum(times <= 0)), " rows with 0 or ",
+           "less. Leave them out, or add half of the smallest unit.")
+  times
+}
+
+checked_events <- function(events) {
+  events <- checked_numbers(events, "the event")
+  if (!all(events %in% c(0, 1)))
+    refuse("the event must be 1 where it was seen and 0 where the time is censored, got ",
+           paste(head(sort(unique(events)), 5), collapse = ", "), ". Recode R's 1 and 2 as 0 and 1. ",
+           "Competing events (a death from something else) are no censoring: they need a model for ",
+           "each, which a study does not have. Count all of them as the event, or study one outcome ",
+           "at a fixed time with a logistic model.")
+  events
+}
+
+# A table with a row for each interval in which somebody was at risk.
+rows_at_risk <- function(design, data, ...) {
+  loss <- design$loss
+  columns <- design$encoding$columns
+  design$encoding$columns <- columns[names_of(columns) != INTERVAL]
+  table <- design_table(design, data, c(loss$time, loss$event), NULL, ...)
+  cuts <- as.character(unlist(loss$cuts))
+  exposure <- time_at_risk(checked_times(table$numbers[[loss$time]]), cuts)
+  events <- checked_events(table$numbers[[loss$event]])
+
+  spent <- which(t(exposure > 0), arr.ind = TRUE)  # intervals of the first row first
+  interval <- spent[, 1]
+  row <- spent[, 2]
+  table <- list(n = length(row), numbers = lapply(table$numbers, `[`, row),
+                levels = lapply(table$levels, `[`, row))
+  table$levels[[INTERVAL]] <- interval_names(cuts)[interval]
+  table$numbers[[design$offset]] <- exact_log(exposure[cbind(row, interval)])
+  # an event belongs to the last interval of its row
+  is_last <- c(row[-1] != row[-length(row)], TRUE)
+  table$numbers[[design$target]] <- events[row] * is_last
+  table
+}
+
+# Probability that the event comes within each horizon: a row for each row, a column for each.
+risks_of <- function(model, link, horizons) {
+  loss <- model$design$loss
+  is_interval <- startsWith(colnames(model$theta), paste(INTERVAL, "= "))
+  later <- c(0, model$theta[1, is_interval])
+  spent <- time_at_risk(checked_numbers(horizons, "horizon", 0), as.character(unlist(loss$cuts)))
+  risks <- -expm1(-outer(exp(link), drop(spent %*% exp(later))))
+  if (length(horizons) > 1) risks else risks[, 1]
+}
+
+# --- a lab's rows --------------------------------------------------------------------------------
+# The table of a design, with its target, weights and offset.
+lab_table <- function(design, data, ...) {
+  if (design$loss$kind == "hazard") return(rows_at_risk(design, data, ...))
+  has_classes <- !is.null(design$classes)
+  design_table(design, data, c(design$weights, design$offset, if (!has_classes) design$target),
+               if (has_classes) design$target, ...)
+}
+
 # A lab's rows as the fit takes them: X with the constant, targets, weights and offset.
 rows_of <- function(design, data, ...) {
   has_classes <- !is.null(design$classes)
-  table <- design_table(design, data, c(design$weights, design$offset, if (!has_classes) design$target),
-                        if (has_classes) design$target, ...)
+  table <- lab_table(design, data, ...)
   targets <- targets_of(design, table)
   weights <- weights_of(design, table, targets)
   offset <- if (!is.null(design$offset)) checked_numbers(table$numbers[[design$offset]], "offset")
@@ -1056,8 +1137,6 @@ read_document <- function(path, format) {
   design <- content$design
   if (!identical(design$kind, "glm"))
     refuse(path, " must be of a generalised linear model, got a different one. Use Python for it.")
-  if (identical(design$loss$kind, "hazard"))
-    refuse(path, " is of a survival study, which R does not fit. Use Python: replearn replicate.")
   n <- n_scores(design$loss) * n_columns(design)
   for (key in c("widths", if (design$bits > 0) "sketch"))
     if (length(design[[key]]) != n) refuse(path, ": ", key, " must be ", n, " numbers. Get it anew.")
@@ -1330,29 +1409,53 @@ plot_replication <- function(x, ...) {
 
 # --- predictions ---------------------------------------------------------------------------------
 # As of a glm: "response" gives probabilities (of the second class; for more classes a column for
-# each), means or counts, "link" log-odds or logarithms, and "class" the most probable label.
-predict_model <- function(object, newdata, type = c("response", "link", "class"), ...) {
+# each), means or counts, "link" log-odds or logarithms, and "class" the most probable label. Of a
+# survival model "link" gives log-hazards, and "response" the risk within a horizon.
+predict_model <- function(object, newdata, type = c("response", "link", "class"), horizon = NULL,
+                          ...) {
   type <- match.arg(type)
-  design <- object$design
-  loss <- design$loss
-  table <- design_table(design, newdata, design$offset, NULL, ...)
-  X <- encode(design$encoding, table, is_rounded = FALSE)$X
-  scores <- tcrossprod(cbind(1, X), object$theta)
-  if (!is.null(design$offset))
-    scores <- scores + checked_numbers(table$numbers[[design$offset]], "offset")
-  if (loss$kind == "gaussian") scores <- scores * decimals(loss$spread) + decimals(loss$centre)
-  if (type == "class") {
-    if (is.null(design$classes)) refuse("type must be \"response\" or \"link\" for numbers.")
-    return(unlist(design$classes[max.col(cbind(0, scores), ties.method = "first")]))
-  }
+  loss <- object$design$loss
+  is_survival <- loss$kind == "hazard"
+  if (is_survival && type == "response" && is.null(horizon))
+    refuse("a survival model needs horizon =, the time within which the event may come.")
+  if (type == "class" && is.null(object$design$classes))
+    refuse("type must be \"response\" or \"link\" for numbers, counts and times, got \"class\".")
+
+  scores <- linear_predictor(object, newdata, ...)
   link <- if (ncol(scores) > 1) scores else scores[, 1]
+  if (type == "class")
+    return(unlist(object$design$classes[max.col(cbind(0, scores), ties.method = "first")]))
   if (type == "link" || loss$kind == "gaussian") return(link)
+  if (is_survival) return(risks_of(object, link, horizon))
   if (loss$kind == "poisson") return(exp(pmin(link, loss$cap_bits * LN2_HI)))
   if (ncol(scores) == 1) return(1 / (1 + exp(-link)))
   every <- cbind(0, scores)
   powers <- exp(every - apply(every, 1, max))
-  colnames(powers) <- label_texts(design$classes)
+  colnames(powers) <- label_texts(object$design$classes)
   powers / rowSums(powers)
+}
+
+# Scores of new rows, a column for each, in the units of the target.
+linear_predictor <- function(object, newdata, ...) {
+  design <- object$design
+  is_survival <- design$loss$kind == "hazard"
+  known <- design
+  if (is_survival) {  # the first interval
+    columns <- design$encoding$columns
+    known$encoding$columns <- columns[names_of(columns) != INTERVAL]
+    known$offset <- NULL
+  }
+  table <- design_table(known, newdata, known$offset, NULL, ...)
+  if (is_survival)
+    table$levels[[INTERVAL]] <- rep(interval_names(unlist(design$loss$cuts))[1], table$n)
+
+  X <- encode(design$encoding, table, is_rounded = FALSE)$X
+  scores <- tcrossprod(cbind(1, X), object$theta)
+  if (!is.null(known$offset))
+    scores <- scores + checked_numbers(table$numbers[[known$offset]], "offset")
+  if (design$loss$kind == "gaussian")
+    scores <- scores * decimals(design$loss$spread) + decimals(design$loss$centre)
+  scores
 }
 
 # --- what looks different here -------------------------------------------------------------------
@@ -1986,8 +2089,8 @@ measured <- function(values, mass) {
 around <- function(value, reach) c(value = value, low = value - reach, high = value + reach)
 
 row_losses <- function(loss, scores, targets) {
-  switch(loss$kind, gaussian = (scores[, 1] - targets)^2 / 2,
-    poisson = , hazard = means_of(loss, scores)[, 1] - targets * scores[, 1], {
+  switch(family_of(loss), gaussian = (scores[, 1] - targets)^2 / 2,
+    poisson = means_of(loss, scores)[, 1] - targets * scores[, 1], {
       every <- cbind(0, scores)
       top <- do.call(pmax, as.data.frame(every))
       top + log(rowSums(exp(every - top))) - every[cbind(seq_along(targets), targets + 1)]
@@ -2062,9 +2165,9 @@ calibration_of <- function(loss, scores, targets, mass) {
 }
 
 MEASURES <- c(gaussian = "half the squared error", poisson = "half the deviance",
-              bernoulli = "log-loss", multinomial = "log-loss")
-RATIOS <- c(gaussian = "coefficient", poisson = "rate ratio", bernoulli = "odds ratio",
-            multinomial = "odds ratio")
+              hazard = "half the deviance", bernoulli = "log-loss", multinomial = "log-loss")
+RATIOS <- c(gaussian = "coefficient", poisson = "rate ratio", hazard = "hazard ratio",
+            bernoulli = "odds ratio", multinomial = "odds ratio")
 
 # Coefficients per unit, the model's and the lab's own, those that differ most first.
 column_differences <- function(design, theta, test) {
@@ -2098,6 +2201,14 @@ column_differences <- function(design, theta, test) {
   table
 }
 
+# Scores of the base rate: of survival one of events for each unit of time.
+base_scores <- function(loss, rows) {
+  mass <- mass_of(rows)
+  if (loss$kind == "hazard")
+    return(matrix(log(sum(rows$targets * mass) / sum(exp(rows$offset) * mass)) + rows$offset))
+  matrix(start_of(loss, shares_of(rows, loss)), rows$n, n_scores(loss), byrow = TRUE)
+}
+
 # What a lab's patients say about the model that codes stand for; `own_theta` is the lab's own fit.
 support_of <- function(study, codes, rows, own_theta) {
   design <- study$design
@@ -2109,10 +2220,10 @@ support_of <- function(study, codes, rows, own_theta) {
   y <- rows$targets
   mass <- mass_of(rows)
   ours <- scores_of(rows, theta)
-  constant <- matrix(start_of(loss, shares_of(rows, loss)), rows$n, ncol(ours), byrow = TRUE)
+  base <- measured(row_losses(loss, base_scores(loss, rows), y), mass)[1]
   performance <- data.frame(
     model = c("base rate here", "the original's model", "own fit, rows it saw"),
-    rbind(c(measured(row_losses(loss, constant, y), mass)[1], NA),
+    rbind(c(base, NA),
           performance_of(loss, ours, y, mass),
           performance_of(loss, scores_of(rows, own_theta), y, mass)))
   names(performance)[-1] <- c(MEASURES[[loss$kind]], "AUC")

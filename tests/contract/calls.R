@@ -73,7 +73,7 @@ calls <- list(
     replearn$save(model, v$out)
     model <- replearn$model(v$out)
     predicted <- do.call(predict, c(list(model, data, type = "link"), v$options))
-    response <- do.call(predict, c(list(model, data), v$options))
+    response <- do.call(predict, c(list(model, data, horizon = v$horizon), v$options))
     words <- R$in_words(found)
     own <- if (!is.null(found$own) && !anyNA(coef(found)))
       list(out(unname(coef(found))), out(unname(sqrt(diag(vcov(found))))))

@@ -5,6 +5,7 @@ import random
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,14 @@ from replearn import cli
 from replearn.datasets import load_readmission
 from replearn.errors import ReplearnError
 from replearn.exact.rows import Kept
+from replearn.recipes.model import Model
 from replearn.recipes.newton import Summary, fit
-from replearn.study.replication import Replication
-from replearn.study.study import Study
-from replearn.tables import profile
+from replearn.recipes.survival import survival_at
+from replearn.reports.files import Opening
+from replearn.study.passes import table_of
+from replearn.study.replication import Replication, replicate
+from replearn.study.study import Study, sealed_commitment
+from replearn.tables import open_table, profile
 from tests.contract.replications import (
     CASES,
     Case,
@@ -41,6 +46,7 @@ from tests.contract.test_javascript_tables import (
     hostile_files,
     strange_file,
 )
+from tests.unit.test_survival import trial
 
 pytestmark = pytest.mark.slow
 
@@ -220,6 +226,106 @@ def test_the_same_columns_look_strange(tmp_path):
     for (name, replication), found in zip(expected, answers(tmp_path, calls), strict=True):
         assert replication.findings, name
         assert_same_words(replication, found, name)
+
+
+def test_survival(tmp_path):
+    """Rows at risk, hazard ratios and risks within a time are Python's."""
+    study, calls, expected = None, [], []
+    for seed, n_rows in enumerate((1500, 1500, 120)):
+        frame = trial(n_rows, seed)
+        frame["arm"] = np.where(frame.pop("treated") == 1, "x y", "b")
+        frame.to_csv(path := tmp_path / f"{seed}.csv", index=False)
+        if study is None:
+            request = ["publish", str(path), "--event", "died", "--time", "days"]
+            assert cli.main([*request, "--out", str(tmp_path / "study.json")]) == 0
+            study = Study.load(tmp_path / "study.json")
+        model, replication = replicate(study, table_of(study.design, path))
+        model.save(tmp_path / f"{seed}.python.json")
+        given = {"study": str(tmp_path / "study.json"), "path": str(path), "options": {}}
+        given |= {"out": str(tmp_path / f"{seed}.r.json"), "horizon": 365}
+        calls.append(("replicate", given))
+        risks = 1 - survival_at(model, open_table(path), [365])[:, 0]
+        expected.append((replication, risks, model.coef))
+    found = answers(tmp_path, calls)
+    for seed, (replication, risks, coef) in enumerate(expected):
+        written = [tmp_path / f"{seed}.{name}.json" for name in ("python", "r")]
+        assert written[0].read_bytes() == written[1].read_bytes()
+        assert_same_words(replication, found[seed], f"survival {seed}")
+        assert np.allclose(found[seed]["response"], risks)
+        assert np.allclose(found[seed]["coefficients"][1:], coef[0])
+
+
+def opening_of(study: Study, model: Model, nonce: str) -> tuple[Study, Opening]:
+    """A study whose commitments are sealed, and what opens it."""
+    sealed = replace(
+        study,
+        sealed=True,
+        commitment=sealed_commitment(nonce, model.fingerprint),
+        slopes_commitment=sealed_commitment(nonce, model.without_constants.fingerprint),
+    )
+    return sealed, Opening(sealed.fingerprint, model.fingerprint, nonce)
+
+
+def test_sealed_studies_need_their_opening(tmp_path):
+    case, nonce = CASES["typical centres"], "0123456789abcdef" * 2
+    study, model = make_study(write_table(tmp_path / "a.csv", case, seed=0), case)
+    path = write_table(tmp_path / "b.csv", case, seed=1)
+    sealed, opening = opening_of(study, model, nonce)
+    opening.save(tmp_path / "opening.json")
+    replace(opening, study=study.fingerprint).save(tmp_path / "other.json")
+    model.save(tmp_path / "model.json")
+    own = str(tmp_path / "model.json")
+    calls = [
+        call(tmp_path, sealed, path, case, opened=opened)
+        for opened in ([], [own], [own, str(tmp_path / "opening.json")],
+                       [str(tmp_path / "opening.json")], [str(tmp_path / "other.json")])
+    ]  # fmt: skip
+    untold, refused, opened, by_nonce, other = answers(tmp_path, calls)
+    table = open_case(path, case, sealed.design.encoding.names)
+    assert_same_words(replicate(sealed, table)[1], untold, "sealed")
+    assert (untold["word"], untold["same"]) == ("untold", None)
+    assert "a sealed study needs its opening" in refused["refused"]
+    assert_same_words(replicate(sealed, table, model, nonce)[1], opened, "opened")
+    assert_same_words(replicate(sealed, table, None, nonce)[1], by_nonce, "by its nonce")
+    assert "opens a different study" in other["refused"]
+
+
+def tables_of_all_verdicts() -> dict[str, Any]:
+    """Patients that confirm a model, contradict it, have a different base risk, or are others."""
+    coins = np.random.default_rng(0)
+    table = load_readmission("Birchwood", 4000)
+    died, names = table.readmitted, [name for name in table.columns if name != "readmitted"]
+    permuted = table.copy()
+    for name in names:
+        permuted[name] = coins.permutation(table[name].to_numpy())
+    one_permuted = table.assign(prior_admissions=permuted.prior_admissions)
+    return {
+        "confirmed": table.head(1500),
+        "undecided": one_permuted,
+        "contradicted": permuted,
+        "same slopes": table[(died == 1) | (coins.random(len(table)) < 0.3)],
+        "different": table.head(1500).assign(readmitted=1 - died),
+    }
+
+
+def test_all_verdicts(tmp_path):
+    studies = []
+    for n_rows in ("300", "1000"):  # wide cells, and narrower ones
+        path = tmp_path / f"a{n_rows}.csv"
+        load_readmission("Ashford", 3000).to_csv(path, index=False)
+        publish = ["publish", str(path), "--target", "readmitted", "--rows", n_rows]
+        assert cli.main([*publish, "--out", str(tmp_path / f"{n_rows}.json")]) == 0
+        studies.append(Study.load(tmp_path / f"{n_rows}.json"))
+    calls, expected = [], []
+    for verdict, table in tables_of_all_verdicts().items():
+        table.to_csv(path := tmp_path / f"{verdict}.csv", index=False)
+        study = studies[verdict == "same slopes"]
+        replication = replicate(study, table_of(study.design, path))[1]
+        assert replication.verdict == verdict
+        expected.append((verdict, replication))
+        calls.append(call(tmp_path, study, path, Case()))
+    for (verdict, replication), found in zip(expected, answers(tmp_path, calls), strict=True):
+        assert_same_words(replication, found, verdict)
 
 
 def test_a_large_table(tmp_path):

@@ -144,11 +144,13 @@ def support_of(study: Study, model: Model, rows: Rows, n_rows: int, own_theta: M
         np.concatenate([scores(with_constant(p.terms), one, p.offset) for p in parts])
         for one in (theta, own_theta, np.zeros_like(theta))
     )
+    # the base rate of a survival study is one of events for each unit of time
+    at_risk = base[:, 0] if loss.kind == "hazard" else None
+    worths = [Worth.of(loss, one, targets, masses, False, at_risk) for one in (ours, own)]
     return Support(
         test,
         gain_of(loss, ours, base, targets, masses),
-        Worth.of(loss, ours, targets, masses, held_out=False),
-        Worth.of(loss, own, targets, masses, held_out=False),
+        *worths,
         _observed_to_expected(loss, ours, targets, masses),
         _line(loss, ours, targets, masses),
         _columns(model, test),
