@@ -1,9 +1,10 @@
-# Replicate a study of replearn in R: base R and jsonlite, nothing else.
+# Replicate a study of replearn in R: base R and jsonlite, nothing else. The package in r/ is this file.
 #
 #   source("replicate.R")
 #   study <- replearn$study("study.json")
 #   found <- replearn$replicate(study, "patients.csv")   # or a data.frame
-#   found                                                # the same model?
+#   found                                                # the same model, and do patients support it?
+#   summary(found)                                       # with own estimates and their intervals
 #   replearn$save(found$model, "model.json")             # the bytes that Python writes
 #   predict(found$model, newdata)                        # probabilities
 #   coef(found$model)                                    # per unit, with their constant
@@ -1384,11 +1385,19 @@ print_summary <- function(x, ...) {
   writeLines(strwrap(x$words$verdict, 78))
   print_items(as_in_r(c(x$words$items, x$words$details)))
   if (!is.null(x$frame)) {
-    cat("\nThis lab's own estimates (", counted(x$n_rows), " rows), without the ridge\n", sep = "")
-    print(x$frame, digits = 3, row.names = FALSE)
+    title <- paste0("This lab's own estimates (", counted(x$n_rows), " rows), without the ridge")
+    print_table(estimates_item(title, x$frame))
     cat("Intervals are 95%, robust. The shared model has a ridge of ", x$ridge, ".\n", sep = "")
   }
   invisible(x)
+}
+
+# The same as a table in words, each number with three digits.
+estimates_item <- function(title, frame) {
+  digits <- function(x) ifelse(is.na(x), "", sub("[.]$", "", formatC(x, 3, format = "fg", flag = "#")))
+  cells <- cbind(frame$term, vapply(frame[-1], digits, character(nrow(frame))))
+  list(title = title, header = c("term", "model", "own", "std. error", "2.5 %", "97.5 %"),
+       is_number = c(FALSE, rep(TRUE, 5)), rows = matrix(cells, nrow(frame)))
 }
 
 # A forest plot: lines are this lab's own intervals, dots the shared model.
@@ -2546,15 +2555,23 @@ print_items <- function(items) {
   is_value <- vapply(items, function(item) is.list(item) && !is.null(item$name), NA)
   groups <- cumsum(c(TRUE, diff(is_value) != 0)[seq_along(items)])
   for (group in split(items, groups)) {
-    if (is.list(group[[1]]) && !is.null(group[[1]]$name)) {
-      left <- max(nchar(vapply(group, function(item) item$name, "")))
-      for (item in group) cat(sprintf("  %-*s  %s\n", left, item$name, item$text))
-      next
+    names <- unlist(lapply(group, function(item) if (is.list(item)) item$name))
+    left <- min(26, max(0, nchar(names)))
+    for (item in group) {
+      if (is.character(item)) writeLines(strwrap(item, 78))
+      else if (is.null(item$name)) print_table(item)
+      else print_value(item, left)
     }
-    for (item in group)
-      if (is.list(item)) print_table(item)
-      else writeLines(strwrap(item, 78))
   }
+}
+
+print_value <- function(item, left) {
+  names <- strwrap(item$name, left + 1)
+  texts <- strwrap(item$text, 78 - left - 3)
+  n <- max(length(names), length(texts))
+  names <- c(names, rep("", n - length(names)))
+  texts <- c(texts, rep("", n - length(texts)))
+  writeLines(sub(" +$", "", sprintf("  %-*s  %s", left, names, texts)))
 }
 
 print_table <- function(table) {

@@ -86,6 +86,27 @@ calls <- list(
          verdict = words$verdict, items = items(words$items), details = items(words$details),
          seconds = sum(used[1:2]))
   },
+  methods = function(v) {
+    # what R users call, beside a glm of the same rows without missing cells
+    found <- replearn$replicate(v$study, v$path)
+    frame <- read.csv(v$path)
+    known <- glm(as.formula(v$formula), family = v$family, data = frame)
+    pdf(v$picture)
+    plot(found)
+    dev.off()
+    model <- found$original
+    link <- predict(model, frame, type = "link")
+    by_hand <- cbind(1, as.matrix(frame[v$columns |> unlist()])) %*% coef(model)
+    ends <- confint(found, level = 0.9)
+    list(own = out(unname(coef(found))), glm = out(unname(coef(known))),
+         error = out(unname(sqrt(diag(vcov(found))))),
+         glm_error = out(unname(sqrt(diag(vcov(known))))),
+         link = out(link), by_hand = out(unname(drop(by_hand))),
+         response = out(predict(model, frame)), class = out(predict(model, frame, type = "class")),
+         widths = out(unname(ends[, 2] - ends[, 1])), names = out(rownames(ends)),
+         frame = as.list(names(as.data.frame(found))),
+         printed = as.list(capture.output(print(summary(found)))))
+  },
   table = function(v) {
     if (is.null(v$loss)) v$loss <- list(kind = "bernoulli")
     writeBin(charToRaw(enc2utf8(v$csv)), path <- tempfile(fileext = ".csv"))

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -326,6 +327,63 @@ def test_all_verdicts(tmp_path):
         calls.append(call(tmp_path, study, path, Case()))
     for (verdict, replication), found in zip(expected, answers(tmp_path, calls), strict=True):
         assert_same_words(replication, found, verdict)
+
+
+def test_methods_of_r(tmp_path):
+    """Coefficients per unit, intervals, predictions, a plot; own estimates are those of glm."""
+    for seed in (0, 1):
+        coins = np.random.default_rng(seed)
+        age, bmi = coins.normal(60, 10, 2000).round(), coins.normal(25, 4, 2000).round(1)
+        died = coins.logistic(size=2000) < (age - 60) / 10 + (bmi - 25) / 20
+        lines = [f"{a:.0f},{b},{d:d}" for a, b, d in zip(age, bmi, died, strict=True)]
+        (tmp_path / f"{seed}.csv").write_text("\n".join(["age,bmi,died", *lines]))
+    publish = ["publish", str(tmp_path / "0.csv"), "--target", "died", "--basis", "linear"]
+    assert cli.main([*publish, "--out", str(tmp_path / "study.json")]) == 0
+    given = {"study": str(tmp_path / "study.json"), "path": str(tmp_path / "1.csv")}
+    given |= {"picture": str(tmp_path / "plot.pdf"), "family": "binomial"}
+    given |= {"formula": "died ~ age + bmi", "columns": ["age", "bmi"]}
+    (found,) = answers(tmp_path, [("methods", given)])
+    own, glm, error, glm_error = (
+        np.array(found[name]) for name in ("own", "glm", "error", "glm_error")
+    )
+    assert (np.abs(own - glm) < 0.05 * glm_error).all()
+    assert np.allclose(error, glm_error, rtol=0.1)  # robust ones, of a right model
+    assert np.allclose(found["widths"], 2 * 1.6448536 * error)
+    assert found["names"] == ["(constant)", "age", "bmi"]
+    assert np.allclose(found["link"], found["by_hand"])  # multiplied and added, per unit
+    assert np.allclose(found["response"], 1 / (1 + np.exp(-np.array(found["link"]))))
+    assert found["class"] == [int(link > 0) for link in found["link"]]
+    assert found["frame"] == ["term", "model", "estimate", "standard_error", "low", "high"]
+    assert any("This lab's own estimates (2,000 rows)" in line for line in found["printed"])
+    assert max(map(len, found["printed"])) <= 78
+    assert (tmp_path / "plot.pdf").stat().st_size > 2000
+
+
+def test_the_package(tmp_path):
+    """It passes R's own check, and gives the model that the script gives."""
+    case = CASES["typical centres"]
+    study, _ = make_study(write_table(tmp_path / "a.csv", case, seed=0), case)
+    study.save(tmp_path / "study.json")
+    model, _ = replicated(study, write_table(tmp_path / "b.csv", case, seed=1), case)
+
+    def run(*command: str) -> str:
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run("R", "CMD", "build", str(ROOT / "r"))
+    (built,) = tmp_path.glob("replearn_*.tar.gz")
+    assert f"_{metadata.version('replearn')}." in built.name
+    assert "Status: OK" in run("R", "CMD", "check", "--no-manual", built.name)
+    lines = (
+        ".libPaths(c('replearn.Rcheck', .libPaths())); library(replearn)",
+        "found <- replicate_study(read_study('study.json'), 'b.csv')",
+        "write_model(found$model, 'r.json'); capture.output(print(summary(found))) -> shown",
+        "again <- predict(read_model('r.json'), 'b.csv')",
+        "stopifnot(identical(again, predict(found$model, 'b.csv')))",
+        "cat(found$fingerprint)",
+    )
+    assert run("Rscript", "-e", "; ".join(lines)) == model.fingerprint
 
 
 def test_a_large_table(tmp_path):
