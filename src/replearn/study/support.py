@@ -146,11 +146,11 @@ def support_of(study: Study, model: Model, rows: Rows, n_rows: int, own_theta: M
     )
     # the base rate of a survival study is one of events for each unit of time
     at_risk = base[:, 0] if loss.kind == "hazard" else None
-    worths = [Worth.of(loss, one, targets, masses, False, at_risk) for one in (ours, own)]
     return Support(
         test,
         gain_of(loss, ours, base, targets, masses),
-        *worths,
+        Worth.of(loss, ours, targets, masses, held_out=False, at_risk=at_risk),
+        Worth.of(loss, own, targets, masses, held_out=False, at_risk=at_risk),
         _observed_to_expected(loss, ours, targets, masses),
         _line(loss, ours, targets, masses),
         _columns(model, test),
