@@ -1115,12 +1115,16 @@ rows_of <- function(design, data, ...) {
 }
 
 # --- files ---------------------------------------------------------------------------------------
-# A file of replearn, whose fingerprint must be that of its content.
-read_fingerprinted <- function(path, format) {
+read_json <- function(path) {
   text <- rawToChar(read_bytes(path))
   Encoding(text) <- "UTF-8"
-  content <- tryCatch(jsonlite::parse_json(text), error = function(e)
+  tryCatch(jsonlite::parse_json(text), error = function(e)
     refuse(path, " must be JSON, got something else. Get the file anew."))
+}
+
+# A file of replearn, whose fingerprint must be that of its content.
+read_fingerprinted <- function(path, format) {
+  content <- read_json(path)
   if (!identical(content$format, format) || !identical(as.double(content$version), 1))
     refuse(path, " must be a file of the format ", format, ", version 1. Check the path.")
   said <- content$fingerprint
@@ -2298,7 +2302,7 @@ read_opened <- function(study, opened, nonce) {
   for (one in as.list(opened)) {
     if (!is.character(one)) {
       model <- one
-    } else if (identical(jsonlite::read_json(one)$format, "replearn/opening")) {
+    } else if (identical(read_json(one)$format, "replearn/opening")) {
       opening <- read_fingerprinted(one, "replearn/opening")
       if (!identical(opening$study, study$fingerprint))
         refuse(one, " opens a different study. Ask the original for this.")
@@ -2505,7 +2509,7 @@ table_item <- function(title, frame) {
   cells <- lapply(frame, function(column)
     if (is.character(column)) column else ifelse(is.na(column), "", reals_in_words(column)))
   list(list(title = title, header = names(frame), is_number = !vapply(frame, is.character, NA),
-            rows = matrix(unlist(cells), nrow(frame))))
+            rows = matrix(as.character(unlist(cells)), nrow(frame), length(frame))))
 }
 
 performance_items <- function(support) {

@@ -400,6 +400,40 @@ def test_units_are_those_of_python(tmp_path):
     assert answers(tmp_path, [("units", {})]) == [listed]
 
 
+#: Studies whose parts do not fit together, by the key that is changed.
+UNFIT = {
+    "n_centres": 3,
+    "between": "-1",
+    "spreads": "9",
+    "slopes_commitment": None,
+    "commitment": "0" * 63,
+    "max_disagreement": "1.5",
+    "n_original": 0,
+}
+
+
+def test_studies_that_do_not_fit_together(tmp_path):
+    case = CASES["text levels and missing values"]
+    path = write_table(tmp_path / "a.csv", case, seed=0)
+    make_study(path, case)[0].save(tmp_path / "study.json")
+    calls = []
+    for key, value in UNFIT.items():
+        content = json.loads((tmp_path / "study.json").read_bytes())
+        for name in ("fingerprint", "provenance"):
+            content.pop(name, None)
+        is_list = isinstance(content[key], list)
+        content[key] = [value] * len(content[key]) if is_list else value
+        if value is None:
+            del content[key]
+        (changed := tmp_path / f"{key}.json").write_text(json.dumps(content))
+        with pytest.raises(ReplearnError):
+            Study.load(changed)
+        given = {"study": str(changed), "path": str(path), "out": str(tmp_path / "m.json")}
+        calls.append(("replicate", given))
+    for key, found in zip(UNFIT, answers(tmp_path, calls), strict=True):
+        assert "Get the file anew" in found.get("refused", ""), key
+
+
 def test_refusals(tmp_path):
     case = CASES["text levels and missing values"]
     study, _ = make_study(write_table(tmp_path / "a.csv", case, seed=0), case)
