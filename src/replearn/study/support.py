@@ -194,11 +194,13 @@ def support_of(study: Study, model: Model, rows: Rows, n_rows: int, own_theta: M
 
     scored = ScoredRows.of(rows, n_rows, theta, own_theta, np.zeros_like(theta))
     (ours, own, base), targets, masses = scored.scores, scored.targets, scored.masses
+    # the base rate of a survival study is one of events for each unit of time
+    at_risk = base[:, 0] if loss.kind == "hazard" else None
     return Support(
         test,
         gain_of(loss, ours, base, targets, masses),
-        Worth.of(loss, ours, targets, masses, held_out=False),
-        Worth.of(loss, own, targets, masses, held_out=False),
+        Worth.of(loss, ours, targets, masses, held_out=False, at_risk=at_risk),
+        Worth.of(loss, own, targets, masses, held_out=False, at_risk=at_risk),
         observed_to_expected(loss, ours, targets, masses),
         calibration_of(loss, ours, targets, masses),
         _columns(model, test),
