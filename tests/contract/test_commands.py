@@ -145,7 +145,6 @@ CALLS = [
     ),
     ("plan --features 50 --margin 0.2 --details", 0, "Each lab needs"),
     ("table", 0, "Rows that labs need"),
-    ("choose b.csv --target died --columns p_tree,p_logistic", 0, "The choice is p_"),
     ("shuffle a.csv --out shuffled.csv", 0, "1,200 rows in random order"),
 ]
 
@@ -537,8 +536,6 @@ LEAVING = [
     ("fit data.csv --target y --margin 0.4 --page {f}", "page", True),
     ("plan --features 50 --page {f}", "page", False),
     ("table --page {f}", "page", False),
-    ("choose b.csv --target died --columns p_tree,p_logistic --out {f}", "model", True),
-    ("choose b.csv --target died --columns p_tree,p_logistic --page {f}", "page", True),
     ("shuffle a.csv --out {f}.csv", "rows", True),
 ]
 
@@ -657,7 +654,6 @@ def test_a_table_is_not_written_over(inside: Path, call: str) -> None:
         "combine linked.json --begin --out {f}",
         "fit data.csv --target y --margin 0.4 --out {f}",
         "fit data.csv --target y --margin 0.4 --bits 2 --study-out {f}",
-        "choose b.csv --target died --columns p_tree,p_logistic --out {f}",
         "shuffle a.csv --out {f}",
         "bundle study.json --out {f}",
     ],
@@ -718,8 +714,6 @@ REFUSALS = [
     ("fit data.csv --target y --algorithm net --bits 2", "belongs to svm and sgd"),
     ("fit a.csv --target died", "must hold a number in every row"),
     ("plan --features 0", "--features"),
-    ("choose b.csv --target died --columns p_tree", "two candidates"),
-    ("choose b.csv --target died --columns p_tree,ward", "must hold probabilities"),
     ("shuffle a.csv --out {tmp}/a.parquet", "two .csv or two .parquet"),
     ("audit a.csv --study study.json --rows 5000", "cannot be cut"),
     ("combine study.json --out {tmp}/x.json", "at least one lab"),

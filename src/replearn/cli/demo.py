@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from replearn.cli.command import Outcome, Parser, width, working
+from replearn.cli.command import Outcome, Parser, refuse_unused, width, working
 from replearn.documents.facts import Facts, Row, Table, counted, percent
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Both doors: halfspaces, where nobody is first, and a study with its replication."""
     if options.tables is not None:
+        refuse_unused(options, "--tables", "labs")
         return _tables(options.tables, options.rows)
     with working("two labs at work"):
         halfspaces = _halfspaces()

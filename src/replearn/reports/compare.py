@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,9 @@ class Comparison(Spoken):
         Whether the models are replications of a study, not fits of the paper's algorithms.
     updates : tuple of (str, str, str)
         Updated models among them: name, parent, and how the slopes were changed.
+    renamed : tuple of str
+        Columns, or the target, that the first model calls differently, or has in another place,
+        where all else is equal.
     """
 
     names: tuple[str, ...]
@@ -48,6 +51,7 @@ class Comparison(Spoken):
     evidence: Evidence | None = None
     original: bool | None = None
     of_study: bool = True
+    renamed: tuple[str, ...] = ()
     # of updated models: whose fingerprint each names as its parent, and what it changed
     updates: tuple[tuple[str, str, str], ...] = ()
     local_constants: bool = False  # their study leaves constants to labs
@@ -79,6 +83,10 @@ class Comparison(Spoken):
                     if self.original
                     else "It is not the model to which the study commits."
                 )
+        elif self.renamed:
+            verdict = "The same numbers for different columns: these are different models."
+            items.append(Row("the first model has", ", ".join(self.renamed[:3])))
+            items.append("Fit all models on columns of the same names, in the same order.")
         elif not self.one_study:
             verdict = "Models of different studies: they cannot be the same."
             items.append("Compare models that labs made from one study file.")
@@ -187,8 +195,8 @@ def compare(*models: Any, study: Study | None = None) -> Comparison:
             for m, n in zip(models, names, strict=True)
         ]
     first = found[0]
-    one_study = all(_design(model) == _design(first) for model in found)
-    if study is not None and any(_design(model) != study.design for model in found):
+    one_study = all(model.design == first.design for model in found)
+    if study is not None and any(model.design != study.design for model in found):
         raise ReplearnError(
             "all models must be of the study that was passed, got one of a different study. "
             "Compare without it, or pass the right one."
@@ -206,9 +214,10 @@ def compare(*models: Any, study: Study | None = None) -> Comparison:
         _differences(found) if one_study and not same else (),
         study.evidence(first) if study is not None and has_evidence else None,
         study.commits_to(first.fingerprint) if study is not None and has_evidence else None,
-        hasattr(first, "design") and not updates,
+        first.design.kind == "glm" and not updates,
+        () if one_study else _renamed(found),
         updates,
-        bool(getattr(_design(first), "constant", None)) and not updates,
+        bool(getattr(first.design, "constant", None)) and not updates,
     )
 
 
@@ -220,10 +229,21 @@ def _update(model: Any) -> tuple[str, str] | None:
     return told.parent, "unchanged" if told.factor == "1" else f"{told.factor} times the study's"
 
 
-def _design(model: Any) -> Any:
-    """All but the codes."""
-    found = model.content()
-    return getattr(model, "design", None) or {k: v for k, v in found.items() if k != "codes"}
+def _renamed(models: Sequence[Any]) -> tuple[str, ...]:
+    """Names of the first halfspace that others of the same codes have not, or elsewhere."""
+    first, *others = models
+    for other in others:
+        if other.design.kind != "halfspace" or first.design.kind != "halfspace":
+            return ()
+        named = replace(other.design, columns=first.design.columns, target=first.design.target)
+        if named != first.design or not np.array_equal(other.codes, first.codes):
+            return ()
+    own = (*first.feature_names, first.design.target)
+    return tuple(
+        name
+        for place, name in enumerate(own)
+        if any((*model.feature_names, model.design.target)[place] != name for model in others)
+    )
 
 
 def _differences(models: Sequence[Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -231,9 +251,6 @@ def _differences(models: Sequence[Any]) -> tuple[tuple[str, tuple[int, ...]], ..
     codes = np.stack([model.codes for model in models])
     away = codes - codes[0]
     most = np.abs(away).max(axis=0)
-    design = getattr(models[0], "design", None)
-    names = [f"code {i + 1}" for i in range(codes.shape[1])]
-    if design is not None:
-        names = list(design.number_names)
+    names = models[0].number_names
     order = [int(i) for i in np.argsort(-most, kind="stable") if most[i]]
     return tuple((names[i], tuple(away[:, i].tolist())) for i in order)
