@@ -223,9 +223,9 @@ class Replication(Spoken):
             )
         if support is not None:
             found.append(_rung(support))
-        if self.apart:
+        if self.apart and not (support is not None and _names_columns(support)):
             found.append(f"Coefficients that differ: {', '.join(self.apart[:3])}.")
-        elif self.nearest and support is None:
+        if self.nearest and not self.apart and support is None:
             near = ", ".join(self.nearest[:3])
             found.append(f"Coefficients nearest to the edge of their cells: {near}.")
         found.append(_ASK_ORIGINAL if support is None else _next_command(support))
@@ -235,23 +235,11 @@ class Replication(Spoken):
 #: Observed to expected events beyond it (the whole interval), or below its inverse, are told.
 _MISCALIBRATED = 1.1
 #: What to do next, from the rung that was reached.
-_UPDATE_CONSTANT = (
-    "Next: replearn update MODEL TABLE --constant keeps the original's slopes and fits the base "
-    "risk here."
-)
-_UPDATE_SLOPE = (
-    "Next: replearn update MODEL TABLE --slope fits a base risk and one factor on the original's "
-    "slopes here."
-)
-_EVALUATE = "Next: replearn evaluate MODEL TABLE says what the original's model is worth here."
-_ASK_ORIGINAL = (
-    "Next: ask the original for its model. With --opened MODEL this command says how far it holds "
-    "here."
-)
-_PUBLISH = (
-    "Next: replearn publish makes a study of your own rows; replearn update would keep slopes that "
-    "your patients contradict."
-)
+_UPDATE_CONSTANT = "Next: replearn update MODEL TABLE --constant fits the base risk here."
+_UPDATE_SLOPE = "Next: replearn update MODEL TABLE --slope fits base risk and one factor."
+_EVALUATE = "Next: replearn evaluate MODEL TABLE says what the model is worth here."
+_ASK_ORIGINAL = "Next: ask the original for its model, and pass it with --opened."
+_PUBLISH = "Next: replearn publish makes a study of your own rows."
 
 
 def _miscalibrated(support: Support) -> list[str]:
@@ -260,8 +248,7 @@ def _miscalibrated(support: Support) -> list[str]:
     if ratio is None or (ratio.low <= _MISCALIBRATED and ratio.high >= 1 / _MISCALIBRATED):
         return []
     return [
-        f"Events are {ratio.value:.2g} times as many as the model says: replearn update MODEL "
-        "TABLE --constant fits the base risk here."
+        f"Events are {ratio.value:.2g} times as many as the model says: replearn update --constant."
     ]
 
 
@@ -296,6 +283,12 @@ def _rung(support: Support) -> str:
     if test.p_factor >= UNLIKELY:
         return "Your patients have the original's slopes up to one factor."
     return f"Your patients contradict these columns: {', '.join(support.culprits) or 'several'}."
+
+
+def _names_columns(support: Support) -> bool:
+    """Whether the rung is the last one, which says which columns differ."""
+    test = support.test
+    return bool(support.culprits) and max(support.p_value, test.p_slopes, test.p_factor) < UNLIKELY
 
 
 def agreement_rows(disagreement: float, at_new_centre: float, n_rows: int) -> list[Row]:

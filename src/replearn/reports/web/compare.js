@@ -232,23 +232,23 @@ function rungOf(support) {
   return `Your patients contradict these columns: ${culpritsOf(support) || "several"}.`;
 }
 
+/** Whether the rung is the last one, which says which columns differ. */
+const namesColumns = (support) => culpritsOf(support) !== "" &&
+  Math.max(support.p, support.test.pSlopes, support.test.pFactor) < UNLIKELY;
+
 const MISCALIBRATED = 1.1;  // observed to expected events beyond it, or below its inverse, are told
 // what to do next, from the rung that was reached
-const UPDATE_CONSTANT = "Next: replearn update MODEL TABLE --constant keeps the original's slopes and " +
-  "fits the base risk here.";
-const UPDATE_SLOPE = "Next: replearn update MODEL TABLE --slope fits a base risk and one factor on the " +
-  "original's slopes here.";
-const EVALUATE = "Next: replearn evaluate MODEL TABLE says what the original's model is worth here.";
-const ASK_ORIGINAL = "Next: ask the original for its model. With --opened MODEL this command says how " +
-  "far it holds here.";
-const PUBLISH = "Next: replearn publish makes a study of your own rows; replearn update would keep " +
-  "slopes that your patients contradict.";
+const UPDATE_CONSTANT = "Next: replearn update MODEL TABLE --constant fits the base risk here.";
+const UPDATE_SLOPE = "Next: replearn update MODEL TABLE --slope fits base risk and one factor.";
+const EVALUATE = "Next: replearn evaluate MODEL TABLE says what the model is worth here.";
+const ASK_ORIGINAL = "Next: ask the original for its model, and pass it with --opened.";
+const PUBLISH = "Next: replearn publish makes a study of your own rows.";
 
 /** What to do where agreement holds but the base risk here is a different one. */
 function miscalibrated({ ratio }) {
   if (!ratio || (ratio.low <= MISCALIBRATED && ratio.high >= 1 / MISCALIBRATED)) return [];
   return [`Events are ${general(ratio.value, 2)} times as many as the model says: replearn update ` +
-    "MODEL TABLE --constant fits the base risk here."];
+    "--constant."];
 }
 
 /** The command that suits the rung: the smallest change that is enough. */
@@ -274,8 +274,10 @@ function nextSteps(study, { word, support, nRows, disagreement: rate, apart, nea
       `${counted(study.n_replication)}.`);
   }
   if (support) found.push(rungOf(support));
-  if (apart.length) found.push(`Coefficients that differ: ${apart.slice(0, 3).join(", ")}.`);
-  else if (nearest.length && !support) {
+  if (apart.length && !(support && namesColumns(support))) {
+    found.push(`Coefficients that differ: ${apart.slice(0, 3).join(", ")}.`);
+  }
+  if (nearest.length && !support) {
     found.push(`Coefficients nearest to the edge of their cells: ${nearest.slice(0, 3).join(", ")}.`);
   }
   found.push(support ? nextCommand(support) : ASK_ORIGINAL);

@@ -54,7 +54,8 @@
 
   /** Options of the command line are choices on the page. */
   const here = (text) => text.replace(/--(decimal|thousands)="(.)"/g, '"$2" as the sign of $1')
-    .replace("(--decimal, --thousands)", "above").replace("pass --opened with", "open above");
+    .replace("(--decimal, --thousands)", "above").replace("pass --opened with", "open above")
+    .replace("pass it with --opened", "open it above");
 
   function say(text, isRefusal = false) {
     byId("status").textContent = here(text);
