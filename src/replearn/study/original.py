@@ -15,7 +15,7 @@ from replearn.documents import decimal_text
 from replearn.documents.facts import Facts, Figure, Row, Spoken, percent
 from replearn.documents.pictures import Rung, ladder
 from replearn.errors import ReplearnError, is_real, plain_float, probability, short, whole_number
-from replearn.exact.rows import MOST_TRIED, Kept, Rows, contents, sampled
+from replearn.exact.rows import MOST_TRIED, Kept, Rows, row_hashes, sampled
 from replearn.recipes import glm
 from replearn.recipes.between import Between, CentreFits, named_pair
 from replearn.recipes.design import Design
@@ -480,8 +480,9 @@ def _certificate(
     place = weakest % len(names)
     n_repeated = 0
     if isinstance(best.rows, Kept):  # rows whose encoded numbers and target occurred before
-        found = contents(sampled(best.rows, best.rows.block.n_rows, MOST_TRIED, salt=4).block)
-        n_repeated = len(found) - len(np.unique(found))
+        some = sampled(best.rows, best.rows.block.n_rows, MOST_TRIED, salt=4)
+        hashes = row_hashes(some.block)
+        n_repeated = len(hashes) - len(np.unique(hashes))
     if promise.n_here < LEAST_ROWS:
         problems.append(
             f"{promise.n_here} rows are too few for any promise. Get at least {LEAST_ROWS}."
