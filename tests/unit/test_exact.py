@@ -9,7 +9,16 @@ from scipy import sparse
 from replearn.errors import ReplearnError
 from replearn.exact import algebra
 from replearn.exact.elementary import exp, log, sigmoid, softplus
-from replearn.exact.rows import MAX_BLOCK, Block, Kept, marks, pieces, scores, term_hashes, with_constant
+from replearn.exact.rows import (
+    MAX_BLOCK,
+    Block,
+    Kept,
+    marks,
+    pieces,
+    scores,
+    term_hashes,
+    with_constant,
+)
 from replearn.exact.sums import ExactSums, integers
 
 

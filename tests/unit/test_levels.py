@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from replearn.exact.levels import LevelRows
-from replearn.exact.rows import Block, Kept, row_hashes, joined, product, with_constant
+from replearn.exact.rows import Block, Kept, joined, product, row_hashes, with_constant
 from replearn.recipes.derivatives import sums_at
 from replearn.recipes.glm import second_moments
 from replearn.recipes.influence import influence_of
