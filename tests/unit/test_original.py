@@ -1,6 +1,7 @@
 """Parts of an original beside what they stand for, in plain NumPy."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -295,3 +296,25 @@ def test_small_labs_that_may_count_nothing_are_promised_nothing():
     with pytest.warns(rl.ReplicabilityWarning, match="no event"):
         rl.ReplicablePoissonRegressor(replication_rows=100, ridge=0.1).fit(X, counts)
     rl.ReplicablePoissonRegressor(replication_rows=500, ridge=0.1).fit(X, counts)
+
+
+# ---------------------------------------------------------------- bounds
+
+
+def test_models_that_no_file_could_hold_are_refused_before_the_fit():
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(400, 400)), np.arange(400) % 50
+    with pytest.raises(rl.ReplearnError, match=r"at most 16,384 coefficients, got 19,649.*linear"):
+        rl.ReplicableLogisticClassifier().fit(X, y)
+
+
+@pytest.mark.parametrize(("sigma", "is_problem"), [(1.0, False), (3.5, True)])
+def test_weights_that_let_a_few_rows_decide_are_a_problem(sigma, is_problem):
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(2000, 2))
+    y = rng.logistic(size=2000) < X[:, 0]
+    weights = np.exp(sigma * rng.normal(size=2000))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        first = rl.ReplicableLogisticClassifier(ridge=0.01).fit(X, y, sample_weight=weights)
+    assert any("equal weight" in one for one in first.study_.problems) == is_problem
