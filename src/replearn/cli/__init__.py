@@ -123,6 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = options.command
         if unknown:
             command.error(f"unrecognized arguments: {' '.join(unknown)}")
+        Parser.inputs = tuple(inputs_of(options))
         page = getattr(options, "page", None)
         _check_page(page, options)
         with _warnings_in_one_line(command) as warned:

@@ -487,7 +487,8 @@ def _about_weights(rows: Rows, promise: Promise) -> list[str]:
         return []
     return [
         f"The weights are so unequal that {promise.n_there:,} rows count as {effective:.0f} of "
-        f"equal weight, and {LEAST_EFFECTIVE} are needed. Cut the largest weights, or get more rows."
+        f"equal weight, and {LEAST_EFFECTIVE} are needed. Cut the largest weights, or get more "
+        "rows."
     ]
 
 
