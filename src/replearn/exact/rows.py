@@ -252,7 +252,8 @@ def _factors(n_columns: int, n_sums: int) -> Matrix:
     """Fixed random odd numbers below 2^24: a row for each column, the constant's first."""
     column = np.arange(1, n_columns + 1, dtype=np.uint32)[:, None]
     place = column * np.uint32(4) + np.arange(n_sums, dtype=np.uint32)
-    return ((_mixed32(place * np.uint32(0x9E3779B1)) >> np.uint32(8)) | np.uint32(1)).astype(float)
+    seeds = (place * np.uint32(0x9E3779B1)).astype(np.uint32)
+    return ((_mixed32(seeds) >> np.uint32(8)) | np.uint32(1)).astype(np.float64)
 
 
 def _mixed32(x: NDArray[np.uint32]) -> NDArray[np.uint32]:
