@@ -16,6 +16,7 @@ import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from hashlib import sha256
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -144,7 +145,6 @@ CALLS = [
     ),
     ("plan --features 50 --margin 0.2 --details", 0, "Each lab needs"),
     ("table", 0, "Rows that labs need"),
-    ("choose b.csv --target died --columns p_tree,p_logistic", 0, "The choice is p_"),
     ("shuffle a.csv --out shuffled.csv", 0, "1,200 rows in random order"),
 ]
 
@@ -272,13 +272,17 @@ def test_examples_of_help(inside: Path, example: str, tmp_path: Path) -> None:
             (tmp_path / file.name).write_bytes(file.read_bytes())
     os.chdir(tmp_path)  # the fixture goes back
     words = shlex.split(example.partition(" | ")[0])[1:]
+    for option, name in pairwise(words):  # whoever tries an example has no such file yet
+        if option in ("--out", "--study-out") and words[0] in ("publish", "fit"):
+            (tmp_path / name).unlink(missing_ok=True)
     if words[0] == "publish":
-        (tmp_path / "study.json").unlink()
+        (tmp_path / "study.json").unlink(missing_ok=True)
     if words[0] == "combine" and ("--publish" in words or "columns" in example):
         _a_draft()
     elif "--state" in words or words[0] == "combine":
         _a_round(with_state="--state" in words)
     if words == ["replicate", "study.json", "other.csv"]:
+        (tmp_path / "study.json").unlink()
         replearn(*shlex.split("fit data.csv --target y --bits 3 --study-out study.json"))
     words = [
         name
@@ -530,8 +534,6 @@ LEAVING = [
     ("fit data.csv --target y --margin 0.4 --page {f}", "page", True),
     ("plan --features 50 --page {f}", "page", False),
     ("table --page {f}", "page", False),
-    ("choose b.csv --target died --columns p_tree,p_logistic --out {f}", "model", True),
-    ("choose b.csv --target died --columns p_tree,p_logistic --page {f}", "page", True),
     ("shuffle a.csv --out {f}.csv", "rows", True),
 ]
 
@@ -704,7 +706,6 @@ def test_a_table_is_not_written_over(inside: Path, call: str) -> None:
         "combine linked.json --begin --out {f}",
         "fit data.csv --target y --margin 0.4 --out {f}",
         "fit data.csv --target y --margin 0.4 --bits 2 --study-out {f}",
-        "choose b.csv --target died --columns p_tree,p_logistic --out {f}",
         "shuffle a.csv --out {f}",
         "bundle study.json --out {f}",
     ],
@@ -762,8 +763,6 @@ REFUSALS = [
     ("fit data.csv --target y --algorithm net --bits 2", "belongs to svm and sgd"),
     ("fit a.csv --target died", "must hold a number in every row"),
     ("plan --features 0", "--features"),
-    ("choose b.csv --target died --columns p_tree", "two candidates"),
-    ("choose b.csv --target died --columns p_tree,ward", "must hold probabilities"),
     ("shuffle a.csv --out {tmp}/a.parquet", "two .csv or two .parquet"),
     ("audit a.csv --study study.json --rows 5000", "cannot be cut"),
     ("combine study.json --out {tmp}/x.json", "at least one lab"),

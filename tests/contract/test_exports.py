@@ -17,7 +17,7 @@ import onnxruntime
 import pandas as pd
 import pytest
 
-from replearn.codes.model import HalfspaceModel
+from replearn.codes.model import HalfspaceDesign, HalfspaceModel
 from replearn.codes.space import CodeSpace
 from replearn.errors import ReplearnError
 from replearn.exports import to_csv, to_onnx, to_sklearn, to_sql
@@ -84,9 +84,9 @@ def halfspace(names: tuple[str, ...] | None, fit_intercept: bool = True) -> Half
     n_inputs = 3 + fit_intercept
     space = CodeSpace("rounded", n_inputs, "none", n_inputs, "centre", "0.25", 0)
     codes = np.random.default_rng(n_inputs).integers(-9, 10, n_inputs)
-    said = None if names is None else {"columns": list(names)}
     classes = ("well", "ill")
-    return HalfspaceModel("svm", fit_intercept, space, "2026", classes, codes, provenance=said)
+    design = HalfspaceDesign("svm", "y", classes, fit_intercept, space, "2026", names)
+    return HalfspaceModel(design, codes)
 
 
 def table(n_rows: int = 10_000, seed: int = 0, has_missing: bool = True) -> pd.DataFrame:

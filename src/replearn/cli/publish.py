@@ -15,6 +15,7 @@ from replearn.cli.command import (
     csv_options,
     may_leave,
     names,
+    refuse_unused,
     working,
 )
 from replearn.documents import Document
@@ -124,9 +125,10 @@ def run(options: argparse.Namespace) -> Outcome:
     beside = os.path.join(os.path.dirname(options.out), stem)
     model_path = options.keep or f"{beside}.model.json"
     opening_path = f"{model_path.removesuffix('.json').removesuffix('.model')}.opening.json"
-    check_output_path(options.out, "study", [options.table], ("replearn/study",))
-    check_output_path(model_path, None, [options.table, options.out], ("replearn/model",))
+    check_output_path(options.out, "study", [options.table], ("replearn/study/glm",))
+    check_output_path(model_path, None, [options.table, options.out], ("replearn/model/glm",))
     _refuse_forgotten(options)
+    _refuse_unused(options)
     _prepare_survival(options)
     is_survival = options.kind == "survival"
     table = open_table(
@@ -140,10 +142,10 @@ def run(options: argparse.Namespace) -> Outcome:
     )
     if options.registered:
         return _register(table, options)
-    known = {field.name for field in fields(Request)}
-    given = {name: value for name, value in vars(options).items() if value is not None}
+    known = [field.name for field in fields(Request) if field.name in options]
+    given = {name: getattr(options, name) for name in known}
     given["interactions"] = _pairs(options.interactions)
-    request = Request(**{name: value for name, value in given.items() if name in known})
+    request = Request(**{name: value for name, value in given.items() if value is not None})
     with working("fitting the original"):
         original = publish(table, request)
     refuse_unsafe(original.remarks)
@@ -174,6 +176,21 @@ def run(options: argparse.Namespace) -> Outcome:
     auc, title = original.worth.auc, f"Original of {options.out}"
     code = DIFFERENT if auc is not None and auc.value < 0.5 else DONE
     return Outcome(facts, code, title=title, n_rows=study.n_original, page=page)
+
+
+#: What only rows of an original say, or what only an original writes.
+_OF_ORIGINALS = (
+    *("keep", "sealed", "basis", "interactions", "sketch_bits", "centres", "between", "evidence"),
+    *("ridge", "missing", "class_weight", "numeric", "weights", "offset", "groups"),
+)
+
+
+def _refuse_unused(options: argparse.Namespace) -> None:
+    """Refuse options that belong to the other road."""
+    if options.registered:
+        refuse_unused(options, "--registered", *_OF_ORIGINALS)
+    else:
+        refuse_unused(options, "a study without --registered", "scores")
 
 
 def _prepare_survival(options: argparse.Namespace) -> None:

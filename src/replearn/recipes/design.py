@@ -75,6 +75,15 @@ class Design(Part):
             raise Unfit(f"the sketch must be {self.n_numbers} numbers of {self.bits} bits")
 
     @property
+    def recipe(self) -> str:
+        """Which regression it is, in the word of its estimator."""
+        if self.classes is not None:
+            return "logistic"
+        if self.loss.kind == "hazard":
+            return "survival"
+        return "linear" if self.loss.least is None else "poisson"
+
+    @property
     def n_numbers(self) -> int:
         """Coded numbers."""
         return self.loss.n_scores * self.coordinates.n_columns

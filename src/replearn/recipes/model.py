@@ -26,6 +26,7 @@ class Model(Spoken, Document):
     """
 
     FORMAT = "replearn/model"
+    KIND = "glm"
 
     design: Design
     codes: Annotated[Codes, Integers(1, -MAX_WHOLE, MAX_WHOLE, MAX_NUMBERS)]
@@ -143,6 +144,25 @@ class Model(Spoken, Document):
         if self.classes is None:
             return self.design.loss.mean(found)
         return np.array(self.classes)[decided(found)]
+
+    @property
+    def number_names(self) -> tuple[str, ...]:
+        """Names of the codes."""
+        return self.design.number_names
+
+    @property
+    def prediction_names(self) -> tuple[str, ...]:
+        """Columns of a table of predictions."""
+        return "prediction", *(f"probability of {label}" for label in self.classes or ())
+
+    def predictions_of(self, batch: Batch) -> list[list[Any]]:
+        """Lines of a table of predictions: a number, or the label and all probabilities."""
+        scores = self.scores_of(batch)
+        means = self.design.loss.mean(scores)
+        if self.classes is None:
+            return [[value] for value in means.ravel().tolist()]
+        labels = [self.classes[place] for place in decided(scores).tolist()]
+        return [[label, *some] for label, some in zip(labels, means.tolist(), strict=True)]
 
     def facts(self) -> Facts:
         """What the model is, in words."""

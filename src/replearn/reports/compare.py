@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,9 @@ class Comparison(Spoken):
         Whether the common model is the one that the study commits to.
     of_study : bool
         Whether the models are replications of a study, not fits of the paper's algorithms.
+    renamed : tuple of str
+        Columns, or the target, that the first model calls differently, or has in another place,
+        where all else is equal.
     """
 
     names: tuple[str, ...]
@@ -46,6 +49,7 @@ class Comparison(Spoken):
     evidence: Evidence | None = None
     original: bool | None = None
     of_study: bool = True
+    renamed: tuple[str, ...] = ()
 
     @property
     def same(self) -> bool:
@@ -69,6 +73,10 @@ class Comparison(Spoken):
                     if self.original
                     else "It is not the model to which the study commits."
                 )
+        elif self.renamed:
+            verdict = "The same numbers for different columns: these are different models."
+            items.append(Row("the first model has", ", ".join(self.renamed[:3])))
+            items.append("Fit all models on columns of the same names, in the same order.")
         elif not self.one_study:
             verdict = "Models of different studies: they cannot be the same."
             items.append("Compare models that labs made from one study file.")
@@ -166,8 +174,8 @@ def compare(*models: Any, study: Study | None = None) -> Comparison:
             for m, n in zip(models, names, strict=True)
         ]
     first = found[0]
-    one_study = all(_design(model) == _design(first) for model in found)
-    if study is not None and any(_design(model) != study.design for model in found):
+    one_study = all(model.design == first.design for model in found)
+    if study is not None and any(model.design != study.design for model in found):
         raise ReplearnError(
             "all models must be of the study that was passed, got one of a different study. "
             "Compare without it, or pass the right one."
@@ -181,14 +189,26 @@ def compare(*models: Any, study: Study | None = None) -> Comparison:
         _differences(found) if one_study and not same else (),
         study.evidence(first) if study is not None and same else None,
         study.commits_to(first.fingerprint) if study is not None and same else None,
-        hasattr(first, "design"),
+        first.design.kind == "glm",
+        () if one_study else _renamed(found),
     )
 
 
-def _design(model: Any) -> Any:
-    """All but the codes."""
-    found = model.content()
-    return getattr(model, "design", None) or {k: v for k, v in found.items() if k != "codes"}
+def _renamed(models: Sequence[Any]) -> tuple[str, ...]:
+    """Names of the first halfspace that others of the same codes have not, or elsewhere."""
+    first, *others = models
+    for other in others:
+        if other.design.kind != "halfspace" or first.design.kind != "halfspace":
+            return ()
+        named = replace(other.design, columns=first.design.columns, target=first.design.target)
+        if named != first.design or not np.array_equal(other.codes, first.codes):
+            return ()
+    own = (*first.feature_names, first.design.target)
+    return tuple(
+        name
+        for place, name in enumerate(own)
+        if any((*model.feature_names, model.design.target)[place] != name for model in others)
+    )
 
 
 def _differences(models: Sequence[Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -196,9 +216,6 @@ def _differences(models: Sequence[Any]) -> tuple[tuple[str, tuple[int, ...]], ..
     codes = np.stack([model.codes for model in models])
     away = codes - codes[0]
     most = np.abs(away).max(axis=0)
-    design = getattr(models[0], "design", None)
-    names = [f"code {i + 1}" for i in range(codes.shape[1])]
-    if design is not None:
-        names = list(design.number_names)
+    names = models[0].number_names
     order = [int(i) for i in np.argsort(-most, kind="stable") if most[i]]
     return tuple((names[i], tuple(away[:, i].tolist())) for i in order)

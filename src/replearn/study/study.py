@@ -74,6 +74,7 @@ class Study(Spoken, Document):
     """
 
     FORMAT = "replearn/study"
+    KIND = "glm"
 
     design: Design
     max_disagreement: Share3
