@@ -38,8 +38,8 @@ def run(options: argparse.Namespace) -> Outcome:
                 "A lab without Python opens study.html in a browser and chooses its CSV file.",
                 Row("files", ", ".join(files)),
                 f"Study {study.fingerprint}",
-                "Tell labs the SHA-256 of study.html by a different way: whoever forges the page",
-                f"forges its words. It is {digest}",
+                "Tell labs the SHA-256 of study.html by a different way:",
+                digest,
             ],
             values={"study": study.fingerprint, "files": files, "page_sha256": digest},
         )

@@ -35,9 +35,8 @@ examples:
 
 writes study.json to send; beside it a.model.json to keep (and a.opening.json
 if sealed). Publish once: each further study of nearly the same patients tells
-a little about those in whom they differ. exit codes: 0 published; 1 published,
-but it ranks the wrong way round (AUC below 0.5); 2 no promise can be kept, or
-bad input
+a little about those in whom they differ. exit codes: 0 published; 1 it ranks
+the wrong way round (AUC below 0.5); 2 no promise can be kept, or bad input
 """
 
 
