@@ -384,16 +384,23 @@ product32 <- function(a, b) {  # modulo 2^32
 }
 xor32 <- function(a, b) bitwXor(a %/% 65536, b %/% 65536) * 65536 + bitwXor(a %% 65536, b %% 65536)
 
-# Well-mixed numbers of the content of rows, by which rows are sampled.
+# Well-mixed numbers of the content of rows, by which rows are sampled: two exact sums of a row's
+# numbers times fixed random odd factors below 2^24, mixed.
 marks <- function(X) {
-  steps <- floor(product32(seq_len(ncol(X)), 2654435769) / 128)
-  steps <- steps + (steps %% 2 == 0)
-  whole <- drop(X %*% steps)
-  high <- floor(whole / ALL)
-  x <- xor32(whole - high * ALL, product32(high %% ALL, 0x9E3779B1))
-  x <- product32(xor32(x, x %/% 65536), 0x85EBCA6B)
-  x <- product32(xor32(x, x %/% 8192), 0xC2B2AE35)
-  xor32(x, x %/% 65536)
+  mixed <- function(x) {
+    x <- product32(xor32(x, x %/% 65536), 0x85EBCA6B)
+    x <- product32(xor32(x, x %/% 8192), 0xC2B2AE35)
+    xor32(x, x %/% 65536)
+  }
+  x <- numeric(nrow(X))
+  for (sum in 0:1) {
+    factors <- mixed(product32(4 * seq_len(ncol(X)) + sum, 0x9E3779B1)) %/% 256
+    factors <- factors + (factors %% 2 == 0)
+    whole <- drop(X %*% factors)
+    high <- floor(whole / ALL)
+    x <- mixed(xor32(mixed(xor32(x, whole - high * ALL)), high %% ALL))
+  }
+  x
 }
 
 # Scores of rows, a column for each.

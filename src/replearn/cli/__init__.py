@@ -124,6 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = options.command
         if unknown:
             command.error(f"unrecognized arguments: {' '.join(unknown)}")
+        Parser.inputs = tuple(inputs_of(options))
         options.typed = typed_options(given)
         page = getattr(options, "page", None)
         _check_page(page, options)

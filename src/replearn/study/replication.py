@@ -17,6 +17,7 @@ from replearn.recipes.model import Model
 from replearn.recipes.newton import Summary, fit
 from replearn.recipes.sandwich import Estimates, estimates_of
 from replearn.study.evidence import Evidence
+from replearn.study.placebo import placebo_matches
 from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import MOST_SPREAD, Study
 from replearn.study.support import UNLIKELY, Support, support_of
@@ -365,7 +366,10 @@ def replicate_rows(
 
     def evidence() -> Evidence:
         tested = supported()
-        return study.evidence(model, None if tested is None else tested.test.spreads)
+        proof = study.evidence(model, None if tested is None else tested.test.spreads)
+        if not agreement.same or proof.is_weak:
+            return proof
+        return replace(proof, placebo=placebo_matches(study, model, rows, summary.n_rows))
 
     supported = Later(support)
     found = compare_with_original(
@@ -380,8 +384,9 @@ def spread_findings(study: Study, spreads: Vector | None, n_rows: int) -> tuple[
     if spreads is None or n_rows < LEAST_ROWS:
         return ()
     ratio = study.stated_spreads / np.maximum(spreads, 1e-30)
-    odd = int(np.count_nonzero((ratio < 1 / MOST_SPREAD) | (ratio > MOST_SPREAD)))
-    if 2 * odd <= ratio.size:
+    is_wide = ratio > MOST_SPREAD  # each of them: wide cells for a few numbers are enough to forge
+    odd = int(np.count_nonzero(is_wide | (ratio < 1 / MOST_SPREAD)))
+    if not is_wide.any() and 2 * odd <= ratio.size:
         return ()
     return (
         Finding(

@@ -89,10 +89,12 @@ class Study(Spoken, Document):
     sealed: bool = False
     problems: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
-    def save(self, path: "str | os.PathLike[str]", private: bool = False) -> None:
+    def save(
+        self, path: "str | os.PathLike[str]", private: bool = False, new: bool = False
+    ) -> None:
         """Publish the study; refused where its promise cannot be kept."""
         self.refuse_problems()
-        super().save(path, private)
+        super().save(path, private, new)
 
     def refuse_problems(self) -> None:
         """Stop where the promise cannot be kept."""

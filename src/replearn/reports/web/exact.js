@@ -328,21 +328,30 @@ function dot(a, b, start, n) {
   return s + t + (u + v);
 }
 
+/** All bits depend on all others (the last steps of MurmurHash3). */
+function mixed32(x) {
+  x = Math.imul(x ^ (x >>> 16), 0x85ebca6b);
+  x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35);
+  return x ^ (x >>> 16);
+}
+
 /** Well-mixed 32-bit numbers of the content of rows, by which rows are sampled. */
 export function marks({ columns, nRows }) {
-  const stepOf = (place) => (Math.imul(place, 2654435769 | 0) >>> 7) | 1;
-  const mixed = new Float64Array(nRows).fill(ONE * stepOf(1));
-  columns.forEach((column, j) => {
-    const step = stepOf(j + 2);
-    for (let i = 0; i < nRows; i++) mixed[i] += column[i] * step;
-  });
-  return Uint32Array.from(mixed, (whole) => {
-    const high = Math.floor(whole / ALL);
-    let x = (whole - high * ALL) ^ Math.imul(high | 0, 0x9e3779b1);
-    x = Math.imul(x ^ (x >>> 16), 0x85ebca6b);
-    x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35);
-    return x ^ (x >>> 16);
-  });
+  // two exact sums of a row's numbers times fixed random odd factors below 2^24
+  const factor = (column, sum) => (mixed32(Math.imul(4 * column + sum, 0x9e3779b1)) >>> 8) | 1;
+  const found = new Uint32Array(nRows);
+  for (const sum of [0, 1]) {
+    const whole = new Float64Array(nRows).fill(ONE * factor(1, sum));
+    columns.forEach((column, j) => {
+      const step = factor(j + 2, sum);
+      for (let i = 0; i < nRows; i++) whole[i] += column[i] * step;
+    });
+    for (let i = 0; i < nRows; i++) {
+      const high = Math.floor(whole[i] / ALL);
+      found[i] = mixed32(mixed32(found[i] ^ (whole[i] - high * ALL)) ^ high);
+    }
+  }
+  return found;
 }
 
 /**
