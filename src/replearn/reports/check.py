@@ -10,7 +10,7 @@ from replearn.documents.facts import Table as FactTable
 from replearn.documents.pictures import forest
 from replearn.errors import ReplearnError
 from replearn.study.passes import table_of
-from replearn.study.replication import agreement_rows
+from replearn.study.replication import MOST_TOLD, agreement_rows
 from replearn.study.rows import Reading
 from replearn.study.study import Study
 from replearn.tables import (
@@ -73,9 +73,11 @@ class Check(Spoken):
                 f"gets the original's model in {percent(max(1 - self.disagreement, 1e-5))} of the "
                 "cases."
             )
-        items: list[Any] = [*self.stops, *questions]
-        items.append(Row("rows here", self.n_rows, note=f"planned for {self.planned_rows:,}"))
-        if not items[:-1] and self.disagreement <= 0.05:
+        told = [*self.stops, *questions]
+        items: list[Any] = [
+            Row("rows here", self.n_rows, note=f"planned for {self.planned_rows:,}")
+        ]
+        if not told and self.disagreement <= 0.05:
             items += agreement_rows(self.disagreement, self.at_new_centre, self.n_rows)
         if self.outcome is not None:
             name, here, there = self.outcome
@@ -84,7 +86,12 @@ class Check(Spoken):
             )
         caption = "Cells that are missing, that have unknown levels, or that are no numbers."
         figure = Figure("Cells without a value, by column", self._picture, caption)
-        return Facts(verdict, items, [self._counts()], [figure], {"ok": self.ok})
+        more = told[MOST_TOLD:]
+        details = [*more, self._counts()]
+        if more:
+            items.append(f"{counted(len(more), 'more question')} under --details.")
+        values = {"ok": self.ok}
+        return Facts(verdict, items, details, [figure], values, told[:MOST_TOLD])
 
     def _picture(self) -> str:
         rows = [(name, sum(shares[:3])) for name, *shares in self._counts().rows]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.tables.cells import Column, Texts, is_number_text, level_text, levels_of, numbers_of
+from replearn.tables.encoding import MISSING
 from replearn.tables.table import Batch, Table
 from replearn.types import Vector, Words, is_sparse, stacked
 
@@ -25,7 +26,8 @@ class ColumnLook:
     """What all rows say about one column: how many cells are numbers, and texts (true is one).
 
     ``counts`` has the rows of each level by class of the label, ``missing_counts`` those without a
-    value. It knows all rows if ``is_counted``; columns of numbers have none.
+    value. It knows all rows if ``is_counted``; columns of numbers have none. ``worths`` has what
+    the rows of a level are worth, where rows come in groups: `replearn.tables.clusters`.
     """
 
     n_numbers: int = 0
@@ -33,6 +35,18 @@ class ColumnLook:
     counts: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     is_counted: bool = True
     missing_counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
+    worths: dict[str, float] | None = None
+
+    def worth(self, text: str) -> float:
+        """Independent rows of a level."""
+        if self.worths is not None:
+            return self.worths.get(text, 0.0)
+        return float(self.counts[text].sum())
+
+    @property
+    def worth_missing(self) -> float:
+        """Independent rows without a value."""
+        return float(self.n_missing) if self.worths is None else self.worths.get(MISSING, 0.0)
 
     @property
     def n_missing(self) -> int:
