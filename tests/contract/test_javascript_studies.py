@@ -63,6 +63,7 @@ def assert_same_words(python: Replication, found: dict[str, Any]) -> None:
     """What is not a code is the same to all digits that are shown, in the same words."""
     facts = python.facts()
     assert found["verdict"] == facts.verdict
+    assert found["told"] == list(facts.told)
     assert found["items"] == items(facts.items)
     assert found["details"] == items(facts.details)
     assert found["picture"] == re.sub(' style="[^"]*"', "", facts.figures[0].draw())

@@ -7,8 +7,8 @@ import numpy as np
 
 from replearn.documents.facts import Table
 from replearn.tables import LevelColumn, NumberColumn
-from replearn.tables.learning import LEAST_ROWS, Learned, quantile
-from replearn.tables.look import ColumnLook, Look
+from replearn.tables.learning import LEAST_ROWS, Learned
+from replearn.tables.look import ColumnLook, Look, quantile
 from replearn.tables.safety import LEAST_COUNT
 from replearn.tables.survival import INTERVAL
 from replearn.types import Vector

@@ -23,7 +23,7 @@ from replearn.tables.encoding import (
     NumberColumn,
     Product,
 )
-from replearn.tables.look import ColumnLook, Look, look_at, numbers_apart
+from replearn.tables.look import ColumnLook, Look, look_at, numbers_apart, quantile
 from replearn.tables.safety import LEAST_COUNT, Remark, remarks_on
 from replearn.tables.table import Table
 from replearn.types import Vector
@@ -195,11 +195,6 @@ def _number_column(name: str, scale: tuple[float, float], indicator: bool) -> Nu
         )
     text = decimal_text(spread)
     return NumberColumn(name, place_text(centre, text), text, indicator=indicator)
-
-
-def quantile(values: Vector, share: float) -> float:
-    """A value of which this share is not larger; no mean of two."""
-    return float(values[int(share * (values.size - 1) + 0.5)])
 
 
 def place_text(value: float, spread: str) -> str:

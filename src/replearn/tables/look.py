@@ -136,6 +136,11 @@ def look_at(
     return Look(done, looks, mine if n_classes > 1 else None, mine.size, rows, places)
 
 
+def quantile(values: Vector, share: float) -> float:
+    """A value of which this share is not larger; no mean of two."""
+    return float(values[int(share * (values.size - 1) + 0.5)])
+
+
 def numbers_apart(table: Table, centres: dict[str, float]) -> dict[str, Vector]:
     """All numbers of some columns that differ from their centre, sorted.
 

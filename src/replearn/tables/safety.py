@@ -10,17 +10,18 @@ from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
 from replearn.tables.cells import is_number_text, named_columns, signs_meant
-from replearn.tables.look import ColumnLook, Look
+from replearn.tables.look import ColumnLook, Look, quantile
 from replearn.types import Vector
 
 #: Levels in fewer rows are never published: a value must not belong to a few people.
 LEAST_COUNT = 10
+#: A larger share of gaps is never silent.
+MANY_GAPS = 0.5
 
 _FEWEST = 20  # values, before their number says anything
 _ALL_DISTINCT = 0.9  # a larger share of different values: an identifier
 _MOST_ANSWERS = 20  # different values of a column that may give the label away
 _EXAMPLES = 1000  # different values that are looked at
-_MANY_GAPS = 0.5  # a larger share of gaps is never silent
 _SCREENED = 2048  # rows that are ranked first; all of them where these look odd
 _RANKS, _RANKS_TIME = 0.98, 0.65  # AUC of one column that is asked about; of a time
 _SHARP = 0.1  # a threshold cuts a column at a gap of less, in interquartile ranges
@@ -119,7 +120,7 @@ def remarks_on(
             continue
         meant = name in categories or name in numeric
         share = column.n_missing / look.n_rows
-        if _MANY_GAPS <= share < 1:
+        if MANY_GAPS <= share < 1:
             found.append(Remark(name, "gaps", f"is missing in {share:.0%} of the rows"))
         if column.n_missing == look.n_rows:
             found.append(Remark(name, "empty", "has no value in any row"))
@@ -250,11 +251,11 @@ def missing_code(known: Vector) -> str:
         n_others = len(np.unique(others[:: 1 + others.size // _EXAMPLES]))
         if n_others <= 3:  # -1, 0 and 1
             continue
-        width = float(np.quantile(others, 0.95) - np.quantile(others, 0.05))
+        width = quantile(others, 0.95) - quantile(others, 0.05)
         gap = float(others[0] - end if low == 0 else end - others[-1])
         is_code = end in _CODES and (gap > 0.5 * width or end < 0 <= others[0])
         if end == 0 and low == 0 and n_others > 10:
-            is_code = float(np.quantile(others, 0.01)) > 0.6 * width
+            is_code = quantile(others, 0.01) > 0.6 * width
         if is_code:
             return (
                 f"holds {end:g} in {share:.1%} of the rows, far from all other values: is it a "
@@ -275,7 +276,8 @@ def _on_ranks(name: str, cells: Vector, classes: NDArray[Any]) -> Remark | None:
     if auc == 1.0 and min(positive.sum(), (~positive).sum()) >= LEAST_COUNT:
         low, high = sorted((values[positive], values[~positive]), key=lambda part: part[0])
         gap = float(high.min() - low.max())
-        middle = np.quantile(values, 0.75) - np.quantile(values, 0.25)
+        ordered = np.sort(values)
+        middle = quantile(ordered, 0.75) - quantile(ordered, 0.25)
         if gap < _SHARP * middle:
             return Remark(name, "copy", "is the outcome before a threshold")
     if is_time and auc >= _RANKS_TIME:
