@@ -1335,7 +1335,7 @@ missing_code <- function(x) {
   for (end in c(x[1], x[length(x)])) {
     others <- x[x != end]
     n <- length(others)
-    share <- 1 - n / length(x)
+    share <- (length(x) - n) / length(x)
     if (n < 20 || share < 0.003) next
     distinct <- length(unique(others[seq(1, n, by = 1 + n %/% 1000)]))
     if (distinct <= 3) next

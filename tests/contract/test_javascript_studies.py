@@ -176,7 +176,7 @@ BAD_ROWS = {
     "one class": ("", "some class has no row"),
     "a label that is missing": ("60,25,A,true,1,0,1,,x", "missing labels"),
     "a label that is unknown": ("60,25,A,true,1,0,1,2,x\n" * 10, "in 10 of 810 rows: '2'"),
-    "a level that is unknown": ("60,25,Z,true,1,0,1,1,x\n" * 60, "60 of 860 cells (7.0%)"),
+    "a level that is unknown": ("60,25,Z,true,1,0,1,1,x\n" * 500, "500 of 1,300 cells (38.5%)"),
     "numbers with commas": ('60,"25,5",A,true,1,0,1,1,x\n' * 60, 'decimal=","'),
     "infinity": ("60,inf,A,true,1,0,1,1,x", "infinite numbers"),
 }  # fmt: skip

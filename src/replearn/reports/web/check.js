@@ -142,7 +142,7 @@ function missingCode(sorted) {
   const size = sorted.length;
   if (size < FEWEST_ROWS) return "";
   for (const end of [sorted[0], sorted[size - 1]]) {
-    const others = sorted.filter((value) => value !== end), share = 1 - others.length / size;
+    const others = sorted.filter((value) => value !== end), share = (size - others.length) / size;
     if (others.length < FEWEST_ROWS || share < 0.003) continue;
     const step = 1 + Math.floor(others.length / 1000);
     const distinct = new Set(others.filter((_, i) => i % step === 0)).size;
