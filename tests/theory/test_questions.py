@@ -10,7 +10,9 @@ from tests.error_budget import assert_rate_at_most
 def population(rng, n_rows):
     """Columns of all kinds that a table has."""
     gaps = rng.random((2, n_rows)) < [[0.3], [0.005]]
-    columns = {f"yes{p}": (rng.random(n_rows) < p) * 1.0 for p in (0.03, 0.1, 0.25, 0.5, 0.75, 0.98)}
+    columns = {
+        f"yes{p}": (rng.random(n_rows) < p) * 1.0 for p in (0.03, 0.1, 0.25, 0.5, 0.75, 0.98)
+    }
     columns |= {
         "score": rng.integers(1, 6, n_rows).astype(float),
         "half": rng.integers(0, 2, n_rows) * 12345.0,

@@ -280,6 +280,8 @@ def _pairs(text: str | None) -> Any:
 
 
 def _facts(original: "Original", files: list[Row]) -> Facts:
+    from replearn.study.sample_size import sample_size_row
+
     certificate, study = original.certificate, original.study
     verdict = (
         f"The study is published: {certificate.centre_words}, with "
@@ -317,6 +319,7 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
             Row("study", study.fingerprint),
             *(item for item in certificate.facts().items[1:] if isinstance(item, Row)),
             Row("patients needed to match", evidence.rows, note="half of the time"),
+            *sample_size_row(original.rows_needed, study.n_original),
             *notes,
             *cohort,
             *original.model.stating(original.own).coefficients.own_tables(),

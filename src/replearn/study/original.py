@@ -31,6 +31,7 @@ from replearn.recipes.validation import Fold, scored
 from replearn.study.cohort import cohort_table, gaps_told
 from replearn.study.progress import progress
 from replearn.study.rows import Reading, TableRows, read_rows
+from replearn.study.sample_size import rows_needed
 from replearn.study.study import Study, sealed_commitment
 from replearn.study.worth import Worth
 from replearn.tables import (
@@ -254,6 +255,14 @@ class Original:
     def cohort(self) -> FactTable | None:
         """Who is in the study, by outcome: Table 1 of a paper."""
         return self.cohort_later()
+
+    @property
+    def rows_needed(self) -> int | None:
+        """How many rows such a model needs, by Riley et al.; None where it explains nothing."""
+        design, target = self.study.design, self.study.profile.target
+        share = float(target[1]) if len(design.classes or ()) == 2 and target else None
+        n_slopes = design.n_numbers - design.loss.n_scores
+        return rows_needed(design.loss, self.worth, n_slopes, share)
 
     @property
     def own(self) -> Estimates | None:

@@ -18,7 +18,13 @@ from replearn.recipes.losses import Loss
 from replearn.recipes.model import Model
 from replearn.recipes.support import Reference, ScoreTest, score_test, shift_of
 from replearn.study.study import Study
-from replearn.study.worth import Measure, Worth, calibration_line
+from replearn.study.worth import (
+    Measure,
+    Worth,
+    calibration_in_the_large,
+    calibration_line,
+    observed_to_expected,
+)
 from replearn.tables import NumberColumn
 from replearn.types import Matrix, Vector
 
@@ -149,7 +155,7 @@ def support_of(study: Study, model: Model, rows: Rows, n_rows: int, own_theta: M
         gain_of(loss, ours, base, targets, masses),
         Worth.of(loss, ours, targets, masses, held_out=False),
         Worth.of(loss, own, targets, masses, held_out=False),
-        _observed_to_expected(loss, ours, targets, masses),
+        observed_to_expected(loss, ours, targets, masses),
         _line(loss, ours, targets, masses),
         _columns(model, test),
         loss.ratio or "coefficient",
@@ -165,20 +171,6 @@ def gain_of(loss: Loss, ours: Matrix, base: Matrix, targets: Vector, masses: Vec
     return Measure(mean.value, mean.value - reach, mean.value + reach)
 
 
-def _observed_to_expected(
-    loss: Loss, found: Matrix, targets: Vector, masses: Vector
-) -> Measure | None:
-    """Events (or totals) beside what the model predicts; None for many classes."""
-    if loss.n_scores > 1 or loss.link == "identity":
-        return None
-    expected = loss.residual(found, np.zeros(len(targets)))[:, 0]
-    total = float(expected @ masses)
-    ratio = float(targets @ masses) / total
-    spread = math.sqrt(float(((targets - expected) * masses) @ ((targets - expected) * masses)))
-    reach = 1.96 * spread / max(float(targets @ masses), 1e-12)
-    return Measure(ratio, ratio * math.exp(-reach), ratio * math.exp(reach))
-
-
 def _line(
     loss: Loss, found: Matrix, targets: Vector, masses: Vector
 ) -> tuple[Measure, Measure] | None:
@@ -187,11 +179,7 @@ def _line(
     line = calibration_line(found[:, 0], targets, masses)
     if line is None:
         return None
-    shift = shift_of(loss, found, targets, masses)
-    information = float(loss.curvature(found + shift)[:, 0] @ masses)
-    reach = 1.96 / math.sqrt(max(information, 1e-12))
-    in_the_large = Measure(float(shift[0]), float(shift[0]) - reach, float(shift[0]) + reach)
-    return in_the_large, line[1]
+    return calibration_in_the_large(loss, found, targets, masses), line[1]
 
 
 def _columns(model: Model, test: ScoreTest) -> tuple[ColumnDifference, ...]:
