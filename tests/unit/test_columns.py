@@ -247,3 +247,32 @@ def test_table_one_counts_by_outcome_and_hides_few(tmp_path, capsys):
     hidden = [row for row in table.splitlines() if "few rows" in row]
     assert any("killip = V" in row for row in hidden)
     assert len(hidden) >= 2  # or the sum over levels would tell it
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_columns_that_differ_in_case_only_are_said_so():
+    table = {"Age": np.arange(50.0), "SEX": ["f", "m"] * 25, "y": [0, 1] * 25}
+    with pytest.raises(ReplearnError, match=r"'age' is 'Age' there, 'sex' is 'SEX' there: case"):
+        open_table(table, target="y", columns=["age", "sex"])
+
+
+def test_check_tells_of_a_file_that_was_joined_twice():
+    frame = site_trial(2000).drop(columns="site")
+    fitted = rl.ReplicableLogisticClassifier().fit(frame.drop(columns="died"), frame.died)
+    lab = site_trial(1000, seed=3).drop(columns="site")
+    assert rl.check(fitted.study_, lab).findings == ()
+    twice = rl.check(fitted.study_, pd.concat([lab, lab]))
+    assert "joined twice" in str(twice)
+    assert twice.n_repeated >= 1000
+
+
+def test_a_page_that_holds_the_model_says_do_not_send(tmp_path, capsys):
+    path = tmp_path / "a.csv"
+    site_trial(2000).drop(columns="site").to_csv(path, index=False)
+    page = tmp_path / "a.html"
+    options = ["publish", str(path), "--target", "died", "--out", str(tmp_path / "s.json")]
+    assert cli.main([*options, "--sealed", "--page", str(page)]) == 0
+    assert "Do not send this page" in " ".join(capsys.readouterr().out.split())
+    assert "before all fingerprints are on record: it holds the model" in page.read_text()

@@ -3,7 +3,7 @@
 import argparse
 import os
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.command import (
@@ -173,6 +173,9 @@ def run(options: argparse.Namespace) -> Outcome:
 
         measured = ("by cross-validation within this lab:", evaluate_original(original))
         page = with_methods(facts, study, model, measured)
+        until = "before all fingerprints are on record" if study.sealed else "with the study"
+        words = f"Do not send this page ({options.page}) {until}: it holds the model."
+        facts, page = (replace(one, told=[words, *one.told]) for one in (facts, page))
     auc, title = original.worth.auc, f"Original of {options.out}"
     code = DIFFERENT if auc is not None and auc.value < 0.5 else DONE
     return Outcome(facts, code, title=title, n_rows=study.n_original, page=page)

@@ -22,6 +22,10 @@ from replearn.tables import (
     compare_profiles,
     in_sentences,
 )
+from replearn.tables.look import row_hashes
+
+#: Different rows, at least, before it is odd that each occurs twice.
+LEAST_REPEATED = 20
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class Check(Spoken):
         Estimated probability that so many rows give a different model.
     seen : Seen
         Counts per column.
+    n_repeated : int
+        Rows that occur before, in all columns of the study.
     outcome : tuple of str, float and float, or None
         For two classes: what the second is called, its share here, and at the original.
     """
@@ -51,6 +57,7 @@ class Check(Spoken):
     disagreement: float
     at_new_centre: float
     seen: Seen
+    n_repeated: int = 0
     outcome: tuple[str, float, float] | None = None
 
     @property
@@ -87,7 +94,7 @@ class Check(Spoken):
         caption = "Cells that are missing, that have unknown levels, or that are no numbers."
         figure = Figure("Cells without a value, by column", self._picture, caption)
         more = told[MOST_TOLD:]
-        details = [*more, self._counts()]
+        details = [*more, Row("repeated rows", self.n_repeated), self._counts()]
         if more:
             items.append(f"{counted(len(more), 'more question')} under --details.")
         values = {"ok": self.ok}
@@ -133,9 +140,10 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
     reading = Reading.of(design)
     seen = Seen(design.encoding)
     counts = np.zeros(len(design.classes or ()), dtype=np.int64)
-    wrong = ""
+    wrong, hashes = "", []
     for batch in table.batches():
         design.encoding.encode(batch, seen)
+        hashes.append(row_hashes(batch, design.encoding.names, np.zeros(batch.n_rows, np.int64)))
         try:
             if design.classes:
                 assert batch.y is not None
@@ -165,6 +173,9 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
         counts.tolist() if counts.any() else None,
         study.planned_rows,
     )
+    _, repeats = np.unique(np.concatenate(hashes), return_counts=True)
+    if seen.n_rows >= 2 * LEAST_REPEATED and repeats.min() > 1:
+        findings.append(Finding("", "every row occurs twice or more: was the file joined twice"))
     named = {name for name, _ in troubles}
     outcome = None
     if counts.size == 2 and counts.any() and len(study.profile.target) == 2:
@@ -178,5 +189,6 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
         study.disagreement(seen.n_rows),
         study.disagreement(seen.n_rows, new_centre=True),
         seen,
+        seen.n_rows - len(repeats),
         outcome,
     )

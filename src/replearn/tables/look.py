@@ -213,7 +213,7 @@ class _Sample:
 
     def add(self, batch: Batch, classes: NDArray[Any]) -> None:
         """Take what is below the bound: hashes, counts, classes and numbers."""
-        hashes = _row_hashes(batch, self._names, classes)
+        hashes = row_hashes(batch, self._names, classes)
         ordered = np.sort(hashes[hashes < np.uint64(self._bound)])
         self._halve(ordered[np.concatenate([[True], ordered[1:] > ordered[:-1]])[: ordered.size]])
         rows = np.flatnonzero(hashes < np.uint64(self._bound))
@@ -267,7 +267,7 @@ def _number_rows(batch: Batch, names: Sequence[str], rows: Any) -> Any:
     return some if is_sparse(some) else np.asarray(some, dtype=np.float64)
 
 
-def _row_hashes(batch: Batch, names: Sequence[str], classes: NDArray[Any]) -> Words:
+def row_hashes(batch: Batch, names: Sequence[str], classes: NDArray[Any]) -> Words:
     """A mix of all cells of each row and its class; zeros of sparse rows need no look."""
     factors = np.array([_factor(name) for name in names], dtype=np.uint64)
     total = classes.astype(np.uint64) * np.uint64(_MIX)
