@@ -1,10 +1,10 @@
 """Hazard ratios without a baseline: Cox's partial likelihood of rows at risk.
 
-A study shares a hazard that is constant in each interval. With few intervals it follows the true one
-roughly, and own estimates of hazard ratios move by up to a third of a standard error; with an
-interval for each event they become Cox's. So a lab's *own* estimates are Cox's, with Efron's way of
-ties. Rows at risk are those of a counting process: all rows of an interval enter where it begins, so
-risk sets are sums from the longest time downwards.
+A study shares a hazard that is constant in each interval. With few intervals it follows the true
+one roughly, and own estimates of hazard ratios move by up to a third of a standard error; with an
+interval for each event they become Cox's. So a lab's *own* estimates are Cox's, with Efron's way
+of ties. Rows at risk are those of a counting process: all rows of an interval enter where it
+begins, so risk sets are sums from the longest time downwards.
 """
 
 from dataclasses import dataclass

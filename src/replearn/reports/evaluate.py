@@ -278,8 +278,8 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
     offset = getattr(design, "offset", None)
     if getattr(getattr(design, "loss", None), "kind", "") == "hazard" and not hasattr(X, "roles"):
         raise ReplearnError(
-            "a survival model is evaluated by score of ReplicableSurvivalAnalysis (concordance). "
-            "For the risk at one time, predict with --horizon and compare."
+            "a survival model is evaluated at a time: pass --horizon TIME, in the unit of its "
+            "times (score of ReplicableSurvivalAnalysis gives the concordance)."
         )
     roles = {"target": target, "weights": weights, "offset": offset, "groups": groups}
     table = X if hasattr(X, "roles") else open_table(X, columns=features, csv=csv, **roles)
