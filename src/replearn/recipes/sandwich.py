@@ -129,10 +129,10 @@ def estimates_of(
     variance = variance.reshape(theta.shape) * (size * size) / summary.n_rows
     estimate = encoding.per_unit(point * 2.0**-THETA_BITS) * loss.scale[0]
     estimate[:, 0] += loss.scale[1]
-    found = Estimates(estimate, np.sqrt(variance), summary.n_rows)
+    own = Estimates(estimate, np.sqrt(variance), summary.n_rows)
     if isinstance(loss, Hazard) and kept is rows:
-        return _with_cox(found, next(iter(rows.blocks())), encoding)
-    return found
+        return _with_cox(own, next(iter(rows.blocks())), encoding)
+    return own
 
 
 def _with_cox(found: Estimates, block: Block, encoding: Encoding) -> Estimates:

@@ -94,7 +94,7 @@ class Check(Spoken):
         caption = "Cells that are missing, that have unknown levels, or that are no numbers."
         figure = Figure("Cells without a value, by column", self._picture, caption)
         more = told[MOST_TOLD:]
-        details = [*more, Row("repeated rows", self.n_repeated), self._counts()]
+        details: list[Any] = [*more, Row("repeated rows", self.n_repeated), self._counts()]
         if more:
             items.append(f"{counted(len(more), 'more question')} under --details.")
         values = {"ok": self.ok}

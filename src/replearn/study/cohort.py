@@ -60,7 +60,7 @@ def gaps_told(learned: Learned) -> str:
 def _counts_row(look: Look, n_classes: int) -> list[Any]:
     """Rows of each class, as far as the look knows them: exactly, or a share of them."""
     scan = next(iter(look.columns.values()))
-    counts = np.zeros(n_classes)
+    counts: Any = np.zeros(n_classes)
     if look.classes is not None:
         counts = np.bincount(look.classes, minlength=n_classes) * (look.n_rows / look.n_sampled)
     if scan.is_counted and scan.counts and not scan.too_many:
@@ -105,7 +105,7 @@ def _level_rows(
     few = {text for text, of_class in counts.items() if of_class.min() < LEAST_COUNT}
     if len(few) == 1 and len(counts) > 1:  # or the other levels would tell it
         few.add(min(counts.keys() - few, key=lambda text: int(counts[text].min())))
-    found = []
+    found: list[list[Any]] = []
     for text, of_class in counts.items():
         by_class = of_class.tolist() if n_classes > 1 else []
         cells = [_count(int(of_class.sum()), int(totals.sum()))]
