@@ -1,8 +1,8 @@
 """How many rows a prediction model needs, by Riley et al. (BMJ 2020; 368: m441).
 
 Ten events for each variable were never derived from anything. These criteria are: coefficients
-shrink by at most a tenth, the apparent fit is at most .05 better than the true one, and the overall
-risk is known to .05.
+shrink by at most a tenth, the apparent fit is at most 0.05 better than the true one, and the
+overall risk is known to 0.05.
 """
 
 import math
@@ -26,7 +26,7 @@ def rows_needed(loss: Loss, worth: Worth, n_coefficients: int, share: float | No
 
     Examples
     --------
-    The example of the paper: 24 coefficients, R2 of Cox and Snell .288, 17.4 % events.
+    The example of the paper: 24 coefficients, R2 of Cox and Snell 0.288.
 
     >>> _for_shrinkage(24, 0.288, 0.9)
     623
