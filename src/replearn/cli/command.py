@@ -8,10 +8,11 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from replearn.documents.facts import Facts, wrapped
@@ -88,6 +89,22 @@ class Parser(argparse.ArgumentParser):
         """Exit with the code of bad usage."""
         complain("error", f"{message}. See {self.prog} --help.")  # it may hold what was typed
         self.exit(BAD_INPUT)
+
+
+def refuse_unused(options: argparse.Namespace, road: str, *parameters: str) -> None:
+    """Refuse options that were typed and that this road does not use: nothing is ignored."""
+    command: Parser = options.command
+    unused = [
+        command.options[name] for name in parameters if command.options[name] in options.typed
+    ]
+    if unused:
+        raise ReplearnError(f"{road} does not use {', '.join(unused)}. Leave it out.")
+
+
+def typed_options(words: Iterable[str]) -> frozenset[str]:
+    """The options among the words of a command line, as they were typed."""
+    before = takewhile(lambda word: word != "--", words)
+    return frozenset(word.partition("=")[0] for word in before if word.startswith("--"))
 
 
 def in_options(message: str, command: "Parser | None") -> str:
@@ -184,11 +201,13 @@ def add_promise(parser: Parser, also: tuple[str, ...] = (), default: str = "svm"
     )
 
 
+#: Parameters of a fit of the paper's algorithms, which no other fit uses.
+OF_HALFSPACES = (*PROMISE, "mode", "sketch_bits", "fit_intercept")
+
+
 def promise_of(options: argparse.Namespace) -> dict[str, Any]:
     """What `add_promise` has read, as arguments of an estimator."""
-    return {
-        name: getattr(options, name) for name in (*PROMISE, "mode", "sketch_bits", "fit_intercept")
-    }
+    return {name: getattr(options, name) for name in OF_HALFSPACES}
 
 
 def read_numbers(
@@ -217,8 +236,15 @@ def csv_options(options: argparse.Namespace) -> "CsvOptions":
     """How the CSV files of this command are written."""
     from replearn.tables import CsvOptions
 
+    if not _may_be_csv(options.table):
+        refuse_unused(options, f"reading {options.table}", "delimiter", "decimal", "thousands")
     delimiter = {"tab": "\t", "\\t": "\t"}.get(options.delimiter, options.delimiter)
     return CsvOptions(delimiter, options.decimal, options.thousands)
+
+
+def _may_be_csv(path: str) -> bool:
+    """Whether a table may be text with delimiters."""
+    return not path.lower().endswith((".parquet", ".pq", ".npz", ".svm", ".feather", ".arrow"))
 
 
 def lab_table(options: argparse.Namespace, design: "Design") -> "Table":
@@ -247,8 +273,9 @@ def check_output_path(
 ) -> None:
     """Refuse before the work what could not, or must not, be written; no kind: it stays here.
 
-    ``formats`` are those of the documents that the command writes there; without any, no file is
-    replaced, since nobody can tell a table from what was exported. None: the caller looks.
+    ``formats`` are those of the documents that the command writes there, with the kind of their
+    design where it matters (replearn/study/glm); without any, no file is replaced, since nobody
+    can tell a table from what was exported. None: the caller looks.
     """
     if path is None:
         return
@@ -277,10 +304,12 @@ def _refuse_other_kind(path: str, formats: tuple[str, ...], public: bool) -> Non
     from replearn.errors import InvalidFile
 
     try:
-        found = read_json(path).get("format") if formats else None
+        content = read_json(path) if formats else {}
     except InvalidFile:
-        found = None
-    if found not in formats:
+        content = {}
+    design = content.get("design")
+    kind = design.get("kind") if isinstance(design, dict) else None
+    if not {content.get("format"), f"{content.get('format')}/{kind}"} & set(formats):
         what = " or ".join(formats) or "file that this command may replace"
         raise ReplearnError(
             f"{path} is there and is no {what}. Name a new file, or delete it first."

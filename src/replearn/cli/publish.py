@@ -15,6 +15,7 @@ from replearn.cli.command import (
     csv_options,
     may_leave,
     names,
+    refuse_unused,
     working,
 )
 from replearn.documents import Document
@@ -80,6 +81,13 @@ def add_arguments(parser: Parser) -> None:
         'how much centres differ: typical (default), 0 for one population, or "0.2,0.03"',
         type=_between,
     )
+    parser.add(
+        "--local-constant",
+        "labs agree on slopes, and each fits its own constant (base risk)",
+        dest="constant",
+        action="store_const",
+        const="local",
+    )
     parser.add("--evidence BITS", "refuse if fewer guesses than 2^BITS find the model", type=float)
     parser.add(
         "--max-disagreement X",
@@ -124,9 +132,10 @@ def run(options: argparse.Namespace) -> Outcome:
     beside = os.path.join(os.path.dirname(options.out), stem)
     model_path = options.keep or f"{beside}.model.json"
     opening_path = f"{model_path.removesuffix('.json').removesuffix('.model')}.opening.json"
-    check_output_path(options.out, "study", [options.table], ("replearn/study",))
-    check_output_path(model_path, None, [options.table, options.out], ("replearn/model",))
+    check_output_path(options.out, "study", [options.table], ("replearn/study/glm",))
+    check_output_path(model_path, None, [options.table, options.out], ("replearn/model/glm",))
     _refuse_forgotten(options)
+    _refuse_unused(options)
     _prepare_survival(options)
     is_survival = options.kind == "survival"
     table = open_table(
@@ -140,10 +149,10 @@ def run(options: argparse.Namespace) -> Outcome:
     )
     if options.registered:
         return _register(table, options)
-    known = {field.name for field in fields(Request)}
-    given = {name: value for name, value in vars(options).items() if value is not None}
+    known = [field.name for field in fields(Request) if field.name in options]
+    given = {name: getattr(options, name) for name in known}
     given["interactions"] = _pairs(options.interactions)
-    request = Request(**{name: value for name, value in given.items() if name in known})
+    request = Request(**{name: value for name, value in given.items() if value is not None})
     with working("fitting the original"):
         original = publish(table, request)
     refuse_unsafe(original.remarks)
@@ -181,6 +190,21 @@ def run(options: argparse.Namespace) -> Outcome:
     return Outcome(facts, code, title=title, n_rows=study.n_original, page=page)
 
 
+#: What only rows of an original say, or what only an original writes.
+_OF_ORIGINALS = (
+    *("keep", "sealed", "basis", "interactions", "sketch_bits", "centres", "between", "evidence"),
+    *("ridge", "missing", "class_weight", "numeric", "weights", "offset", "groups"),
+)
+
+
+def _refuse_unused(options: argparse.Namespace) -> None:
+    """Refuse options that belong to the other road."""
+    if options.registered:
+        refuse_unused(options, "--registered", *_OF_ORIGINALS)
+    else:
+        refuse_unused(options, "a study without --registered", "scores")
+
+
 def _prepare_survival(options: argparse.Namespace) -> None:
     """With --time and --event the study is one of survival, whose target is the event."""
     if options.time is None and options.event is None:
@@ -205,6 +229,11 @@ def _register(table: "Table", options: argparse.Namespace) -> Outcome:
 
     if options.replication_rows is None:
         raise ReplearnError("--registered needs --rows: how many rows each lab will have.")
+    if options.constant is not None:
+        raise ReplearnError(
+            "--local-constant does not go with --registered: there the constant is a number that "
+            "labs agree on. Leave it out; replearn update fits a constant afterwards."
+        )
     columns, y = columns_of(table.without(options.drop))
     with working("planning the study"):
         study = register_study(

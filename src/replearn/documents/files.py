@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import glob
-import importlib
 import json
 import math
 import os
@@ -20,15 +19,12 @@ from typing import Any
 from replearn.documents.canonical import canonical_json
 from replearn.errors import InvalidFile, ReplearnError
 
-#: Locks of files, which Windows has not.
-fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
-
 MAX_BYTES = 1 << 26
 MAX_DEPTH = 32
 _MAX_PARTS = 1 << 20
 
-#: After which a living writer has locked what it made.
-_SECONDS_TO_LOCK = 2
+#: No living writer leaves its hidden file alone for so long: a day.
+_SECONDS_TO_SWEEP = 86_400
 
 #: An escape that may stand for half of a character; UTF-8 itself has none.
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -81,8 +77,8 @@ def in_place_of(
     """Give a hidden file or folder beside the target, which becomes the target at the end.
 
     If anything goes wrong, the old target stays and the new one is removed; if the process is
-    killed, the next writer removes it. What is private nobody but its owner may read, not for a
-    moment.
+    killed, a writer of a later day removes it. What is private nobody but its owner may read, not
+    for a moment.
     """
     target = Path(os.path.realpath(path))  # a link stays a link
     names = (f".{target.name[:100]}.", ".part")
@@ -95,13 +91,12 @@ def in_place_of(
             os.close(number)
             made = Path(name)
         try:
-            with _locked(made):
-                yield made
-                if not private:  # it was made for its owner
-                    mask = os.umask(0)
-                    os.umask(mask)
-                    os.chmod(made, (0o777 if folder else 0o666) & ~mask)
-                os.replace(made, target)
+            yield made
+            if not private:  # it was made for its owner
+                mask = os.umask(0)
+                os.umask(mask)
+                os.chmod(made, (0o777 if folder else 0o666) & ~mask)
+            os.replace(made, target)
         except BaseException:
             _remove(made)
             raise
@@ -110,10 +105,10 @@ def in_place_of(
 
 
 def _sweep(folder: Path, start: str, end: str) -> None:
-    """Remove what killed processes left: nobody holds the lock of such a file."""
+    """Remove what processes that were killed long ago left."""
     for left in folder.glob(f"{glob.escape(start)}*{end}"):
-        with contextlib.suppress(OSError), _locked(left) as is_ours:
-            if is_ours and time.time() - left.stat().st_mtime > _SECONDS_TO_LOCK:
+        with contextlib.suppress(OSError):  # a different writer was faster
+            if time.time() - left.stat().st_mtime > _SECONDS_TO_SWEEP:
                 _remove(left)
 
 
@@ -122,24 +117,6 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[bool]:
-    """Lock a file or folder as long as this process lives, and tell whether that went well."""
-    if fcntl is None:
-        yield False
-        return
-    number = os.open(path, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_ours = True
-        except OSError:  # a living writer has it, or the file system knows no locks
-            is_ours = False
-        yield is_ours
-    finally:
-        os.close(number)
 
 
 def system_words(problem: OSError) -> str:

@@ -35,12 +35,15 @@ _ODD = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True)
 class Block:
-    """Some encoded rows: terms without the constant, targets, weights (1) and offsets (0)."""
+    """Some encoded rows: terms without the constant, targets, weights (1) and offsets (0).
+
+    An offset is a number for each row, or one for each of its scores.
+    """
 
     terms: Any
     targets: Vector
     weights: Vector | None = None
-    offset: Vector | None = None
+    offset: Vector | Matrix | None = None
     groups: NDArray[Any] | None = None
     centres: NDArray[Any] | None = None
 
@@ -183,7 +186,7 @@ def with_constant(terms: Any, room: Matrix | None = None) -> Any:
     return out
 
 
-def scores(rows: Any, theta: Matrix, offset: Vector | None) -> Matrix:
+def scores(rows: Any, theta: Matrix, offset: Vector | Matrix | None) -> Matrix:
     """Scores of rows; ``theta`` has a row of whole numbers for each score.
 
     Rows have their constant, except for those that `product` takes without.
@@ -195,7 +198,9 @@ def scores(rows: Any, theta: Matrix, offset: Vector | None) -> Matrix:
     found = product(rows, theta.astype(np.float64, copy=False).T)
     # in place, since new memory takes longer than arithmetic
     found *= 2.0 ** -(ROW_BITS + THETA_BITS)
-    return found if offset is None else found + offset[:, None]
+    if offset is None:
+        return found
+    return found + (offset[:, None] if offset.ndim == 1 else offset)
 
 
 def product(rows: Any, right: Matrix) -> Matrix:

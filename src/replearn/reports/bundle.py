@@ -30,8 +30,8 @@ from replearn.tables import MISSING, OTHER, LevelColumn, NumberColumn
 from replearn.types import Vector
 
 _MODULES = (
-    *("words", "exact", "stability", "table", "check", "evidence", "tails", "support", "worth"),
-    *("compare", "replicate", "disclosure", "sums", "lab", "worker"),
+    *("words", "exact", "stability", "table", "check", "evidence", "tails", "support"),
+    *("recalibration", "worth", "compare", "replicate", "disclosure", "sums", "lab", "worker"),
 )
 
 #: Rows of a rehearsal, and of each of its classes at least.

@@ -48,6 +48,8 @@ class Check(Spoken):
         Rows that occur before, in all columns of the study.
     outcome : tuple of str, float and float, or None
         For two classes: what the second is called, its share here, and at the original.
+    local_constant : bool
+        Whether the constant is each lab's own.
     """
 
     stops: tuple[str, ...]
@@ -59,6 +61,7 @@ class Check(Spoken):
     seen: Seen
     n_repeated: int = 0
     outcome: tuple[str, float, float] | None = None
+    local_constant: bool = False  # labs agree on slopes
 
     @property
     def ok(self) -> bool:
@@ -91,6 +94,8 @@ class Check(Spoken):
             items.append(
                 Row(name, here, "%", note=f"{percent(there)} at the original", key="share")
             )
+        if self.local_constant:
+            items.append("The constant (base risk) will be your own: labs agree on slopes.")
         caption = "Cells that are missing, that have unknown levels, or that are no numbers."
         figure = Figure("Cells without a value, by column", self._picture, caption)
         more = told[MOST_TOLD:]
@@ -191,4 +196,5 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
         seen,
         seen.n_rows - len(repeats),
         outcome,
+        design.constant == "local",
     )

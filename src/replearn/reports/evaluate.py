@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from replearn.documents.facts import Facts, Figure, Row, Spoken, Table
 from replearn.errors import ReplearnError
 from replearn.recipes.losses import Bernoulli, Loss, Multinomial
-from replearn.recipes.model import Model, decided
+from replearn.recipes.model import decided
 from replearn.reports import figures
 from replearn.reports.files import load_model
 from replearn.study.original import Original, held_out
@@ -270,33 +270,32 @@ class _Scored:
 
 def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions | None) -> _Scored:
     """Read a table some rows at a time; only scores and targets are kept."""
-    design = getattr(model, "design", None)
-    target = y if y is not None else getattr(design, "target", None)
+    design = model.design
+    target = y if y is not None else design.target
     features = model.feature_names
     in_features = isinstance(by, str) and by in features
     groups = None if in_features else by
-    offset = getattr(design, "offset", None)
-    if getattr(getattr(design, "loss", None), "kind", "") == "hazard" and not hasattr(X, "roles"):
+    if design.recipe == "survival" and not hasattr(X, "roles"):
         raise ReplearnError(
             "a survival model is evaluated at a time: pass --horizon TIME, in the unit of its "
             "times (score of ReplicableSurvivalAnalysis gives the concordance)."
         )
-    roles = {"target": target, "weights": weights, "offset": offset, "groups": groups}
+    roles = {"target": target, "weights": weights, "offset": design.offset, "groups": groups}
     table = X if hasattr(X, "roles") else open_table(X, columns=features, csv=csv, **roles)
     table = replace(table, names=features)
     if table.roles["target"] is None:
         raise ReplearnError("evaluate needs labels. Pass y, or --target COLUMN.")
-    reading = Reading.of(model.design) if isinstance(model, Model) else None
+    reading = None if design.loss is None else Reading.of(design)
     parts: list[tuple[Matrix, Vector]] = []
     masses: list[Vector] = []
     named: list[NDArray[Any]] = []
     for batch in table.batches():
         assert batch.y is not None
         if reading is not None:
-            parts.append((model.scores_of(batch), reading.targets(batch)))
+            targets = reading.targets(batch)
         else:
-            scores = model.decision_function(batch.numbers())[:, None]
-            parts.append((scores, class_numbers(batch.y, model.classes).astype(np.float64)))
+            targets = class_numbers(batch.y, model.classes).astype(np.float64)
+        parts.append((model.scores_of(batch), targets))
         if batch.weights is not None:
             masses.append(target_numbers(batch.weights, "sample_weight", least=0))
         if by is not None:

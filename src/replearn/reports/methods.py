@@ -37,6 +37,11 @@ def methods(study: Study) -> str:
     sentences.append(f"{missing_rule(study)}.")
     if len(design.classes or ()) > 2:
         sentences.append("Classes were taken as unordered.")
+    if design.constant == "local":
+        sentences.append(
+            "Centres agreed on the slopes; each fitted its own constant to its own rows, given "
+            "these slopes."
+        )
     if study.commitment is not None:
         sentences.append(
             f"The original centre ({study.n_original:,} rows, as it states) published the study "
@@ -109,6 +114,7 @@ def tripod_items(study: Study, model: Model | None = None, measured: bool = Fals
     performance = "above" if measured else "replearn evaluate MODEL TABLE --page FILE"
     output = "probabilities" if design.classes else "expected values"
     output = "hazard, and risk at a horizon" if design.loss.kind == "hazard" else output
+    updating = "each centre's own constant" if design.constant == "local" else "none in this study"
     rows = [
         ("7", "data preparation", "constants under Predictors; values beyond the range: its ends"),
         ("8a", "outcome", f"{design.target}, {design.loss.title}"),
@@ -117,14 +123,13 @@ def tripod_items(study: Study, model: Model | None = None, measured: bool = Fals
         ("11", "missing data", missing_rule(study)),
         ("12b, c", "analysis", f"ridge {design.ridge}, exact arithmetic; see Methods"),
         ("12d", "heterogeneity", between_centres(study)),
-        ("12f", "updating", "none in this study"),
+        ("12f, 24", "updating", updating),
         ("13", "class imbalance", "weights of classes" if design.class_weight else "no weights"),
         ("15", "output", output),
         ("18c, f", "protocol, code", f"study {study.fingerprint[:16]}; replearn, open source"),
         ("22", "specification", "all coefficients, above" if model else "not opened"),
         ("23a", "performance", performance),
         ("23b", "heterogeneity", "a page of each centre; replearn evaluate MODEL TABLE --by"),
-        ("24", "updating", "none in this study; replearn update MODEL TABLE makes a new model"),
         ("others", "", "for the authors: setting, participants, fairness, ethics, use"),
     ]
     return Table("TRIPOD+AI", ("item", "about", "answer"), rows, key="tripod")

@@ -71,6 +71,7 @@ class Options:
     max_disagreement: float = 0.01
     sketch_bits: int = 8
     between: Any = "typical"
+    constant: Literal["shared", "local"] = "shared"
     basis: Literal["linear", "splines", "auto"] = "linear"
     interactions: Literal["all"] | Sequence[tuple[str, str]] | None = None
     ridge: float | Literal["auto"] = "auto"
@@ -105,6 +106,7 @@ class Request(Options):
                 'between must be "typical", 0, or two standard deviations between centres, of the '
                 f"mean score and of slopes, such as (0.2, 0.03), got {short(self.between)}."
             )
+        _check_choice("constant", self.constant, ("shared", "local"))
         _check_choice("basis", self.basis, ("linear", "splines", "auto"))
         _check_choice("missing", self.missing, ("indicator", "refuse"))
         if self.ridge != "auto":
@@ -421,10 +423,14 @@ def _published(
         class_weight=None if weight is None else tuple(map(decimal_text, weight.tolist())),
         weights=request.weights,
         offset=request.offset,
+        constant="local" if request.constant == "local" else None,
     )
-    codes, sketch = design.cells.publish(trial.coordinates.of_theta(trial.theta))
+    codes, sketch = (
+        np.where(design.is_agreed, one, 0)
+        for one in design.cells.publish(trial.coordinates.of_theta(trial.theta))
+    )
     design = replace(design, sketch=sketch if promise.bits else None)
-    model = Model(design, codes)
+    model = Model(design, codes).with_constants_of(best.rows)
     own_worth, worth = (
         worth_of(best.reading.loss, folds) for folds in (trial.validation.folds, trial.folds)
     )
@@ -517,12 +523,14 @@ def _certificate(
     residual = z - design.cells.decode(model.codes, design.published)
     sampling = trial.spread.central(promise.n_here, promise.n_there)
     lacking, problems = without_model(design.loss, shares, promise, trial.theta)
+    agreed = design.is_agreed
+    widths, sampling, residual = design.cells.widths[agreed], sampling[agreed], residual[agreed]
     expected, at_centre = (
-        _different(stability(design.cells.widths, promise.bits, sampling, kind, residual), lacking)
+        _different(stability(widths, promise.bits, sampling, kind.of(agreed), residual), lacking)
         for kind in (Between.none(design.n_numbers), trial.spread.between)
     )
     effective = trial.spread.influence.effective
-    weakest = int(np.argmin(effective))
+    weakest = int(np.argmin(np.where(agreed, effective, np.inf)))
     names = ("(constant)", *design.encoding.term_names)
     place = weakest % len(names)
     n_repeated = 0
@@ -541,6 +549,8 @@ def _certificate(
             "if rows come in clusters."
         )
     cautions = ["The model is no better than the base rate."] if worth.is_useless else []
+    if design.constant == "local":
+        cautions.append("Each lab fits its own constant (base risk): labs agree on slopes.")
     cautions += _about_centres(trial.centre_fits)
     cautions += trial.validation.untried
     is_grouped = any(block.groups is not None for block in best.rows.blocks())

@@ -68,6 +68,7 @@ class Replication(Spoken):
     names: tuple[str, ...]
     landed: Landed
     planned_rows: int
+    local_constant: bool  # labs agree on slopes, and each has a constant of its own
     # what takes as long as the fit and not everybody reads
     evidence_later: Later[Evidence] = field(compare=False, repr=False)
     findings_later: Later[tuple[Finding, ...]] = field(compare=False, repr=False)
@@ -132,7 +133,7 @@ class Replication(Spoken):
         """In words: the verdict first."""
         support, verdict = self.support, self.verdict
         items: list[Any] = [*self._next_steps()]
-        if verdict != "different":
+        if self.same is not False:
             items.append(f"Fingerprint {self.fingerprint}")
         if self.same:
             items.append(self.evidence.words())
@@ -163,7 +164,7 @@ class Replication(Spoken):
             "guess_bits": self.evidence.bits,
         }
         if support is not None:
-            values["p_value"] = support.test.p_value
+            values["p_value"] = support.p_value
             values["p_slopes"] = support.test.p_slopes
             values["gain"] = support.gain.value
         told = findings[:MOST_TOLD]
@@ -172,18 +173,21 @@ class Replication(Spoken):
     def _sentence(self) -> str:
         """The verdict, as people say it."""
         verdict, support = self.verdict, self.support
+        same, it, beats = "The same model", "it", "it beats"
+        if self.local_constant:
+            same, it, beats = "The same slopes, with your own constant", "them", "they beat"
         if verdict == "confirmed":
-            return "The same model, and your patients support it."
+            return f"{same}, and your patients support {it}."
         if verdict == "undecided" and support is None:
-            return "The same model; whether the patients support it was not tested."
+            return f"{same}; whether the patients support {it} was not tested."
         if verdict == "undecided":
             return (
-                f"The same model; your {self.n_rows:,} rows are too few to show whether it beats "
-                "your base rate."
+                f"{same}; your {self.n_rows:,} rows are too few to show whether {beats} your base "
+                "rate."
             )
         if verdict == "contradicted":
             assert support is not None
-            return f"The same model, but your patients contradict it ({self._why(support)})."
+            return f"{same}, but your patients contradict {it} ({self._why(support)})."
         if verdict == "same slopes":
             assert support is not None
             return f"The same model but for the {_base_risk(support)}."
@@ -192,10 +196,12 @@ class Replication(Spoken):
         return "A different model: these rows do not give the original's model. Do not use this."
 
     def _why(self, support: Support) -> str:
-        if support.test.p_value >= UNLIKELY:
+        if support.p_value >= UNLIKELY:
             return "it is worse than your base rate"
         culprits = ", ".join(support.culprits)
-        return p_value(support.test.p_value) + (f": {culprits}" if culprits else "")
+        if not culprits and support.test.p_slopes >= UNLIKELY:
+            culprits = "the base risk"
+        return p_value(support.p_value) + (f": {culprits}" if culprits else "")
 
     def _next_steps(self) -> list[str]:
         """What differs, by how much, and what to do."""
@@ -206,22 +212,71 @@ class Replication(Spoken):
                 "original's model."
             ]
         if verdict == "same slopes":
-            return ["Next: replearn update MODEL TABLE --constant keeps the slopes."]
+            return [_UPDATE_CONSTANT]
+        if verdict == "contradicted":
+            assert support is not None
+            return [_next_command(support)]
         if verdict != "different":
-            return []
+            return [] if support is None else _miscalibrated(support)
         found = []
         if self.n_rows < self.planned_rows and self.disagreement > 0.05:
             found.append(
                 f"{self.n_rows:,} rows are few: the study was planned for {self.planned_rows:,}."
             )
         if support is not None:
-            found.append(f"{_rung(support)}")
+            found.append(_rung(support))
         if self.apart:
             found.append(f"Coefficients that differ: {', '.join(self.apart[:3])}.")
         elif self.nearest and support is None:
             near = ", ".join(self.nearest[:3])
             found.append(f"Coefficients nearest to the edge of their cells: {near}.")
+        found.append(_ASK_ORIGINAL if support is None else _next_command(support))
         return found
+
+
+#: Observed to expected events beyond it (the whole interval), or below its inverse, are told.
+_MISCALIBRATED = 1.1
+#: What to do next, from the rung that was reached.
+_UPDATE_CONSTANT = (
+    "Next: replearn update MODEL TABLE --constant keeps the original's slopes and fits the base "
+    "risk here."
+)
+_UPDATE_SLOPE = (
+    "Next: replearn update MODEL TABLE --slope fits a base risk and one factor on the original's "
+    "slopes here."
+)
+_EVALUATE = "Next: replearn evaluate MODEL TABLE says what the original's model is worth here."
+_ASK_ORIGINAL = (
+    "Next: ask the original for its model. With --opened MODEL this command says how far it holds "
+    "here."
+)
+_PUBLISH = (
+    "Next: replearn publish makes a study of your own rows; replearn update would keep slopes that "
+    "your patients contradict."
+)
+
+
+def _miscalibrated(support: Support) -> list[str]:
+    """What to do where agreement holds but the base risk here is a different one."""
+    ratio = support.ratio
+    if ratio is None or (ratio.low <= _MISCALIBRATED and ratio.high >= 1 / _MISCALIBRATED):
+        return []
+    return [
+        f"Events are {ratio.value:.2g} times as many as the model says: replearn update MODEL "
+        "TABLE --constant fits the base risk here."
+    ]
+
+
+def _next_command(support: Support) -> str:
+    """The command that suits the rung: after Vergouwe, the smallest change that is enough."""
+    test = support.test
+    if support.gain.high < 0:
+        return _PUBLISH
+    if support.p_value >= UNLIKELY:
+        return _EVALUATE
+    if test.p_slopes >= UNLIKELY:
+        return _UPDATE_CONSTANT
+    return _UPDATE_SLOPE if test.p_factor >= UNLIKELY else _PUBLISH
 
 
 def _base_risk(support: Support) -> str:
@@ -236,7 +291,7 @@ def _base_risk(support: Support) -> str:
 def _rung(support: Support) -> str:
     """How far the original's model holds here, after Vergouwe's closed test."""
     test = support.test
-    if test.p_value >= UNLIKELY:
+    if support.p_value >= UNLIKELY:
         return "Your patients do not contradict the original's model: chance made codes differ."
     if test.p_slopes >= UNLIKELY:
         return "Your patients have the original's slopes and a different base risk."
@@ -300,14 +355,15 @@ def replicate_rows(
     design, loss = study.design, study.design.loss
     summary = Summary.of(rows, loss).check(loss)
     theta = fit(rows, loss, design.ridge, summary)
-    model = Model(design, design.codes(theta))
+    model = Model(design, design.codes(theta)).with_constants_of(rows)
 
     agreement = agreement_of(study, model, theta, opened, nonce)
 
     def support() -> Support | None:
         if agreement.original is None:
             return None
-        return support_of(study, agreement.original, rows, summary.n_rows, theta)
+        original = agreement.original.with_constants_of(rows)
+        return support_of(study, original, rows, summary.n_rows, theta)
 
     def findings() -> tuple[Finding, ...]:
         counts = None if label_counts is None else label_counts.tolist()
@@ -325,7 +381,7 @@ def replicate_rows(
         study, model, theta, summary.n_rows, agreement, Later(findings), Later(evidence), supported
     )
     own = Later(lambda: estimates_of(rows, design.encoding, loss, theta, summary))
-    return model, replace(found, own_later=own)
+    return agreement.usable(model), replace(found, own_later=own)
 
 
 def spread_findings(study: Study, spreads: Vector | None, n_rows: int) -> tuple[Finding, ...]:
@@ -353,6 +409,10 @@ class Agreement:
     same: bool | None
     same_slopes: bool | None
 
+    def usable(self, model: Model) -> Model:
+        """A lab's model, which nobody can use if it is not the original's."""
+        return replace(model, is_mismatch=True) if self.same is False else model
+
 
 def agreement_of(
     study: Study, model: Model, theta: Matrix, opened: Model | None = None, nonce: str | None = None
@@ -377,7 +437,7 @@ def agreement_of(
     if same:
         return Agreement(model, same, same_slopes)
     original = None
-    if same_slopes:
+    if same_slopes and study.design.constant is None:
         original = _with_other_constants(study, model, nonce)
     elif same is False and not study.sealed:
         original = _neighbour(study, model, study.design.coordinates.of_theta(theta))
@@ -410,13 +470,16 @@ def compare_with_original(
     support: Later[Support | None] | None = None,
 ) -> Replication:
     """What a lab's fit says about the original's model."""
-    design, names = study.design, study.design.number_names
+    design, agreed = study.design, study.design.is_agreed
+    names = tuple(name for name, one in zip(design.number_names, agreed, strict=True) if one)
     z = design.coordinates.of_theta(theta)
-    offsets = design.cells.offsets(z, design.published)
-    codes = model.codes if agreement.original is None else agreement.original.codes
-    apart = np.flatnonzero(model.codes != codes)
+    offsets = design.cells.offsets(z, design.published)[agreed]
+    known = model if agreement.original is None else agreement.original
+    own, codes = model.codes[agreed], known.codes[agreed]
+    apart = np.flatnonzero(own != codes)
     order = apart[np.argsort(-np.abs(offsets - codes)[apart], kind="stable")]
-    near = np.argsort(np.abs(np.abs(offsets - model.codes) - 0.5), kind="stable")
+    near = np.argsort(np.abs(np.abs(offsets - own) - 0.5), kind="stable")
+    reach = 1.96 * study.stated_spreads / math.sqrt(n_rows) / study.widths
     return Replication(
         same=agreement.same,
         same_slopes=agreement.same_slopes,
@@ -427,10 +490,9 @@ def compare_with_original(
         apart=tuple(names[i] for i in order),
         nearest=tuple(names[i] for i in near[:5]),
         names=names,
-        landed=Landed(
-            offsets - codes, 1.96 * study.stated_spreads / math.sqrt(n_rows) / study.widths
-        ),
+        landed=Landed(offsets - codes, reach[agreed]),
         planned_rows=study.n_replication,
+        local_constant=design.constant == "local",
         evidence_later=evidence or Later(lambda: study.evidence(model)),
         findings_later=findings or Later(tuple),
         support_later=support or Later(lambda: None),
@@ -440,7 +502,8 @@ def compare_with_original(
 def _neighbour(study: Study, model: Model, z: Vector) -> Model | None:
     """The original's model, if one or two numbers next to a wall make the difference."""
     offsets = study.design.cells.offsets(z, study.design.published) - model.codes
-    near = np.argsort(np.abs(np.abs(offsets) - 0.5), kind="stable")[:_MOVED].tolist()
+    order = np.argsort(np.abs(np.abs(offsets) - 0.5), kind="stable")
+    near = order[study.design.is_agreed[order]][:_MOVED].tolist()
     for moved in (*combinations(near, 1), *combinations(near[:8], 2)):
         codes = model.codes.copy()
         for i in moved:

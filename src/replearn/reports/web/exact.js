@@ -348,7 +348,8 @@ export function marks({ columns, nRows }) {
 /**
  * Gradient and information of the loss over rows.
  *
- * @param rows {columns: Int16Array[], targets, weights?, offset?, nRows}; the constant is implied
+ * @param rows {columns: Int16Array[], targets, weights?, offset?, nRows}; the constant is implied;
+ *   `offsets` in place of `offset` has an array for each score
  * @param theta an array of whole numbers for each score, the constant first
  * @param share rows whose mark is below it make the information matrix; 2^32 takes all, 0 none
  * @param whole whether it has all pairs of columns, or a first row and a diagonal for each score
@@ -370,7 +371,8 @@ export function sumsAt(rows, loss, theta, share, whole = true) {
   let weight = 0, sampled = 0;
   for (let start = 0; start < nRows; start += BLOCK) {
     const n = Math.min(BLOCK, nRows - start);
-    theta.forEach((row, k) => scoresInto(means[k], columns, row, start, n, offset));
+    theta.forEach((row, k) =>
+      scoresInto(means[k], columns, row, start, n, rows.offsets ? rows.offsets[k] : offset));
     toMeans(loss, means, n);
     for (let k = 0; k < q; k++) {
       let sum = 0;
