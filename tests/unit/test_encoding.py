@@ -411,7 +411,7 @@ def test_different_rows_have_different_hashes():
         {f"x{i}": X[:, i].astype(int).astype(str) for i in range(30)},
     ):
         (batch,) = open_table(source).batches()
-        hashes = look_module._row_hashes(batch, batch.names, np.zeros(50_000, np.int64))
+        hashes = look_module.row_hashes(batch, batch.names, np.zeros(50_000, np.int64))
         assert np.unique(hashes).size == 50_000
         assert abs(np.mean(hashes < np.uint64(1 << 63)) - 0.5) < 0.01
 
