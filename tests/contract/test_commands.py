@@ -15,6 +15,7 @@ import termios
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -270,13 +271,17 @@ def test_examples_of_help(inside: Path, example: str, tmp_path: Path) -> None:
             (tmp_path / file.name).write_bytes(file.read_bytes())
     os.chdir(tmp_path)  # the fixture goes back
     words = shlex.split(example.partition(" | ")[0])[1:]
+    for option, name in pairwise(words):  # whoever tries an example has no such file yet
+        if option in ("--out", "--study-out") and words[0] in ("publish", "fit"):
+            (tmp_path / name).unlink(missing_ok=True)
     if words[0] == "publish":
-        (tmp_path / "study.json").unlink()
+        (tmp_path / "study.json").unlink(missing_ok=True)
     if words[0] == "combine" and ("--publish" in words or "columns" in example):
         _a_draft()
     elif "--state" in words or words[0] == "combine":
         _a_round(with_state="--state" in words)
     if words == ["replicate", "study.json", "other.csv"]:
+        (tmp_path / "study.json").unlink()
         replearn(*shlex.split("fit data.csv --target y --bits 3 --study-out study.json"))
     words = [
         name

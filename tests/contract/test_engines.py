@@ -131,7 +131,8 @@ def test_a_lab_on_an_engine_is_told_about_other_units():
 
 
 def test_a_lab_on_an_engine_is_told_about_other_spreads():
-    study, rows = study_of(False), patients(4000, 2)
+    table = open_table(patients(3000, 1), target="died")
+    study, rows = publish(table, Request(target="died", ridge=0.01)).study, patients(4000, 2)
     other = replace(study, spreads=tuple(f"{10 * float(one):.3g}" for one in study.spreads))
 
     def pass_over(state):
@@ -230,6 +231,7 @@ def halves(n_rows=9000):
 
 
 @pytest.mark.filterwarnings("ignore::replearn.errors.ReplicabilityWarning")
+@pytest.mark.filterwarnings("ignore::replearn.errors.UselessModelWarning")  # noisy labels
 @pytest.mark.parametrize("name", ["ReplicableSVMClassifier", "ReplicableSGDClassifier"])
 def test_dask_fits_algorithms_1_and_2(client, tmp_path, name):
     X, y, table = halves()
@@ -268,6 +270,7 @@ def during_passes(client, *happen):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::replearn.errors.ReplicabilityWarning")
+@pytest.mark.filterwarnings("ignore::replearn.errors.UselessModelWarning")  # noisy labels
 def test_dask_workers_that_die(tmp_path):
     """Processes are killed in the middle: the rows are encoded again, with the same bytes."""
     from distributed import Client, LocalCluster

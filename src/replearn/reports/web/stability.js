@@ -94,7 +94,7 @@ const chanceOfAny = (chances) => -Math.expm1(chances.reduce((sum, chance) =>
 /** Even degrees of freedom of a difference whose variance has two parts; null: the normal law. */
 function freedomOf(sampling, between, nCentres) {
   if (nCentres < 2 || between <= 0) return null;
-  const freedom = (4 + 2 * (nCentres - 1)) * ((sampling + between) / between) ** 2;
+  const freedom = (4 + nCentres - 1) * ((sampling + between) / between) ** 2;
   return freedom > MOST_FREEDOM ? null : 2 * Math.floor(freedom / 2);
 }
 
