@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # editors and type checkers see what is imported on first use
     from replearn.reports.files import save as save
     from replearn.reports.plans import plan as plan
     from replearn.reports.table1 import table1 as table1
+    from replearn.reports.update import update as update
     from replearn.study.coalition import combine as combine
     from replearn.study.coalition import lab_sums as lab_sums
     from replearn.study.registered import register_study as register_study
@@ -67,6 +68,7 @@ _PLACES = {
     "check": "reports.check",
     "compare": "reports.compare",
     "evaluate": "reports.evaluate",
+    "update": "reports.update",
     "load": "reports.files",
     "save": "reports.files",
     "to_csv": "exports",

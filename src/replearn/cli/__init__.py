@@ -45,6 +45,7 @@ COMMANDS = {
     "publish": "fit an original and write the study that others replicate",
     "replicate": "fit a study on your own rows: the same model?",
     "check": "what would go wrong with your table, without fitting",
+    "update": "the original's model, recalibrated on your rows",
     "bundle": "a folder with all that a lab needs to replicate, offline",
     "show": "explain a file of replearn",
     "compare": "are these models the same?",
@@ -123,6 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = options.command
         if unknown:
             command.error(f"unrecognized arguments: {' '.join(unknown)}")
+        Parser.inputs = tuple(inputs_of(options))
         options.typed = typed_options(given)
         page = getattr(options, "page", None)
         _check_page(page, options)

@@ -116,9 +116,13 @@ def run(options: argparse.Namespace) -> Outcome:
     if not isinstance(found, Coalition):
         found.save(options.out)
         return Outcome(_next(found, options.out, len(sums)))
-    found.model.save(options.out)
-    code = DIFFERENT if found.replication.same is False else DONE
-    return Outcome(found.facts(), code, title=f"Coalition of {options.study}")
+    code, facts = DONE, found.facts()
+    if found.replication.same is False:  # what these rows give is nobody's fit
+        code = DIFFERENT
+        facts = replace(facts, items=["No model file was written.", *facts.items])
+    else:
+        found.model.save(options.out)
+    return Outcome(facts, code, title=f"Coalition of {options.study}")
 
 
 def _draft(first: "LabColumns", options: argparse.Namespace) -> Outcome:

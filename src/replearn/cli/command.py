@@ -29,6 +29,9 @@ BAD_INPUT = 2  # or bad usage
 BUG = 70  # not 1, which would say that two models differ
 CLOSED_PIPE = 141
 
+#: What a data owner lets leave.
+_POLICY = "replearn.policy.json"
+
 #: Columns of text that nobody exceeds.
 WIDEST = 78
 #: Seconds before a word about the work: short work needs none.
@@ -59,6 +62,7 @@ class Parser(argparse.ArgumentParser):
     """Takes arguments as its help shows them, and complains in one line."""
 
     as_json = False  # whether errors, too, are one JSON object on standard output
+    inputs: tuple[str, ...] = ()  # of the command that runs: a policy may lie beside them
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         lines = partial(argparse.RawDescriptionHelpFormatter, width=width())  # of examples
@@ -327,24 +331,45 @@ def may_leave(
     kind: "Kind", n_rows: int | None = None, n_numbers: int | None = None, study: Any = None
 ) -> None:
     """Refuse what a data owner's policy does not let leave."""
-    if (policy := policy_here()) is not None:
+    for policy in policies_here():
         policy.allow(kind, n_rows, n_numbers)
         if study is not None:
             policy.allow_levels(study)
 
 
-def policy_here() -> "Policy | None":
-    """The data owner's policy, if there is one."""
-    if not os.environ.get("REPLEARN_POLICY") and not os.path.exists("replearn.policy.json"):
-        return None
-    from replearn.reports.policy import current_policy
+def policies_here() -> "list[Policy]":
+    """The data owner's policies: in the working folder, beside each input, and as named."""
+    folders = {os.path.dirname(path) for path in Parser.inputs}
+    places = sorted(os.path.join(folder, _POLICY) for folder in {"", *folders})
+    paths = {os.path.realpath(place): place for place in places if _is_there(place)}
+    if named := os.environ.get("REPLEARN_POLICY"):
+        paths[os.path.realpath(named)] = named
+    if not paths:
+        return []
+    from replearn.reports.policy import Policy
 
-    return current_policy()
+    return [Policy.load(path) for path in paths.values()]
+
+
+def _is_there(path: str) -> bool:
+    """Whether a file has this name; one that cannot be read is there, so that it is not passed by.
+
+    `os.path.exists` takes a folder that nobody may enter, and a link to nowhere, for nothing.
+    """
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as problem:
+        raise ReplearnError(
+            f"{path} must be readable or absent, since it may forbid what you ask for: "
+            f"{problem.strerror}. Ask the data owner."
+        ) from None
+    return True
 
 
 def least_count() -> int:
     """Rows of each term and class of sums: as the policy says, else ten."""
     from replearn.tables.safety import LEAST_COUNT
 
-    policy = policy_here()
-    return LEAST_COUNT if policy is None else policy.least_count
+    return max((policy.least_count for policy in policies_here()), default=LEAST_COUNT)

@@ -179,7 +179,7 @@ def _study(n_rows: int, n_labs: int) -> _Door:
         "",
         _said(_LESSON),
     ]
-    facts = [
+    facts: list[Row | Table] = [
         Row("original", first.model.fingerprint),
         Row("replication", model.fingerprint),
         performance,

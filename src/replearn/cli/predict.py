@@ -40,6 +40,7 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Predict some rows at a time."""
     from replearn.documents import write_atomically
+    from replearn.exports.coefficients import harmless
     from replearn.reports.files import load_model
 
     may_leave("predictions")
@@ -51,7 +52,7 @@ def run(options: argparse.Namespace) -> Outcome:
     with working("predicting"):
         for lines in _lines(model, options):
             n_rows += len(lines)
-            writer.writerows(lines)
+            writer.writerows([[harmless(cell) for cell in line] for line in lines])
     may_leave("predictions", n_rows - 1)
     facts = Facts(
         f"Predictions of {n_rows - 1:,} rows are in {options.out or 'standard output'}.",

@@ -34,8 +34,9 @@ examples:
   replearn publish p.csv --target died --out s.json --registered --rows 9000
 
 writes study.json to send; beside it a.model.json to keep (and a.opening.json
-if sealed). exit codes: 0 published; 1 published, but it ranks the wrong way
-round (AUC below 0.5); 2 no promise can be kept, or bad input
+if sealed). Publish once: each further study of nearly the same patients tells
+a little about those in whom they differ. exit codes: 0 published; 1 it ranks
+the wrong way round (AUC below 0.5); 2 no promise can be kept, or bad input
 """
 
 
@@ -78,6 +79,13 @@ def add_arguments(parser: Parser) -> None:
         "--between X",
         'how much centres differ: typical (default), 0 for one population, or "0.2,0.03"',
         type=_between,
+    )
+    parser.add(
+        "--local-constant",
+        "labs agree on slopes, and each fits its own constant (base risk)",
+        dest="constant",
+        action="store_const",
+        const="local",
     )
     parser.add("--evidence BITS", "refuse if fewer guesses than 2^BITS find the model", type=float)
     parser.add(
@@ -153,7 +161,7 @@ def run(options: argparse.Namespace) -> Outcome:
     may_leave("study", study.n_original, study.design.n_numbers, study)
     if options.page is not None:  # it has all coefficients
         may_leave("model", study.n_original, study.design.n_numbers)
-    kept: dict[str, Document] = {model_path: model}
+    kept: dict[str, Document] = {}
     files = [
         Row("send", options.out, note="not the model"),
         Row("keep", model_path, note="your model"),
@@ -161,10 +169,8 @@ def run(options: argparse.Namespace) -> Outcome:
     if original.nonce is not None:
         kept[opening_path] = Opening(study.fingerprint, model.fingerprint, original.nonce)
         files.append(Row("keep", opening_path, note="opens the seal", key="opening"))
-    for path, document in kept.items():
-        _refuse_other(path, document)
-    for path, document in kept.items():
-        document.save(path, private=True)
+    kept[model_path] = model
+    _keep(kept)
     study.save(options.out)  # last: who has it may rely on the others
     facts = page = _facts(original, files)
     if options.page is not None:
@@ -217,6 +223,11 @@ def _register(table: "Table", options: argparse.Namespace) -> Outcome:
 
     if options.replication_rows is None:
         raise ReplearnError("--registered needs --rows: how many rows each lab will have.")
+    if options.constant is not None:
+        raise ReplearnError(
+            "--local-constant does not go with --registered: there the constant is a number that "
+            "labs agree on. Leave it out; replearn update fits a constant afterwards."
+        )
     columns, y = columns_of(table.without(options.drop))
     with working("planning the study"):
         study = register_study(
@@ -270,16 +281,30 @@ def _refuse_forgotten(options: argparse.Namespace) -> None:
     )
 
 
-def _refuse_other(path: str, document: Document) -> None:
-    """Keep what an earlier study needs; the same file again is harmless."""
-    if not os.path.exists(path):
-        return
+def _keep(kept: dict[str, Document]) -> None:
+    """Write all private files, or none: of two that publish at one time one succeeds."""
+    absent = [path for path, document in kept.items() if not _is_kept(path, document)]
+    written: list[str] = []
+    try:
+        for path in absent:
+            kept[path].save(path, private=True, new=True)
+            written.append(path)
+    except ReplearnError:
+        for path in written:
+            os.unlink(path)
+        raise
+
+
+def _is_kept(path: str, document: Document) -> bool:
+    """Whether the same file is there; what an earlier study needs is not written over."""
+    if not os.path.lexists(path):
+        return False
     with suppress(ReplearnError):
         if type(document).load(path) == document:
-            return
+            return True
     raise ReplearnError(
         f"{path} is there already and belongs to an earlier study. Name a different file for your "
-        "model with --keep."
+        "model with --keep. If that study was never written, remove the file."
     )
 
 

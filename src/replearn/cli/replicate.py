@@ -80,7 +80,7 @@ def _replicate(options: argparse.Namespace, study: "Study") -> Outcome:
     if options.out is not None and found.same is not False:
         stated.save(options.out)
     elif options.out is not None:  # what these rows give is nobody's fit
-        facts = replace(facts, items=[*facts.items, "No model file was written."])
+        facts = replace(facts, items=["No model file was written.", *facts.items])
     page = facts
     if options.page is not None and found.same is not False:
         from replearn.reports.evaluate import evaluate

@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> Outcome:
     stated = [
         Row(name, value if isinstance(value, int | float | str) else str(value), note=_STATED)
         for name, value in (document.provenance or {}).items()
-        if name != "estimates"  # which the table of coefficients has
+        if name not in ("estimates", "constants")  # which the table of coefficients has
     ]
     facts = replace(facts, details=[*facts.details, *stated])
     if document.FORMAT == "replearn/study" and document.KIND == "glm":

@@ -59,8 +59,10 @@ class Document(Part):
         """SHA-256 of the canonical bytes, in hex: equal if and only if the contents are."""
         return hashlib.sha256(self.canonical_bytes()).hexdigest()
 
-    def save(self, path: str | os.PathLike[str], private: bool = False) -> None:
+    def save(self, path: str | os.PathLike[str], private: bool = False, new: bool = False) -> None:
         """Write the file, whole or not at all; a private one only its owner may read.
+
+        A ``new`` one replaces no file, not even one that appears at the same time.
 
         What `load` would refuse is not written.
         """
@@ -69,7 +71,7 @@ class Document(Part):
         except ReplearnError as problem:
             raise ReplearnError(f"{path} was not written: {problem}") from None
         extra = {} if self.provenance is None else {"provenance": self.provenance}
-        write_json(path, self.content() | {"fingerprint": self.fingerprint} | extra, private)
+        write_json(path, self.content() | {"fingerprint": self.fingerprint} | extra, private, new)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

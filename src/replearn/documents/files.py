@@ -46,16 +46,20 @@ def read_json(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> dict[
         ) from None
 
 
-def write_json(path: str | os.PathLike[str], content: Any, private: bool = False) -> None:
+def write_json(
+    path: str | os.PathLike[str], content: Any, private: bool = False, new: bool = False
+) -> None:
     """Write canonical JSON, whole or not at all; a private file only its owner may read."""
-    write_atomically(path, canonical_json(content) + b"\n", private)
+    write_atomically(path, canonical_json(content) + b"\n", private, new)
 
 
-def write_atomically(path: str | os.PathLike[str], content: bytes, private: bool = False) -> None:
+def write_atomically(
+    path: str | os.PathLike[str], content: bytes, private: bool = False, new: bool = False
+) -> None:
     """Write a file so that no reader ever sees half of it; see `in_place_of`."""
     if content[:1] in (b"{", b"<"):
         check_replaced(path, content[:1])
-    with in_place_of(path, private) as name, open(name, "wb") as file:
+    with in_place_of(path, private, new=new) as name, open(name, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())  # the content must be safe before its new name is
@@ -72,13 +76,13 @@ def check_replaced(path: str | os.PathLike[str], start: bytes) -> None:
 
 @contextmanager
 def in_place_of(
-    path: str | os.PathLike[str], private: bool = False, folder: bool = False
+    path: str | os.PathLike[str], private: bool = False, folder: bool = False, new: bool = False
 ) -> Iterator[Path]:
     """Give a hidden file or folder beside the target, which becomes the target at the end.
 
     If anything goes wrong, the old target stays and the new one is removed; if the process is
     killed, a writer of a later day removes it. What is private nobody but its owner may read, not
-    for a moment.
+    for a moment. Of several who write a ``new`` file at one time one succeeds.
     """
     target = Path(os.path.realpath(path))  # a link stays a link
     names = (f".{target.name[:100]}.", ".part")
@@ -96,12 +100,27 @@ def in_place_of(
                 mask = os.umask(0)
                 os.umask(mask)
                 os.chmod(made, (0o777 if folder else 0o666) & ~mask)
-            os.replace(made, target)
+            if new:
+                _appear(made, target)
+            else:
+                os.replace(made, target)
         except BaseException:
             _remove(made)
             raise
     except OSError as problem:
         raise ReplearnError(f"{path} cannot be written: {system_words(problem)}") from problem
+
+
+def _appear(made: Path, target: Path) -> None:
+    """Give a file its name, unless a different file has it."""
+    try:
+        os.link(made, target)  # which replaces nothing, other than a change of name
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links, such as FAT
+        os.replace(made, target)
+    else:
+        made.unlink()
 
 
 def _sweep(folder: Path, start: str, end: str) -> None:

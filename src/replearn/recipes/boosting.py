@@ -96,7 +96,7 @@ from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact.directions import UNIT_BITS, products, weighted_sums
 from replearn.exact.elementary import exp, log
-from replearn.exact.rows import marks
+from replearn.exact.rows import term_hashes
 from replearn.recipes.batches import directions
 from replearn.recipes.estimates import (
     MIN_GROUPS,
@@ -411,7 +411,7 @@ def run(sample: Sample, plan: BoostPlan, coins: Coins, work: BlockMap = map) -> 
     counts = {"zero_rows": n_zero, "rounds": len(codes), "below": int(passed)}
     spread = BoostSpread(
         n_parts=n_parts,
-        n_repeated=n_repeated([marks(rows)]),
+        n_repeated=n_repeated([term_hashes(rows)]),
         leaving=tuple(leaving),
         doubts=tuple(doubts),
     )

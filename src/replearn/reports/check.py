@@ -42,6 +42,8 @@ class Check(Spoken):
         Counts per column.
     outcome : tuple of str, float and float, or None
         For two classes: what the second is called, its share here, and at the original.
+    local_constant : bool
+        Whether the constant is each lab's own.
     """
 
     stops: tuple[str, ...]
@@ -52,6 +54,7 @@ class Check(Spoken):
     at_new_centre: float
     seen: Seen
     outcome: tuple[str, float, float] | None = None
+    local_constant: bool = False  # labs agree on slopes
 
     @property
     def ok(self) -> bool:
@@ -82,6 +85,8 @@ class Check(Spoken):
             items.append(
                 Row(name, here, "%", note=f"{percent(there)} at the original", key="share")
             )
+        if self.local_constant:
+            items.append("The constant (base risk) will be your own: labs agree on slopes.")
         caption = "Cells that are missing, that have unknown levels, or that are no numbers."
         figure = Figure("Cells without a value, by column", self._picture, caption)
         return Facts(verdict, items, [self._counts()], [figure], {"ok": self.ok})
@@ -172,4 +177,5 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
         study.disagreement(seen.n_rows, new_centre=True),
         seen,
         outcome,
+        design.constant == "local",
     )

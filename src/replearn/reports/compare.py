@@ -40,6 +40,8 @@ class Comparison(Spoken):
     renamed : tuple of str
         Columns, or the target, that the first model calls differently, or has in another place,
         where all else is equal.
+    updates : tuple of (str, str, str)
+        Updated models among them: name, parent, and how the slopes were changed.
     """
 
     names: tuple[str, ...]
@@ -50,6 +52,9 @@ class Comparison(Spoken):
     original: bool | None = None
     of_study: bool = True
     renamed: tuple[str, ...] = ()
+    # of updated models: whose fingerprint each names as its parent, and what it changed
+    updates: tuple[tuple[str, str, str], ...] = ()
+    local_constants: bool = False  # their study leaves constants to labs
 
     @property
     def same(self) -> bool:
@@ -63,6 +68,11 @@ class Comparison(Spoken):
         if self.same:
             which = "both" if n_models == 2 else f"all {n_models}"
             verdict = f"The same model: {which} are identical bit for bit."
+            if self.local_constants:
+                verdict = (
+                    f"The same slopes: those of {which} are identical bit for bit; constants are "
+                    "each lab's own."
+                )
             if self.evidence is not None:
                 items.append(self.evidence.words())
             elif self.of_study:
@@ -80,6 +90,9 @@ class Comparison(Spoken):
         elif not self.one_study:
             verdict = "Models of different studies: they cannot be the same."
             items.append("Compare models that labs made from one study file.")
+        elif self.updates and not self.differences:
+            verdict = "Different models: slopes of one model, recalibrated on different rows."
+            items += self._about_updates()
         else:
             n_kinds = len(set(self.fingerprints))
             verdict = f"Different models: {n_models} labs have {n_kinds} different models."
@@ -117,6 +130,14 @@ class Comparison(Spoken):
             [Figure("Where the models differ", self._picture, _CAPTION)] if self.one_study else (),
             values={"same": self.same, "fingerprints": list(self.fingerprints)},
         )
+
+    def _about_updates(self) -> list[str]:
+        """What was updated from what."""
+        names = dict(zip(self.fingerprints, self.names, strict=True))
+        return [
+            f"{name} was updated from {names.get(parent, parent[:16])}; its slopes are {slopes}."
+            for name, parent, slopes in self.updates[:4]
+        ]
 
     def _picture(self) -> str:
         """The numbers that differ; where none does, all of them as one."""
@@ -182,15 +203,21 @@ def compare(*models: Any, study: Study | None = None) -> Comparison:
         )
     prints = tuple(model.fingerprint for model in found)
     same = len(set(prints)) == 1
+    updates = tuple(
+        (name, *told) for name, model in zip(names, found, strict=True) if (told := _update(model))
+    )
+    has_evidence = study is not None and same and not updates
     return Comparison(
         tuple(names),
         prints,
         one_study,
         _differences(found) if one_study and not same else (),
-        study.evidence(first) if study is not None and same else None,
-        study.commits_to(first.fingerprint) if study is not None and same else None,
-        first.design.kind == "glm",
+        study.evidence(first) if study is not None and has_evidence else None,
+        study.commits_to(first.fingerprint) if study is not None and has_evidence else None,
+        first.design.kind == "glm" and not updates,
         () if one_study else _renamed(found),
+        updates,
+        bool(getattr(first.design, "constant", None)) and not updates,
     )
 
 
@@ -209,6 +236,14 @@ def _renamed(models: Sequence[Any]) -> tuple[str, ...]:
         for place, name in enumerate(own)
         if any((*model.feature_names, model.design.target)[place] != name for model in others)
     )
+
+
+def _update(model: Any) -> tuple[str, str] | None:
+    """The parent of an updated model, and what it did to slopes."""
+    told = getattr(model, "recalibration", None)
+    if told is None:
+        return None
+    return told.parent, "unchanged" if told.factor == "1" else f"{told.factor} times the study's"
 
 
 def _differences(models: Sequence[Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:

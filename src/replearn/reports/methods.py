@@ -35,6 +35,11 @@ def methods(study: Study) -> str:
         sentences.append(f"{counted(len(products), 'product')} of terms entered as well{shrunk}.")
     if any(column.indicator for column in numbers):
         sentences.append("Missing values had indicators of their own.")
+    if design.constant == "local":
+        sentences.append(
+            "Centres agreed on the slopes; each fitted its own constant to its own rows, given "
+            "these slopes."
+        )
     if study.commitment is not None:
         sentences.append(
             f"The original centre ({study.n_original:,} rows, as it states) published the study "
@@ -87,6 +92,7 @@ def tripod_items(study: Study, model: Model | None = None, measured: bool = Fals
         ("10", "sample size", f"{study.n_original:,} (original), {study.n_replication:,} (others)"),
         ("11", "missing data", "indicators" if gaps else "no indicators; levels have (missing)"),
         ("12b, c", "analysis", f"ridge {design.ridge}, exact arithmetic; see Methods"),
+        *([("12d, 24", "updating", "each centre's own constant")] if design.constant else []),
         ("13", "class imbalance", "weights of classes" if design.class_weight else "no weights"),
         ("15", "output", "probabilities" if design.classes else "expected values"),
         ("18c, f", "protocol, code", f"study {study.fingerprint[:16]}; replearn, open source"),

@@ -23,7 +23,7 @@ from replearn.tables.encoding import (
     Product,
 )
 from replearn.tables.look import ColumnLook, Look, look_at, numbers_apart
-from replearn.tables.safety import LEAST_COUNT, Remark, remarks_on
+from replearn.tables.safety import LEAST_COUNT, Remark, published_share, remarks_on
 from replearn.tables.table import Table
 from replearn.types import Vector
 
@@ -159,7 +159,7 @@ def _scales(
             alike[name] = centre
     if alike:
         for name, apart in numbers_apart(table, alike).items():
-            if apart.size >= max(least_rows, LEAST_COUNT):
+            if apart.size >= max(least_rows, LEAST_ROWS):
                 found[name] = alike[name], _spread_apart(np.abs(apart - alike[name]))
     return {name: found[name] for name in names if name in found}
 
@@ -240,7 +240,7 @@ def _level_column(name: str, look: ColumnLook, least_rows: int) -> LevelColumn |
     if not levels:
         return None
     n_known = sum(int(rows.sum()) for rows in look.counts.values())
-    return LevelColumn(name, tuple(levels), reference, decimal_text(n_folded / n_known))
+    return LevelColumn(name, tuple(levels), reference, published_share(n_folded, n_known))
 
 
 def _by_value(text: str) -> tuple[bool, float, str]:

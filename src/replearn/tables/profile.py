@@ -21,7 +21,7 @@ from replearn.tables.encoding import (
 )
 from replearn.tables.learning import LEAST_ROWS, Learned, place_text, quantile
 from replearn.tables.look import SAMPLE_ROWS
-from replearn.tables.safety import LEAST_COUNT
+from replearn.tables.safety import LEAST_COUNT, published_share
 from replearn.tables.seen import Seen
 from replearn.types import Vector
 
@@ -127,7 +127,7 @@ def in_sentences(findings: Sequence[Finding]) -> list[str]:
 
 
 def make_profile(learned: Learned, labels: NDArray[Any] | None = None) -> Profile:
-    """The profile of an original: from at least 50 rows each, with three digits."""
+    """The profile of an original: from at least 50 rows each, with two or three digits."""
     look = learned.look
     columns: list[NumberProfile | LevelProfile] = []
     for column in learned.encoding.columns:
@@ -161,7 +161,7 @@ def _shares(counts: list[int], n_rows: int) -> tuple[str, ...]:
 
 
 def _share(count: int, n_rows: int) -> str:
-    return decimal_text(count / n_rows) if count >= LEAST_COUNT else "0"
+    return published_share(count, n_rows) if count >= LEAST_COUNT else "0"
 
 
 def quantiles_of(values: Vector) -> list[float]:

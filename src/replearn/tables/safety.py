@@ -1,12 +1,15 @@
 """Columns that must not be published, or that cannot help: named, with what to do."""
 
+import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.tables.cells import is_number_text, named_columns, signs_meant
 from replearn.tables.look import ColumnLook, Look
@@ -36,6 +39,26 @@ _CENTRE_NAME = re.compile(
     r"(^|[^a-z])(cent(er|re)s?|sites?|hospitals?|clinics?|labs?|laborator(y|ies)|practices?"
     r"|institutions?)($|[^a-z])"
 )
+
+
+def published_share(count: int, n_rows: int) -> str:
+    """The share of so many rows, in steps of at least twenty rows and of one in fifty of them.
+
+    Fewer rows count as one step. Shares of two tables that differ by a row are then most often
+    equal, so that nobody learns what that row is.
+
+    Examples
+    --------
+    >>> [published_share(count, 1000) for count in (0, 3, 14, 486)]
+    ['0', '0.02', '0.02', '0.48']
+    """
+    if count == 0:
+        return "0"
+    least = Decimal(max(2 * LEAST_COUNT, count / 50)) / n_rows
+    power = Decimal(1).scaleb(least.adjusted())
+    step = next(times * power for times in (1, 2, 5, 10) if times * power >= least)
+    n_steps = max(1, math.floor(Decimal(count) / n_rows / step + Decimal("0.5")))
+    return decimal_text(min(1.0, float(n_steps * step)))
 
 
 @dataclass(frozen=True)
