@@ -514,7 +514,7 @@ def _coalition(
     fits = CentreFits(tuple(one.lab for one in labs), own, sizes)
     between_of = between_of or (lambda _: study.centres)
     return Coalition(
-        model,
+        agreement.usable(model),
         replication,
         beside_the_others(found, fits, spreads**2, names, between_of),
         q,
