@@ -126,7 +126,7 @@ def inside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 #: A call of each command, its exit code, and how its answer begins.
 CALLS = [
-    ("demo --rows 400 --labs 2", 0, "Ashford and Birchwood"),
+    ("demo --rows 400 --labs 2", 0, "1. Halfspaces"),
     ("publish a.csv --target died --out new.study.json", 0, "The study is published"),
     ("replicate study.json b.csv", 0, "The same model"),
     ("replicate study.json b.parquet --details", 0, "The same model"),
