@@ -212,12 +212,12 @@ differences between centres. *Learned*: the K centres show how they differ.
 - **One population is no promise for centres.** Without a variance between centres few of them get
   the original's model, while {int(halves["agree"].sum())} of {int(halves["centres"].sum())} random
   halves of the same tables do.
-- **Typical** centres are those of {"; ".join(good)}: 95% or more agree. The other tables differ by
-  more, and say so: their support test contradicts the model.
+- **Typical** centres are those of {"; ".join(good)}: 95% or more agree. The other tables differ
+  by more; *contradicted* in the table is the share whose patients contradict the model.
 - **Learned from four centres or more**: {shares.get("chooses", "none")} agree in tables that chose
   the rule, and {shares.get("judges", "none")} in tables that chose nothing. Planned are 99%.
   Months and payers come near it. Airlines and occupations do not: a few of them are unlike all
-  others, which four or eight centres cannot show. Their support test says so.
+  others, which four or eight centres cannot show.
 
 {CENTRES}
 
