@@ -146,7 +146,7 @@ def _run_once(sample: Sample, plan: BatchPlan, coins: Coins) -> Fitted:
 
     # 2. the vector, and those without each group: a jackknife
     ridge = float(plan.regularization)
-    solution = squared_hinge.fit(groups, ridge, np.zeros(plan.n_inputs))
+    solution = squared_hinge.fit([every], ridge, np.zeros(plan.n_inputs))
     deviations = np.zeros((0, plan.n_inputs))
     if every.shape[0] >= 2 * N_GROUPS:
         others = squared_hinge.without_each_group(groups, ridge, solution)
