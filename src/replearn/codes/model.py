@@ -15,7 +15,7 @@ from replearn.documents import MAX_WHOLE, Document, Integers, Label, Length, Unf
 from replearn.documents.facts import Facts, Figure, Row, Spoken
 from replearn.documents.pictures import forest
 from replearn.errors import ReplearnError
-from replearn.exact.lanes import row_products, unit
+from replearn.exact.lanes import lengths, row_products, unit
 from replearn.types import Codes, Vector, is_sparse
 
 #: What turns codes into a direction; each has ``n_inputs``, ``check_codes`` and ``decode``.
@@ -36,7 +36,7 @@ class HalfspaceModel(Spoken, Document):
     FORMAT = "replearn/halfspace"
 
     recipe: str  # name of the algorithm
-    fit_intercept: bool  # a constant 1 is appended to each row
+    fit_intercept: bool  # its own length is appended to each row: a constant 1 to ``x / |x|``
     space: Space
     seed: str  # the published seed
     # ``decision_function(x) > 0`` is the second
@@ -82,13 +82,18 @@ class HalfspaceModel(Spoken, Document):
 
     @property
     def intercept(self) -> float:
-        """Weight of the constant, 0 without one."""
+        """Weight of a row's length, 0 without one: the constant of rows of length 1."""
         return float(self.direction[-1]) if self.fit_intercept else 0.0
 
     def decision_function(self, X: Any) -> Vector:
-        """Score of each row of an array, a CSR matrix or a table with the model's columns."""
+        """Score of each row of an array, a CSR matrix or a table with the model's columns.
+
+        ``<coef, x> + intercept |x|``: a row times a positive number has the same sign.
+        """
         rows = self._rows(X)
-        scores = row_products(rows, self.coef) + self.intercept
+        scores = row_products(rows, self.coef)
+        if self.fit_intercept:
+            scores = scores + self.intercept * lengths(rows)
         if not np.isfinite(scores).all():
             row = int(np.argmin(np.isfinite(scores)))
             raise ReplearnError(f"X must be finite, got NaN or inf in row {row}. Fill or drop it.")

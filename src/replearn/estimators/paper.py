@@ -50,8 +50,8 @@ _SHARED = {
     mode : {"practical", "certified", "paper"}, default="practical"
         Where the sizes come from: calibrated, proved, or as the paper prints them.
     fit_intercept : bool, default=True
-        Append a constant 1 to each row. Sizes are then planned for the margin that rows of length
-        at least 1 have after that.
+        Append a constant 1 to ``x / |x|``: scores are ``<coef_, x> + intercept_ |x|``, and no unit
+        of the columns counts. Sizes are then those of ``margin / sqrt(2)``.
     shuffle : bool, default=True
         Put the rows in random order first, by a key that depends on their number alone.
     random_state : int or None, default=None
@@ -389,7 +389,7 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def intercept_(self) -> NDArray[np.float64]:
-        """Weight of the constant, shape (1,)."""
+        """Weight of a row's length, shape (1,)."""
         return np.array([self._fitted().intercept])
 
     @property

@@ -48,8 +48,8 @@ boostSGD(eps/10, )   r = eps/10 as in the text of f, or ``regularization`` by ha
                      accuracy of boostSGD follows from n
 x of any length      rows are scaled to length 1, as the paper's margin is; rows of zeros count as
                      rows and change nothing
-no intercept         ``fit_intercept=True`` appends a constant to x; sizes are then those of margin
-                     tau / sqrt(2)
+no intercept         ``fit_intercept=True`` appends a constant to x/|x|; sizes are then those of
+                     margin tau / sqrt(2)
 real numbers         A z in float64, in one fixed order; beta in three digits
 ===================  =============================================================================
 
