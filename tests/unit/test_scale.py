@@ -39,7 +39,9 @@ def test_an_intercept_is_learned_at_any_scale():
     X[:, 0] += 1.0
     X[:, 1] += np.where(y, 1.5, 0.0)
     for unit in (1.0, 0.02, 50.0):
-        fitted = rl.ReplicableSVMClassifier(margin=0.05, max_error=0.1, sketch_bits=4).fit(X * unit, y)
+        fitted = rl.ReplicableSVMClassifier(margin=0.05, max_error=0.1, sketch_bits=4).fit(
+            X * unit, y
+        )
         assert fitted.score(X * unit, y) > 0.98
 
 

@@ -16,11 +16,18 @@ from sklearn.utils.validation import validate_data
 from replearn.codes.coins import Coins, seed_text
 from replearn.codes.model import HalfspaceModel
 from replearn.documents import Label
-from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning, short
+from replearn.errors import (
+    NotEnoughSamples,
+    ReplearnError,
+    ReplicabilityWarning,
+    UselessModelWarning,
+    short,
+)
 from replearn.estimators import set_columns, study_of
-from replearn.recipes.batches import MemoryRows, refuse_sorted
+from replearn.recipes.batches import FirstRows, MemoryRows, refuse_sorted
 from replearn.recipes.paper_design import PaperDesign
 from replearn.recipes.recipe import Fitted, Plan, Promise, Recipe, Sample, Sizes, after_constant
+from replearn.recipes.rounded import rows_that_pass
 from replearn.recipes.sgd import SGD
 from replearn.recipes.svm import SVM
 from replearn.study.paper_study import PaperReplication, PaperStudy
@@ -225,10 +232,14 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         if work is None:  # compiled loops release the interpreter lock
             work = threads(self.n_jobs)
             work = tracked(work, "fitting", True) if self.verbose else work
-        fitted = recipe.run(sample, plan, Coins(seed), work)
+        n_held_out = getattr(plan, "n_held_out", 0)
+        training = FirstRows(sample, sample.n_rows - n_held_out) if n_held_out else sample
+        fitted = recipe.run(training, plan, Coins(seed), work)
         names = getattr(self, "feature_names_in_", None)
         self.plan_, self.counts_ = plan, dict(fitted.counts)
-        self.certificate_ = recipe.stability(plan, sample.n_rows, fitted.spread)
+        self.certificate_ = recipe.stability(plan, training.n_rows, fitted.spread)
+        if getattr(plan, "looks", False):
+            self._require_calm(plan, sample.n_rows, fitted)
         self.model_ = HalfspaceModel(
             recipe=recipe.name,
             fit_intercept=bool(self.fit_intercept),
@@ -239,10 +250,38 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
             provenance=None if names is None else {"columns": [str(name) for name in names]},
         )
         self.counts_["own_errors"] = _n_errors(self.model_, sample)
-        self._finish(plan, fitted, sample.n_rows, study)
+        if n_held_out:
+            self._require_test(plan, sample)
+        self._finish(plan, fitted, training.n_rows, study)
         self._warn(sample.n_rows)
         self._warn_of_errors(sample.n_rows)
         return self
+
+    def _require_calm(self, plan: Any, n_rows: int, fitted: Any) -> None:
+        """Certified: refuse rows whose batches differ too much for the proof."""
+        if self.certificate_.proved <= plan.promise.max_disagreement:
+            return
+        needed = rows_that_pass(plan, fitted.spread)
+        raise NotEnoughSamples(
+            f"certified mode needs about {needed:,} rows of this population, since its batches "
+            f"differ more than most, got {n_rows:,}. Get more rows, relax the promise, or use "
+            'mode="practical".',
+            available=n_rows,
+            needed=needed,
+        )
+
+    def _require_test(self, plan: Any, sample: Sample) -> None:
+        """Certified with bits: publish only a model that rows which did not make it confirm."""
+        n_wrong = _n_errors(self.model_, sample, sample.n_rows - plan.n_held_out)
+        self.counts_ |= {"held_out": plan.n_held_out, "held_out_errors": n_wrong}
+        if n_wrong > plan.n_allowed:
+            model = self.__dict__.pop("model_")
+            raise ReplearnError(
+                f"the model must get at most {plan.n_allowed:,} of {plan.n_held_out:,} rows wrong "
+                f"that were held out, got {n_wrong:,}. Either no halfspace has the margin "
+                f"{plan.promise.margin:g} on them, or the seed {model.seed!r} was unlucky: take "
+                "new rows and another seed, or plan for a smaller margin."
+            )
 
     def _opened(self) -> PaperStudy | None:
         """The study that is replicated."""
@@ -409,11 +448,13 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _n_errors(model: HalfspaceModel, sample: Sample) -> int:
-    """Rows of the lab that the model gets wrong; no code depends on it."""
-    n_wrong = 0
+def _n_errors(model: HalfspaceModel, sample: Sample, first: int = 0) -> int:
+    """Rows of the lab, from a first one on, that the model gets wrong; no code depends on it."""
+    n_wrong = n_before = 0
     for X, signs, order in sample.blocks(1):
-        for start in range(0, order.size, _SCORED):
+        skipped = min(order.size, max(0, first - n_before))
+        n_before += order.size
+        for start in range(skipped, order.size, _SCORED):
             stop = min(start + _SCORED, order.size)
             if hasattr(X, "read"):
                 some, their_signs, here = X.read(start, stop)

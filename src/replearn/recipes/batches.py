@@ -64,6 +64,28 @@ class MemoryRows:
         yield self.X, self.signs, self.order
 
 
+@dataclass(frozen=True)
+class FirstRows:
+    """The first rows of a sample."""
+
+    sample: Sample
+    n_rows: int
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return self.sample.n_features
+
+    def blocks(self, step: int) -> Iterator[tuple[Any, Signs, Order]]:
+        """Blocks of the sample, the last one cut."""
+        left = self.n_rows
+        for X, signs, order in self.sample.blocks(step):
+            yield X, signs, order[:left]
+            left -= min(left, order.size)
+            if left == 0:
+                return
+
+
 def directions(sample: Sample, n_inputs: int, most: int = MAX_ROWS) -> Iterator[tuple[Any, int]]:
     """Rows as directions in whole numbers, some at a time, and how many more are all zero.
 

@@ -73,7 +73,8 @@ _MAX_SKETCHED = 4096
 def with_rows(plan: BatchPlan, stability: Callable[[BatchPlan, int, None], Bound]) -> BatchPlan:
     """A plan with its rows; batches that are not planned are those that the bound needs."""
     n_batches = plan.n_batches or rows_for(stability, plan, plan.batch_size) // plan.batch_size
-    return replace(plan, n_batches=n_batches, n_rows=n_batches * plan.batch_size)
+    n_rows = n_batches * plan.batch_size + plan.n_held_out
+    return replace(plan, n_batches=n_batches, n_rows=n_rows)
 
 
 def by_hand_text(sizes: Sizes, name: str, planned: float) -> str:
@@ -405,7 +406,58 @@ class Proof:
 def certified_plan(
     recipe: str, promise: Promise, n_inputs: int, given: Sizes, proof: Proof
 ) -> BatchPlan:
-    """The plan with the fewest rows that is found, over code spaces and splits of the promise."""
+    """The plan with the fewest rows that is found, over code spaces and splits of the promise.
+
+    With bits an original may test its model on rows of its own before it publishes; then the model
+    need be good in most cases only.
+    """
+    plain = _least_plan(recipe, promise, n_inputs, given, proof)
+    if not given.sketch_bits:
+        return plain
+    held_out, easier = _held_out(promise, plain.n_rows)
+    tested = _least_plan(recipe, easier, n_inputs, given, proof)
+    tested = replace(tested, promise=promise, n_rows=tested.n_rows + held_out["n_held_out"])
+    return min(plain, replace(tested, **held_out), key=lambda plan: plan.n_rows)
+
+
+#: How often an original may refuse its own model: half by bad luck with the test, half by a model
+#: that is worse than it should be.
+_REFUSED = 0.25
+
+
+def _held_out(promise: Promise, n_plain: int) -> tuple[dict[str, int], Promise]:
+    """Rows of the test and errors that pass; and the promise for the model before the test.
+
+    A model with an error of max_error passes with probability ``failure_prob`` at most, whatever
+    the population: a binomial tail. One with the error of the easier promise passes but for half of
+    `_REFUSED`.
+    """
+    from scipy.special import bdtr, bdtri
+
+    options = []
+    n = 64
+    while n < n_plain:
+        # the most errors that are unlikely for a bad model
+        low, high = -1, math.ceil(n * promise.max_error)
+        while high - low > 1:
+            middle = (low + high) // 2
+            unlikely = bdtr(middle, n, promise.max_error) <= promise.failure_prob
+            low, high = (middle, high) if unlikely else (low, middle)
+        if low >= 0:
+            good = float(bdtri(low, n, 1 - _REFUSED / 2))  # passes with that probability
+            ratio = promise.max_error * promise.failure_prob / (good * _REFUSED / 2)
+            options.append((n_plain * ratio + n, n, low, good))
+        n = math.ceil(1.1 * n)
+    if not options:
+        return {"n_held_out": 0, "n_allowed": 0}, promise
+    _, n, allowed, good = min(options)
+    easier = replace(promise, max_error=good, failure_prob=_REFUSED / 2)
+    return {"n_held_out": n, "n_allowed": allowed}, easier
+
+
+def _least_plan(
+    recipe: str, promise: Promise, n_inputs: int, given: Sizes, proof: Proof
+) -> BatchPlan:
     fixed = common(recipe, promise, n_inputs, "certified", given)
     ranges = _RANGES | {name: limits[:2] for name, limits in proof.own.items()}
     first, found = {name: limits[2] for name, limits in proof.own.items()}, []
@@ -449,7 +501,9 @@ def _split_plan(
 
     if shift:  # a row keeps the sign of its mean margin, but for ``shift`` and for rare seeds
         hinge = slack * before
-        k, width = _cake_space(space, margin, left, slack, shift, tail * after, hinge, n_inputs, bits)
+        k, width = _cake_space(
+            space, margin, left, slack, shift, tail * after, hinge, n_inputs, bits
+        )
         batch = proof.batch(before, slack, split)
     else:  # both parts of the error are small in expectation, and Markov pays
         k, width = proved_space(*space, left * margin, after, n_inputs, bits)
