@@ -1,11 +1,11 @@
 """Rows as directions in whole numbers, for the compiled batch solvers.
 
 Only the direction ``v = sign x / |x|`` of a row counts; with an intercept it is that of x with its
-own length appended, so that no unit of the columns counts. It is packed as int32 in units of 2^-30. Products with a vector ``u``, whose
-entries are cut to int32, are sums of integers: the compiler may add them in any order, with any
-vector instructions, and gets the same bits everywhere, for dense and for sparse rows. Where digits
-count, products are made of floats: these are added in four lanes, column ``j`` in lane ``j % 4``,
-in ascending order.
+own length appended, so that no unit of the columns counts. It is packed as int32 in units of 2^-30.
+Products with a vector ``u``, whose entries are cut to int32, are sums of integers: the compiler may
+add them in any order, with any vector instructions, and gets the same bits everywhere, for dense
+and for sparse rows. Where digits count, products are made of floats: these are added in four
+lanes, column ``j`` in lane ``j % 4``, in ascending order.
 
 Sums of solutions are fixed point (`replearn.exact.limbs`).
 """

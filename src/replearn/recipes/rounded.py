@@ -77,8 +77,8 @@ MIN_BATCHES = 10
 N_GROUPS = 16
 
 #: Variance of a batch vector for which certified plans without bits ask for rows; labs look at
-#: theirs. Populations of tests/populations.py had .003 to .016, but for the adversary, which is told
-#: to get more rows.
+#: theirs. Populations of tests/populations.py had .003 to .016, but for the adversary, which is
+#: told to get more rows.
 TYPICAL_VARIANCE = 0.02
 
 #: With a sketch, few rows are cut into this many batches, whose spread sets the widths.
