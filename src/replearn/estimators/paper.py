@@ -24,9 +24,19 @@ from replearn.errors import (
     short,
 )
 from replearn.estimators import set_columns, study_of
-from replearn.recipes.batches import FirstRows, MemoryRows, refuse_sorted
+from replearn.recipes import sgd, svm
+from replearn.recipes.batches import FirstRows, MemoryRows, Trace, refuse_sorted, trace
 from replearn.recipes.paper_design import PaperDesign
-from replearn.recipes.recipe import Fitted, Plan, Promise, Recipe, Sample, Sizes, after_constant
+from replearn.recipes.recipe import (
+    Fitted,
+    Plan,
+    Promise,
+    Recipe,
+    Sample,
+    Sizes,
+    after_constant,
+    has_intercept,
+)
 from replearn.recipes.rounded import rows_that_pass
 from replearn.recipes.sgd import SGD
 from replearn.recipes.svm import SVM
@@ -37,6 +47,9 @@ from replearn.tables.samples import StreamedRows
 from replearn.types import BlockMap, Signs, unmasked
 
 _ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+
+#: What adds up the batches of Algorithms 1 and 2.
+ADDERS = {"svm": svm.adder, "sgd": sgd.adder}
 
 #: Rows that are scored at once.
 _SCORED = 1 << 16
@@ -56,9 +69,10 @@ _SHARED = {
         Published; the same at every lab.
     mode : {"practical", "certified", "paper"}, default="practical"
         Where the sizes come from: calibrated, proved, or as the paper prints them.
-    fit_intercept : bool, default=True
+    fit_intercept : bool or None, default=None
         Append a constant 1 to ``x / |x|``: scores are ``<coef_, x> + intercept_ |x|``, and no unit
-        of the columns counts. Sizes are then those of ``margin / sqrt(2)``.
+        of the columns counts. Sizes are then those of ``margin / sqrt(2)``. None is True, but False
+        in paper mode, and what the study says in a replication.
     shuffle : bool, default=True
         Put the rows in random order first, by a key that depends on their number alone.
     random_state : int or None, default=None
@@ -77,7 +91,9 @@ _SHARED = {
     sketch_bits : int, default=0
         Bits about each component that this original publishes, 0 to 4. With 0 nobody is first.
     study : PaperStudy, path, fitted estimator or None, default=None
-        Of an original: this fit is then a replication.""",
+        Of an original: this fit is then a replication.
+    trace : bool, default=False
+        Keep every intermediate of the fit, by the paper's letters, in ``trace_``.""",
     "net_sizes": """n_components : int or None, default=None
         Of a candidate; None is the planned number.
     projection : {"none", "hadamard", "rotation", "gaussian"} or None, default=None
@@ -90,7 +106,9 @@ _SHARED = {
     study_ : PaperStudy
         With a sketch: what others need.
     replication_ : PaperReplication
-        With ``study``: whether this is the original's model.""",
+        With ``study``: whether this is the original's model.
+    trace_ : Trace
+        With ``trace``: vectors of batches, mean, projection, offsets, thresholds, codes.""",
     "found": """model_ : HalfspaceModel
     fingerprint_ : str
     coef_, intercept_, classes_ : arrays
@@ -131,7 +149,7 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
     failure_prob: float = 0.05
     shared_seed: int | str = 0
     mode: str = "practical"
-    fit_intercept: bool = True
+    fit_intercept: bool | None = None
     shuffle: bool = True
     random_state: int | None = None
     n_jobs: int | None = None
@@ -213,11 +231,14 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         self, sample: Sample, classes: Any, study: PaperStudy | None, work: BlockMap | None = None
     ) -> Self:
         self.classes_, self.n_features_in_ = np.asarray(classes), sample.n_features
-        recipe, n_inputs = self._recipe(), sample.n_features + bool(self.fit_intercept)
+        constant = has_intercept(self.mode, self.fit_intercept)
+        if study is not None and self.fit_intercept is None:
+            constant = study.design.fit_intercept
+        recipe, n_inputs = self._recipe(), sample.n_features + constant
         if study is None:
             seed = seed_text(self.shared_seed)
             promise = Promise(self.margin, self.max_error, self.max_disagreement, self.failure_prob)
-            promise = after_constant(promise) if self.fit_intercept else promise
+            promise = after_constant(promise) if constant else promise
             by_hand = {name: getattr(self, name) for name in self._by_hand}
             given = Sizes(
                 {name: value for name, value in by_hand.items() if value is not None},
@@ -242,7 +263,7 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
             self._require_calm(plan, sample.n_rows, fitted)
         self.model_ = HalfspaceModel(
             recipe=recipe.name,
-            fit_intercept=bool(self.fit_intercept),
+            fit_intercept=constant,
             space=fitted.space,
             seed=seed,
             classes=self._labels(),
@@ -253,6 +274,8 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         if n_held_out:
             self._require_test(plan, sample)
         self._finish(plan, fitted, training.n_rows, study)
+        if getattr(self, "trace", False):
+            self.trace_ = self._traced(training, plan, fitted)
         self._warn(sample.n_rows)
         self._warn_of_errors(sample.n_rows)
         return self
@@ -283,6 +306,10 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
                 "new rows and another seed, or plan for a smaller margin."
             )
 
+    def _traced(self, sample: Sample, plan: Any, fitted: Fitted) -> Any:
+        """Every intermediate of a fit; Algorithms 1 and 2 have them."""
+        raise NotImplementedError
+
     def _opened(self) -> PaperStudy | None:
         """The study that is replicated."""
         study = getattr(self, "study", None)
@@ -290,7 +317,7 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
 
     def _plan_of(self, design: PaperDesign, n_inputs: int) -> Plan:
         """The plan of a study, if it is one for this estimator and these rows."""
-        if design.fit_intercept != bool(self.fit_intercept):
+        if self.fit_intercept is not None and design.fit_intercept != bool(self.fit_intercept):
             raise ReplearnError(
                 f"fit_intercept must be that of the study, {design.fit_intercept}, got "
                 f"{bool(self.fit_intercept)}. Pass fit_intercept={design.fit_intercept}."
@@ -483,6 +510,7 @@ class BatchClassifier(PaperClassifier):
     regularization: float | None = None
     sketch_bits: int = 0
     study: "PaperStudy | str | os.PathLike[str] | None" = None
+    trace: bool = False
 
     _by_hand: ClassVar[tuple[str, ...]] = (
         "n_batches",
@@ -494,6 +522,17 @@ class BatchClassifier(PaperClassifier):
         "regularization",
     )
     _remedy: ClassVar[str] = "publish a sketch"
+
+    def _traced(self, sample: Sample, plan: Any, fitted: Fitted) -> Trace:
+        if isinstance(sample, FirstRows):
+            sample = sample.sample
+        if not isinstance(sample, MemoryRows):
+            raise ReplearnError(
+                f"trace needs rows in memory, got {type(sample).__name__}. Call fit, and not "
+                "fit_file with shuffle=False, or set trace=False."
+            )
+        add = None if plan.one_fit else ADDERS[plan.recipe](plan)
+        return trace(sample, plan, Coins(self.model_.seed), fitted, add)
 
     def _warn(self, n_rows: int) -> None:
         super()._warn(n_rows)
@@ -533,7 +572,7 @@ class BatchClassifier(PaperClassifier):
                 n_rows,
                 self.model_.seed,
                 self.model_.classes,
-                bool(self.fit_intercept),
+                self.model_.fit_intercept,
             )
             self.study_ = PaperStudy(design, self.fingerprint_)
 

@@ -78,6 +78,11 @@ def after_constant(promise: Promise) -> Promise:
     return replace(promise, margin=promise.margin / math.sqrt(2))
 
 
+def has_intercept(mode: str, asked: bool | None) -> bool:
+    """Whether a constant is appended: as asked; else always but in paper mode, which has none."""
+    return mode != "paper" if asked is None else bool(asked)
+
+
 #: Sizes by hand that are names; and those for which 0 makes sense: a hard margin, one run.
 _NAMED = ("projection", "rounding", "populations")
 _MAY_BE_ZERO = ("regularization", "n_validation")

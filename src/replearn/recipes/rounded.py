@@ -49,9 +49,10 @@ component of ``A (z - z')`` is normal with standard deviation ``|z - z'| / sqrt(
 
 So B = O(log^2(k / rho)) batches are enough, in place of O(k / (w rho)^2); with O(log log(k / rho))
 bits, which allow wider cells at the same accuracy, O(log(k / rho)). The sketch makes the algorithm
-replicable at the rate of plain learning. It is a secure sketch [DORS08] and a form of
-certificate replicability [DPVV23]. What is weaker than Definition 1.1 of the paper: somebody is
-first, and publishes ``b k`` bits about their sample; the second lab's model depends on these bits.
+replicable at the rate of plain learning. It is a secure sketch [DORS08]: one-way advice of ``b k``
+bits about the first sample. It is not certificate replicability [DPVV23], whose certificate is
+drawn before any sample. What is weaker than Definition 1.1 of the paper: somebody is first, and the
+second lab's model depends on these bits.
 Tested in tests/theory/test_sketched.py.
 """
 
@@ -150,6 +151,7 @@ class BatchSpread(Spread):
     batch_size: int
     grid_width: str  # of the cells that were used
     place: Vector  # where the mean lies in its cell, in widths
+    point: Vector  # the mean before it is projected
     # projected deviations of group means; their second moments over ``n_groups - 1`` estimate the
     # covariance of one batch vector; shape (n_groups, n_components)
     deviations: Matrix

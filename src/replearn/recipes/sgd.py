@@ -68,7 +68,7 @@ from replearn.codes.coins import Coins
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.recipes import spaces
-from replearn.recipes.batches import round_mean, sum_batches
+from replearn.recipes.batches import AddBatches, round_mean, sum_batches
 from replearn.recipes.recipe import (
     Bound,
     Fitted,
@@ -102,6 +102,12 @@ CONSTANTS = {"C1": "batch size", "C2": "batches", "C3": "components", "C4": "gri
 
 def run(sample: Sample, plan: BatchPlan, coins: Coins, work: BlockMap = map) -> Fitted:
     """Rows to codes: an average of gradient descent per batch, then mean, project, round."""
+    sums, batch_size = sum_batches(sample, plan, adder(plan), work)
+    return round_mean(sums, batch_size, plan, coins, sample.n_rows)
+
+
+def adder(plan: BatchPlan) -> AddBatches:
+    """What adds the vectors of batches to sums: line 2."""
     from replearn.exact.descent import Descent, add_descents
 
     descent = Descent(
@@ -118,8 +124,7 @@ def run(sample: Sample, plan: BatchPlan, coins: Coins, work: BlockMap = map) -> 
         how = how._replace(n_passes=_n_passes(plan, batch_size))
         return add_descents(rows, first, batch_size, bias, how, hi, lo, counts)
 
-    sums, batch_size = sum_batches(sample, plan, add, work)
-    return round_mean(sums, batch_size, plan, coins, sample.n_rows)
+    return add
 
 
 def _n_passes(plan: BatchPlan, batch_size: int) -> int:

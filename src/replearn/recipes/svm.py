@@ -73,7 +73,7 @@ from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact import squared_hinge
 from replearn.exact.rows import marks
-from replearn.recipes.batches import directions, round_mean, round_point, sum_batches
+from replearn.recipes.batches import AddBatches, directions, round_mean, round_point, sum_batches
 from replearn.recipes.estimates import n_repeated
 from replearn.recipes.recipe import (
     Bound,
@@ -107,7 +107,12 @@ def run(sample: Sample, plan: BatchPlan, coins: Coins, work: BlockMap = map) -> 
     """Rows to codes: a large-margin vector per batch, then mean, project, round."""
     if plan.one_fit:
         return _run_once(sample, plan, coins)
+    sums, batch_size = sum_batches(sample, plan, adder(plan), work)
+    return round_mean(sums, batch_size, plan, coins, sample.n_rows)
 
+
+def adder(plan: BatchPlan) -> AddBatches:
+    """What adds the vectors of batches to sums: line 2."""
     from replearn.exact.max_margin import Problem, add_batches
 
     problem = Problem(
@@ -124,8 +129,7 @@ def run(sample: Sample, plan: BatchPlan, coins: Coins, work: BlockMap = map) -> 
     def add(rows, first, batch_size, bias, hi, lo, counts):  # type: ignore[no-untyped-def]
         return add_batches(rows, first, batch_size, bias, problem, hi, lo, counts)
 
-    sums, batch_size = sum_batches(sample, plan, add, work)
-    return round_mean(sums, batch_size, plan, coins, sample.n_rows)
+    return add
 
 
 def _run_once(sample: Sample, plan: BatchPlan, coins: Coins) -> Fitted:
