@@ -89,8 +89,8 @@ def test_codes(rounding, bits):
 
 
 FITS = {
-    "ReplicableSVMClassifier": "fc6cf24a8e4db752",
-    "ReplicableSGDClassifier": "5bdcc46d857e96cc",
+    "ReplicableSVMClassifier": "971b519e7d2a000a",
+    "ReplicableSGDClassifier": "1ac41f48e07f32ed",
 }
 
 

@@ -42,7 +42,7 @@ def lengths(X: Any) -> Vector:
     >>> lengths(np.array([[3e200, 4e200], [0.0, 0.0]]))
     array([5.e+200, 0.e+000])
     """
-    largest = abs(X).max(axis=1) if X.shape[1] else np.zeros(X.shape[0])
+    largest: Any = abs(X).max(axis=1) if X.shape[1] else np.zeros(X.shape[0])
     largest = largest.toarray().ravel() if is_sparse(largest) else np.asarray(largest)
     shifts = np.frexp(largest.astype(np.float64))[1]
     scaled = X.astype(np.float64)

@@ -425,7 +425,7 @@ def certified_plan(
 _REFUSED = 0.25
 
 
-def _held_out(promise: Promise, n_plain: int) -> tuple[dict[str, int], Promise]:
+def _held_out(promise: Promise, n_plain: int) -> tuple[dict[str, Any], Promise]:
     """Rows of the test and errors that pass; and the promise for the model before the test.
 
     A model with an error of max_error passes with probability ``failure_prob`` at most, whatever

@@ -181,7 +181,7 @@ def table1(
         n_rows = modes[run_mode]
         too_wide = name == "foam" and n_features > _MOST_FOAM
         if n_rows is not None and n_rows * n_features <= _MOST_NUMBERS and not too_wide:
-            how = {"mode": run_mode, "fit_intercept": fit_intercept}
+            how: dict[str, Any] = {"mode": run_mode, "fit_intercept": fit_intercept}
             counted[name] = count_pairs(name, promise, n_features, n_rows, measure, **how)
     return Table1(promise, n_features, fit_intercept, rows, counted, run_mode, growth)
 
@@ -237,7 +237,7 @@ def _planned(
     recipe, bits = LINES[name]
     if bits and mode == "paper":
         return None
-    how = {"mode": mode, "fit_intercept": fit_intercept, "sketch_bits": bits}
+    how: dict[str, Any] = {"mode": mode, "fit_intercept": fit_intercept, "sketch_bits": bits}
     try:
         return plan(recipe.name, n_features=n_features, **asdict(promise), **how).plan.n_rows
     except ReplearnError:  # no number of rows keeps it
