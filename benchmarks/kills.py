@@ -7,6 +7,7 @@ file must be there as a whole or not at all; whoever finds a study finds what op
 run gives the bytes of one that nobody killed, and removes what the first one left.
 """
 
+import os
 import random
 import shutil
 import subprocess
@@ -104,7 +105,8 @@ def main(n_kills: int) -> int:
         wrong += [f"{job}: {fault}" for fault in faults(folder, before, whole[job], job)]
         if any(folder.rglob(".*.part")):
             counts["left hidden files"] += 1
-            time.sleep(2.1)
+            for left in folder.rglob(".*.part"):  # a day passes, after which they are swept away
+                os.utime(left, (0, 0))
         if {name for name in files(folder) if ".part" not in name} <= {*before, "state.json"}:
             counts["run again"] += 1  # it had not come to an end
             subprocess.run(command(job), cwd=folder, stdout=subprocess.DEVNULL, check=True)

@@ -117,7 +117,7 @@ def rooms():
     """The rooms of the package, from the top down, with their lines."""
     home = Path(__file__).resolve().parents[1] / "src" / "replearn"
     words = {
-        "cli": "one module per command", "engines": "Dask, Spark, Flower",
+        "cli": "one module per command", "engines": "Dask, Spark",
         "reports": "evaluate, audit, compare, check",
         "estimators": "scikit-learn shells", "study": "original, replication, coalition",
         "exports": "SQL, ONNX, CSV, scikit-learn", "recipes": "one file per algorithm",

@@ -14,8 +14,6 @@ sys.path.insert(0, str(HERE.parent / "src"))
 
 import replearn  # noqa: E402
 
-sys.modules["replearn.metrics"] = replearn.metrics  # a name of the package, no file
-
 project = "replearn"
 author = "The replearn developers"
 copyright = "the replearn developers, BSD-3-Clause"

@@ -217,27 +217,6 @@ def draw_pool():
     return rungs(*lines, unit="agreement rate, estimated", ours=lines[-1][0])
 
 
-def draw_choose():
-    candidates = {
-        "splines, 4,000 patients": original("splines"),
-        "straight lines, 4,000": original(),
-        "a pilot of 400": rl.ReplicableLogisticClassifier().fit(
-            *split(load_readmission("Ashford", 400, seed="pilot"))
-        ),
-    }
-    labs = [load_readmission("Birchwood", PATIENTS, seed=s) for s in range(HOSPITALS)]
-    chosen = [
-        rl.ReplicableChoiceClassifier(candidates, scoring="neg_log_loss").fit(*split(table)).chosen_
-        for table in labs
-    ]
-    lines = [
-        (name, removed(model), f"{sum(c is model for c in chosen)} of {HOSPITALS}")
-        for name, model in candidates.items()
-    ]
-    most = max(candidates, key=lambda name: sum(c is candidates[name] for c in chosen))
-    return rungs(*lines, unit="log-loss removed, new patients", ours=most)
-
-
 def photograph(folder):
     """The page study.html in a real browser: as it opens, after a fit, and with a question."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -271,7 +250,6 @@ PICTURES = {
     "validate": draw_validate,
     "retrain": draw_retrain,
     "pool": draw_pool,
-    "choose": draw_choose,
 }
 
 

@@ -64,8 +64,8 @@ def worth():
     n_pairs, n_differ = int(equal["pairs"].sum()), int(equal[f"differ {PLAN}"].sum())
     kept = equal[f"kept {PLAN}"]
     sentence = (
-        f"on {equal['task'].nunique()} public tasks {kept.median():.1%} of the gain of a lab's own "
-        f"fit is kept (median), and {kept.min():.1%} in the worst"
+        f"{kept.median():.1%} of the own fit's gain is kept on {equal['task'].nunique()} public "
+        f"tasks (median; worst {kept.min():.1%})"
     )
     for page in (HERE.parent / "README.md", HERE / "index.md"):
         quote(page, sentence)

@@ -1,9 +1,10 @@
-# Replicate a study of replearn in R: base R and jsonlite, nothing else.
+# Replicate a study of replearn in R: base R and jsonlite, nothing else. The package in r/ is this file.
 #
 #   source("replicate.R")
 #   study <- replearn$study("study.json")
 #   found <- replearn$replicate(study, "patients.csv")   # or a data.frame
-#   found                                                # the same model?
+#   found                                                # the same model, and do patients support it?
+#   summary(found)                                       # with own estimates and their intervals
 #   replearn$save(found$model, "model.json")             # the bytes that Python writes
 #   predict(found$model, newdata)                        # probabilities
 #   coef(found$model)                                    # per unit, with their constant
@@ -315,10 +316,12 @@ backwards <- function(lower, x) {
 }
 
 # --- losses --------------------------------------------------------------------------------------
+# A hazard is a count of events, of rows at risk.
+family_of <- function(loss) if (loss$kind == "hazard") "poisson" else loss$kind
 n_scores <- function(loss) if (loss$kind == "multinomial") loss$n_classes - 1 else 1
-loss_bits <- function(loss) switch(loss$kind, gaussian = 16, poisson = 22 - loss$cap_bits, 22)
+loss_bits <- function(loss) switch(family_of(loss), gaussian = 16, poisson = 22 - loss$cap_bits, 22)
 means_of <- function(loss, scores) {
-  switch(loss$kind, bernoulli = matrix(sigmoid(scores[, 1])),
+  switch(family_of(loss), bernoulli = matrix(sigmoid(scores[, 1])),
     gaussian = matrix(pmin(pmax(scores[, 1], -48), 48)),
     poisson = matrix(exact_exp(pmin(pmax(scores[, 1], -30), loss$cap_bits * LN2_HI))),
     multinomial = {
@@ -338,17 +341,19 @@ residual <- function(loss, k, mean, targets) {
 }
 
 curvature <- function(loss, k, l, mean, other) {
-  switch(loss$kind, gaussian = rep(1, length(mean)), poisson = mean, mean * ((k == l) - other))
+  switch(family_of(loss), gaussian = rep(1, length(mean)), poisson = mean,
+         mean * ((k == l) - other))
 }
 
 # Shares of the classes by weight, or the mean target.
 shares_of <- function(rows, loss) {
   mass <- if (is.null(rows$weights)) rep(65536, rows$n) else on_grid(rows$weights, 16)
   if (!any(mass > 0)) refuse("rows must have some weight, got none. Pass more rows.")
-  if (loss$kind %in% c("gaussian", "poisson")) {
+  if (family_of(loss) %in% c("gaussian", "poisson")) {
     share <- sum(floor(rows$targets * mass + 0.5)) / sum(mass)
-    if (loss$kind == "poisson" && !(share > 0))
-      refuse("counts must not all be zero. Get rows with some events.")
+    if (family_of(loss) == "poisson" && !(share > 0))
+      refuse(if (loss$kind == "hazard") "some event must have been seen. Get rows with events."
+             else "counts must not all be zero. Get rows with some events.")
     return(share)
   }
   shares <- vapply(0:n_scores(loss), function(k) sum(mass[rows$targets == k]), 0) / sum(mass)
@@ -358,7 +363,7 @@ shares_of <- function(rows, loss) {
 }
 
 start_of <- function(loss, shares) {
-  switch(loss$kind, gaussian = shares, poisson = exact_log(shares),
+  switch(family_of(loss), gaussian = shares, poisson = exact_log(shares),
          exact_log(shares[-1]) - exact_log(shares[1]))
 }
 
@@ -379,16 +384,23 @@ product32 <- function(a, b) {  # modulo 2^32
 }
 xor32 <- function(a, b) bitwXor(a %/% 65536, b %/% 65536) * 65536 + bitwXor(a %% 65536, b %% 65536)
 
-# Well-mixed numbers of the content of rows, by which rows are sampled.
+# Well-mixed numbers of the content of rows, by which rows are sampled: two exact sums of a row's
+# numbers times fixed random odd factors below 2^24, mixed.
 marks <- function(X) {
-  steps <- floor(product32(seq_len(ncol(X)), 2654435769) / 128)
-  steps <- steps + (steps %% 2 == 0)
-  whole <- drop(X %*% steps)
-  high <- floor(whole / ALL)
-  x <- xor32(whole - high * ALL, product32(high %% ALL, 0x9E3779B1))
-  x <- product32(xor32(x, x %/% 65536), 0x85EBCA6B)
-  x <- product32(xor32(x, x %/% 8192), 0xC2B2AE35)
-  xor32(x, x %/% 65536)
+  mixed <- function(x) {
+    x <- product32(xor32(x, x %/% 65536), 0x85EBCA6B)
+    x <- product32(xor32(x, x %/% 8192), 0xC2B2AE35)
+    xor32(x, x %/% 65536)
+  }
+  x <- numeric(nrow(X))
+  for (sum in 0:1) {
+    factors <- mixed(product32(4 * seq_len(ncol(X)) + sum, 0x9E3779B1)) %/% 256
+    factors <- factors + (factors %% 2 == 0)
+    whole <- drop(X %*% factors)
+    high <- floor(whole / ALL)
+    x <- mixed(xor32(mixed(xor32(x, whole - high * ALL)), high %% ALL))
+  }
+  x
 }
 
 # Scores of rows, a column for each.
@@ -919,13 +931,17 @@ level_terms <- function(column, levels, one) {
 has_missing_term <- function(column)
   if (is_number_column(column)) isTRUE(column$indicator) else "(missing)" %in% unlist(column$levels)
 
+# Unknown cells that a column without folded levels may have: of many levels a lab has others.
+most_unknown <- function(column)
+  if (sum(!startsWith(as.character(unlist(column$levels)), "(")) < 3) 0.05 else 1 / 3
+
 # Stop at a table that is coded differently from the study.
 refuse_unknown <- function(encoding, encoded, n) {
   if (n < 20) return(invisible())
   usual <- vapply(encoding$columns, function(column)
     if (is.null(column$folded)) 0 else decimals(column$folded), 0)
   known <- n - encoded$missing
-  most <- usual + ifelse(usual > 0, (1 - usual) / 2, 0.05)
+  most <- ifelse(usual > 0, usual + (1 - usual) / 2, vapply(encoding$columns, most_unknown, 0))
   odd <- encoded$odd > most * known + 3 * sqrt(usual * (1 - usual) * known)
   gaps <- !odd & !vapply(encoding$columns, has_missing_term, TRUE) & encoded$missing > 0.2 * n
   bad <- which(odd | gaps)
@@ -983,9 +999,9 @@ checked_numbers <- function(values, place, least = -Inf) {
 targets_of <- function(design, table) {
   loss <- design$loss
   if (!is.null(design$classes)) return(class_numbers(table$levels[[design$target]], design$classes))
-  least <- if (loss$kind == "poisson") 0 else -Inf
+  least <- if (family_of(loss) == "poisson") 0 else -Inf
   y <- checked_numbers(table$numbers[[design$target]], "the target", least)
-  if (loss$kind == "poisson") return(pmin(y, POWER(loss$cap_bits)))
+  if (family_of(loss) == "poisson") return(pmin(y, POWER(loss$cap_bits)))
   units <- (y - decimals(loss$centre)) / decimals(loss$spread)
   on_grid(pmin(pmax(units, -16), 16), 16) * POWER(-16)
 }
@@ -1012,11 +1028,88 @@ design_table <- function(design, data, numbers, levels, ...) {
              unique(c(names_of(columns[!is_number]), levels)), ...)
 }
 
+# --- survival ------------------------------------------------------------------------------------
+INTERVAL <- "(interval)"
+
+# What intervals are called.
+interval_names <- function(cuts) {
+  starts <- c("0", cuts)
+  c(if (length(cuts)) paste(head(starts, -1), "to", cuts), paste("after", tail(starts, 1)))
+}
+
+# Time that each row spends in each interval.
+time_at_risk <- function(times, cuts) {
+  starts <- c(0, decimals(cuts))
+  ends <- c(starts[-1], Inf)
+  spent <- outer(times, ends, pmin) - rep(starts, each = length(times))
+  matrix(pmax(spent, 0), length(times))
+}
+
+checked_times <- function(times) {
+  times <- checked_numbers(times, "the time")
+  if (any(times <= 0))
+    refuse("the time must be positive in every row, got ", counted(sum(times <= 0)), " rows with 0 or ",
+           "less. Leave them out, or add half of the smallest unit.")
+  times
+}
+
+checked_events <- function(events) {
+  events <- checked_numbers(events, "the event")
+  if (!all(events %in% c(0, 1)))
+    refuse("the event must be 1 where it was seen and 0 where the time is censored, got ",
+           paste(head(sort(unique(events)), 5), collapse = ", "), ". Recode R's 1 and 2 as 0 and 1. ",
+           "Competing events (a death from something else) are no censoring: they need a model for ",
+           "each, which a study does not have. Count all of them as the event, or study one outcome ",
+           "at a fixed time with a logistic model.")
+  events
+}
+
+# A table with a row for each interval in which somebody was at risk.
+rows_at_risk <- function(design, data, ...) {
+  loss <- design$loss
+  columns <- design$encoding$columns
+  design$encoding$columns <- columns[names_of(columns) != INTERVAL]
+  table <- design_table(design, data, c(loss$time, loss$event), NULL, ...)
+  cuts <- as.character(unlist(loss$cuts))
+  exposure <- time_at_risk(checked_times(table$numbers[[loss$time]]), cuts)
+  events <- checked_events(table$numbers[[loss$event]])
+
+  spent <- which(t(exposure > 0), arr.ind = TRUE)  # intervals of the first row first
+  interval <- spent[, 1]
+  row <- spent[, 2]
+  table <- list(n = length(row), numbers = lapply(table$numbers, `[`, row),
+                levels = lapply(table$levels, `[`, row))
+  table$levels[[INTERVAL]] <- interval_names(cuts)[interval]
+  table$numbers[[design$offset]] <- exact_log(exposure[cbind(row, interval)])
+  # an event belongs to the last interval of its row
+  is_last <- c(row[-1] != row[-length(row)], TRUE)
+  table$numbers[[design$target]] <- events[row] * is_last
+  table
+}
+
+# Probability that the event comes within each horizon: a row for each row, a column for each.
+risks_of <- function(model, link, horizons) {
+  loss <- model$design$loss
+  is_interval <- startsWith(colnames(model$theta), paste(INTERVAL, "= "))
+  later <- c(0, model$theta[1, is_interval])
+  spent <- time_at_risk(checked_numbers(horizons, "horizon", 0), as.character(unlist(loss$cuts)))
+  risks <- -expm1(-outer(exp(link), drop(spent %*% exp(later))))
+  if (length(horizons) > 1) risks else risks[, 1]
+}
+
+# --- a lab's rows --------------------------------------------------------------------------------
+# The table of a design, with its target, weights and offset.
+lab_table <- function(design, data, ...) {
+  if (design$loss$kind == "hazard") return(rows_at_risk(design, data, ...))
+  has_classes <- !is.null(design$classes)
+  design_table(design, data, c(design$weights, design$offset, if (!has_classes) design$target),
+               if (has_classes) design$target, ...)
+}
+
 # A lab's rows as the fit takes them: X with the constant, targets, weights and offset.
 rows_of <- function(design, data, ...) {
   has_classes <- !is.null(design$classes)
-  table <- design_table(design, data, c(design$weights, design$offset, if (!has_classes) design$target),
-                        if (has_classes) design$target, ...)
+  table <- lab_table(design, data, ...)
   targets <- targets_of(design, table)
   weights <- weights_of(design, table, targets)
   offset <- if (!is.null(design$offset)) checked_numbers(table$numbers[[design$offset]], "offset")
@@ -1033,35 +1126,46 @@ rows_of <- function(design, data, ...) {
 }
 
 # --- files ---------------------------------------------------------------------------------------
-# A file of replearn, whose fingerprint must be that of its content.
-read_document <- function(path, format) {
+read_json <- function(path) {
   text <- rawToChar(read_bytes(path))
   Encoding(text) <- "UTF-8"
-  content <- tryCatch(jsonlite::parse_json(text), error = function(e)
+  tryCatch(jsonlite::parse_json(text), error = function(e)
     refuse(path, " must be JSON, got something else. Get the file anew."))
+}
+
+# A file of replearn, whose fingerprint must be that of its content.
+read_fingerprinted <- function(path, format) {
+  content <- read_json(path)
   if (!identical(content$format, format) || !identical(as.double(content$version), 1))
     refuse(path, " must be a file of the format ", format, ", version 1. Check the path.")
-  if (!identical(content$design$kind, "glm"))
-    refuse(path, " must be of a generalised linear model, got a different one. Use Python for it.")
-  if (identical(content$design$loss$kind, "hazard"))
-    refuse(path, " is of a survival study, which R does not fit. Use Python: replearn replicate.")
   said <- content$fingerprint
   content[c("fingerprint", "provenance")] <- NULL
-  found <- fingerprint_of(content)
-  if (!is.null(said) && !identical(said, found))
-    refuse(path, ": fingerprint must be ", found, ", got ", said, ": it was altered. Get it anew.")
-  n <- n_scores(content$design$loss) * n_columns(content$design)
-  for (key in c("widths", if (content$design$bits > 0) "sketch"))
-    if (length(content$design[[key]]) != n)
-      refuse(path, ": ", key, " must be ", n, " numbers. Get it anew.")
-  c(content, list(fingerprint = found))
+  fingerprint <- fingerprint_of(content)
+  if (!is.null(said) && !identical(said, fingerprint))
+    refuse(path, ": fingerprint must be ", fingerprint, ", got ", said, ": it was altered. Get it ",
+           "anew.")
+  c(content, list(fingerprint = fingerprint))
+}
+
+# The same for a study or a model.
+read_document <- function(path, format) {
+  content <- read_fingerprinted(path, format)
+  design <- content$design
+  if (!identical(design$kind, "glm"))
+    refuse(path, " must be of a generalised linear model, got a different one. Use Python for it.")
+  n <- n_scores(design$loss) * n_columns(design)
+  for (key in c("widths", if (design$bits > 0) "sketch"))
+    if (length(design[[key]]) != n) refuse(path, ": ", key, " must be ", n, " numbers. Get it anew.")
+  content
 }
 
 n_columns <- function(design) {
   1 + if (is.null(design$directions)) length(term_names(design$encoding)) else length(design$directions)
 }
 
-read_study <- function(path) structure(read_document(path, "replearn/study"), class = "replearn_study")
+read_study <- function(path)
+  structure(check_study(path, read_document(path, "replearn/study")), class = "replearn_study")
+
 read_model <- function(path) {
   content <- read_document(path, "replearn/model")
   codes <- as.double(unlist(content$codes))
@@ -1077,10 +1181,10 @@ make_model <- function(design, codes) {
   theta <- theta_of(design$coordinates, decoded(design, codes))
   if (!is.null(design$directions))
     theta <- cbind(theta[, 1], theta[, -1, drop = FALSE] %*% directions_of(design) * POWER(-12))
-  dimnames(theta) <- list(if (nrow(theta) > 1) label_texts(design$classes)[-1],
-                          c("(constant)", term_names(design$encoding)))
-  structure(list(design = design, codes = codes, theta = theta,
-                 coefficients = per_unit(design, theta), fingerprint = fingerprint_of(model_content(design, codes))), class = "replearn_model")
+  dimnames(theta) <- score_names(design)
+  structure(class = "replearn_model", list(
+    design = design, codes = codes, theta = theta, coefficients = per_unit(design, theta),
+    fingerprint = fingerprint_of(model_content(design, codes))))
 }
 
 # Write a model file: the same bytes as Python, whole or not at all.
@@ -1148,88 +1252,179 @@ per_unit <- function(design, theta) {
   theta
 }
 
-# A vector, or for more than two classes a matrix with a row for each but the first.
-coef_model <- function(object, ...) {
-  found <- object$coefficients
-  if (nrow(found) > 1) found else found[1, ]
-}
+coef_model <- function(object, ...) plain_coefficients(object$coefficients)
 
 # --- this lab's own estimates --------------------------------------------------------------------
 # Estimates without the ridge and their robust covariance (HC3, or what the model itself predicts if
 # that is larger), per unit. For reading, so R may add up as it likes.
 own_estimates <- function(design, rows, theta) {
-  S <- nrow(theta)
+  if (length(theta) > 500 || !is.null(design$directions)) return(NULL)
+  fitted <- without_ridge(rows, design$loss, theta)
+  influence <- influence_of(rows, design$loss, fitted)
+
+  # from encoded columns to units
   p <- ncol(theta)
-  if (S > 1 || p > 500 || !is.null(design$directions)) return(NULL)
-  loss <- design$loss
-  X <- rows$X / 4096
-  mass <- if (is.null(rows$weights)) rep(1, rows$n) else rows$weights
-  left <- diag(c(0, rep(0.01 * sum(mass) / rows$n, p - 1)), p)
-  beta <- theta[1, ] * POWER(-26)
-  for (step in 1:12) {
-    scores <- X %*% beta + if (is.null(rows$offset)) 0 else rows$offset
-    means <- means_of(loss, scores)[, 1]
-    missed <- residual(loss, 1, means, rows$targets)
-    bend <- curvature(loss, 1, 1, means, means)
-    information <- crossprod(X, X * (bend * mass)) + left
-    move <- solve(information, crossprod(X, missed * mass) + left %*% beta, tol = 0)
-    if (sum(move * (information %*% move)) < 1e-4) break
-    beta <- beta - move[, 1] * min(1, 4 / max(abs(move)))
-  }
-  inverse <- solve(information, tol = 0)
-  leverage <- pmin(rowSums((X %*% inverse) * X) * bend * mass, 0.9)
-  pulls <- (X %*% inverse) * (mass / (1 - leverage))
-  seen <- crossprod(pulls * missed)
-  ratio <- if (loss$kind == "gaussian") sum((missed * mass)^2) / sum(bend * mass^2) else 1
-  likely <- crossprod(pulls * sqrt(bend)) * ratio
-  larger <- sqrt(pmax(1, diag(likely) / diag(seen)))
-  turned <- function(matrix) per_unit(design, matrix) -
-    if (loss$kind == "gaussian") cbind(rep(decimals(loss$centre), nrow(matrix)), matrix(0, nrow(matrix), p - 1)) else 0
-  covariance <- turned(t(turned(seen * outer(larger, larger))))
-  estimate <- per_unit(design, matrix(beta, 1))[1, ]
-  names(estimate) <- c("(constant)", term_names(design$encoding))
-  dimnames(covariance) <- list(names(estimate), names(estimate))
+  turn <- per_unit(design, diag(1, p))
+  if (design$loss$kind == "gaussian") turn[, 1] <- turn[, 1] - decimals(design$loss$centre)
+  turn <- kronecker(diag(1, nrow(theta)), turn)
+  seen <- crossprod(influence$seen %*% turn)
+  likely <- colSums(influence$second(turn)) * influence$dispersion
+  larger <- ifelse(diag(seen) > 0, sqrt(pmax(1, likely / diag(seen))), 0)
+  covariance <- seen * outer(larger, larger)
+  diag(covariance) <- pmax(diag(seen), likely)
+
+  estimate <- per_unit(design, fitted$beta)
+  dimnames(estimate) <- score_names(design)
+
+  # as in R's own models: columns that are 0 in all rows here have no estimate
+  is_absent <- rep(colSums(rows$X != 0) == 0, nrow(theta))
+  estimate <- matrix(replace(t(estimate), is_absent, NA), nrow(theta), byrow = TRUE,
+                     dimnames = dimnames(estimate))
+  covariance[is_absent, ] <- covariance[, is_absent] <- NA
+  labels <- names_of_scores(estimate)
+  dimnames(covariance) <- list(labels, labels)
   list(estimate = estimate, covariance = covariance, n_rows = rows$n)
 }
 
+# Names of the rows (scores) and columns (terms) of coefficients.
+score_names <- function(design)
+  list(if (n_scores(design$loss) > 1) label_texts(design$classes)[-1],
+       c("(constant)", term_names(design$encoding)))
+
+# One name for each coefficient, score by score.
+names_of_scores <- function(matrix) {
+  if (nrow(matrix) == 1) return(colnames(matrix))
+  as.vector(outer(colnames(matrix), rownames(matrix), paste, sep = ", "))
+}
+
+# Where Newton's steps end once hardly a ridge is left: a hundredth of a row.
+without_ridge <- function(rows, loss, theta) {
+  q <- nrow(theta)
+  p <- ncol(theta)
+  mass <- mass_of(rows)
+  of_scores <- diag(1, q) - if (q > 1) 1 / (q + 1) else 0
+  left <- kronecker(of_scores, diag(c(0, rep(0.01 * sum(mass) / rows$n, p - 1)), p))
+  beta <- theta * POWER(-26)
+  for (step in 1:12) {
+    at <- moments_of(rows, loss, on_grid(beta, 26), is_wide = FALSE)
+    information <- at$information + left
+    gradient <- at$gradient + drop(left %*% as.vector(t(beta)))
+    move <- -solve(information, gradient, tol = 0)
+    if (-sum(gradient * move) * rows$n / sum(mass) < 1e-4) break
+    # long steps come from columns that nearly separate: one at a time
+    there <- beta + matrix(move * min(1, 4 / max(abs(move))), q, byrow = TRUE)
+    if (max(abs(there)) >= 16) break
+    beta <- there
+  }
+  list(beta = beta, information = information)
+}
+
+# What each row does to the coefficients, as it is and as the model predicts it.
+influence_of <- function(rows, loss, fitted) {
+  q <- nrow(fitted$beta)
+  p <- ncol(fitted$beta)
+  X <- rows$X / 4096
+  mass <- mass_of(rows)
+  means <- means_of(loss, scores_of(rows, on_grid(fitted$beta, 26)))
+  inverse <- solve(fitted$information, tol = 0)
+  pulls <- list()
+  seen <- misfit <- noise <- 0
+  few <- Inf
+  for (k in seq_len(q)) {
+    own <- (k - 1) * p + seq_len(p)
+    missed <- residual(loss, k, means[, k], rows$targets)
+    bend <- curvature(loss, k, k, means[, k], means[, k])
+    lengths <- rowSums((X %*% solve(fitted$information[own, own], tol = 0)) * X)
+    leverage <- pmin(lengths * bend * mass, 0.9)
+    pulls[[k]] <- (X %*% inverse[own, ]) * (mass / (1 - leverage))
+    seen <- seen + pulls[[k]] * missed
+    square <- (missed * mass)^2
+    misfit <- misfit + sum(square)
+    noise <- noise + sum(bend * mass^2)
+    few <- min(few, max(sum(square)^2 / max(sum(square^2), 1e-300), 0.1))
+  }
+
+  # counts often vary more than a Poisson law predicts, and numbers have their own variance; classes
+  # that are nearly separable have fewer errors than a fit predicts
+  dispersion <- misfit / max(noise, 1e-300)
+  most <- dispersion * (1 + 3 * sqrt(2 / few) + 10 / few)
+  dispersion <- if (most < 1) most else max(1, dispersion)
+  second <- function(turn) {  # expected squares, row by row
+    turned <- lapply(pulls, function(pull) pull %*% turn)
+    if (loss$kind == "gaussian") return(turned[[1]]^2)
+    squares <- Reduce(`+`, lapply(seq_len(q), function(k) means[, k] * turned[[k]]^2))
+    if (!loss$kind %in% c("bernoulli", "multinomial")) return(squares)
+    squares - Reduce(`+`, lapply(seq_len(q), function(k) means[, k] * turned[[k]]))^2
+  }
+  list(seen = seen, second = second, dispersion = dispersion)
+}
+
 own_of <- function(object) {
-  own <- if (inherits(object, "replearn_replication")) object$own else object
-  if (is.null(own)) refuse("own estimates are for models with one score and at most 500 ",
-                           "coefficients. Use Python for others.")
-  own
+  if (is.null(object$own))
+    refuse("own estimates are for at most 500 coefficients of single columns. Use Python for others.")
+  object$own
 }
+
+# A vector, or for more than two classes a matrix with a row for each but the first.
+plain_coefficients <- function(estimate) if (nrow(estimate) > 1) estimate else estimate[1, ]
+
+coef_replication <- function(object, ...) plain_coefficients(own_of(object)$estimate)
 vcov_replication <- function(object, ...) own_of(object)$covariance
-confint_replication <- function(object, parm, level = 0.95, ...) {
-  own <- own_of(object)
-  reach <- qnorm((1 + level) / 2) * sqrt(diag(own$covariance))
-  found <- cbind(own$estimate - reach, own$estimate + reach)
-  colnames(found) <- paste(format(100 * c(1 - level, 1 + level) / 2, trim = TRUE), "%")
-  if (missing(parm)) found else found[parm, , drop = FALSE]
-}
-frame_replication <- function(x, row.names = NULL, optional = FALSE, ...) {
+
+# One row for each coefficient: the shared model beside this lab's own estimate.
+frame_replication <- function(x, row.names = NULL, optional = FALSE, level = 0.95, ...) {
   own <- own_of(x)
-  ends <- confint_replication(x)
-  data.frame(term = names(own$estimate), model = coef_model(x$model), estimate = own$estimate,
-             standard_error = sqrt(diag(own$covariance)), low = ends[, 1], high = ends[, 2],
-             row.names = row.names %||% seq_along(own$estimate))
+  estimate <- as.vector(t(own$estimate))
+  error <- sqrt(diag(own$covariance))
+  reach <- qnorm((1 + level) / 2) * error
+  shared <- if (is.null(x$original)) x$model else x$original
+  model <- if (is.null(shared)) NA_real_ else as.vector(t(shared$coefficients))
+  data.frame(term = colnames(own$covariance), model = model, estimate = estimate,
+             standard_error = error, low = estimate - reach, high = estimate + reach,
+             row.names = if (is.null(row.names)) seq_along(estimate) else row.names)
 }
-`%||%` <- function(a, b) if (is.null(a)) b else a
+
+confint_replication <- function(object, parm, level = 0.95, ...) {
+  frame <- frame_replication(object, level = level)
+  ends <- as.matrix(frame[c("low", "high")])
+  dimnames(ends) <- list(frame$term, paste(format(100 * c(1 - level, 1 + level) / 2, trim = TRUE,
+                                                  digits = 3), "%"))
+  if (missing(parm)) ends else ends[parm, , drop = FALSE]
+}
+
 summary_replication <- function(object, ...)
-  structure(list(frame = frame_replication(object), n_rows = object$n_rows,
-                 ridge = object$model$design$ridge), class = "replearn_summary")
+  structure(list(words = in_words(object), frame = if (!is.null(object$own)) frame_replication(object),
+                 n_rows = object$n_rows, ridge = object$ridge), class = "replearn_summary")
+
 print_summary <- function(x, ...) {
-  cat("This lab's own estimates (", counted(x$n_rows), " rows), without the ridge\n", sep = "")
-  print(x$frame[-2], digits = 4, row.names = FALSE)
-  cat("Intervals are 95%, robust. The model itself has a ridge of ", x$ridge, ".\n", sep = "")
+  writeLines(strwrap(x$words$verdict, 78))
+  print_items(as_in_r(c(x$words$items, x$words$details)))
+  if (!is.null(x$frame)) {
+    title <- paste0("This lab's own estimates (", counted(x$n_rows), " rows), without the ridge")
+    print_table(estimates_item(title, x$frame))
+    cat("Intervals are 95%, robust. The shared model has a ridge of ", x$ridge, ".\n", sep = "")
+  }
   invisible(x)
 }
+
+# The same as a table in words, each number with three digits.
+estimates_item <- function(title, frame) {
+  digits <- function(x) ifelse(is.na(x), "", sub("[.]$", "", formatC(x, 3, format = "fg", flag = "#")))
+  cells <- cbind(frame$term, vapply(frame[-1], digits, character(nrow(frame))))
+  list(title = title, header = c("term", "model", "own", "std. error", "2.5 %", "97.5 %"),
+       is_number = c(FALSE, rep(TRUE, 5)), rows = matrix(cells, nrow(frame)))
+}
+
+# A forest plot: lines are this lab's own intervals, dots the shared model.
 plot_replication <- function(x, ...) {
-  shown <- frame_replication(x)[-1, ]
+  shown <- frame_replication(x)
+  shown <- shown[!startsWith(shown$term, "(constant)"), ]
   y <- rev(seq_len(nrow(shown)))
   old <- graphics::par(mar = c(4, 14, 1, 1))
   on.exit(graphics::par(old))
-  graphics::plot(shown$model, y, xlim = range(0, shown$low, shown$high), yaxt = "n", ylab = "",
-                 pch = 19, xlab = "coefficient: dot of the model, line of this lab's interval", ...)
+  graphics::plot(shown$model, y, xlim = range(0, shown$low, shown$high, finite = TRUE), yaxt = "n",
+                 ylab = "", ylim = c(0.5, nrow(shown) + 0.5), pch = 19,
+                 xlab = "coefficient per unit: dot of the model, line of this lab's interval", ...)
   graphics::segments(shown$low, y, shown$high, y)
   graphics::abline(v = 0, lty = 2)
   graphics::axis(2, y, shown$term, las = 1, cex.axis = 0.8)
@@ -1238,29 +1433,53 @@ plot_replication <- function(x, ...) {
 
 # --- predictions ---------------------------------------------------------------------------------
 # As of a glm: "response" gives probabilities (of the second class; for more classes a column for
-# each), means or counts, "link" log-odds or logarithms, and "class" the most probable label.
-predict_model <- function(object, newdata, type = c("response", "link", "class"), ...) {
+# each), means or counts, "link" log-odds or logarithms, and "class" the most probable label. Of a
+# survival model "link" gives log-hazards, and "response" the risk within a horizon.
+predict_model <- function(object, newdata, type = c("response", "link", "class"), horizon = NULL,
+                          ...) {
   type <- match.arg(type)
-  design <- object$design
-  loss <- design$loss
-  table <- design_table(design, newdata, design$offset, NULL, ...)
-  X <- encode(design$encoding, table, is_rounded = FALSE)$X
-  scores <- tcrossprod(cbind(1, X), object$theta)
-  if (!is.null(design$offset))
-    scores <- scores + checked_numbers(table$numbers[[design$offset]], "offset")
-  if (loss$kind == "gaussian") scores <- scores * decimals(loss$spread) + decimals(loss$centre)
-  if (type == "class") {
-    if (is.null(design$classes)) refuse("type must be \"response\" or \"link\" for numbers.")
-    return(unlist(design$classes[max.col(cbind(0, scores), ties.method = "first")]))
-  }
+  loss <- object$design$loss
+  is_survival <- loss$kind == "hazard"
+  if (is_survival && type == "response" && is.null(horizon))
+    refuse("a survival model needs horizon =, the time within which the event may come.")
+  if (type == "class" && is.null(object$design$classes))
+    refuse("type must be \"response\" or \"link\" for numbers, counts and times, got \"class\".")
+
+  scores <- linear_predictor(object, newdata, ...)
   link <- if (ncol(scores) > 1) scores else scores[, 1]
+  if (type == "class")
+    return(unlist(object$design$classes[max.col(cbind(0, scores), ties.method = "first")]))
   if (type == "link" || loss$kind == "gaussian") return(link)
+  if (is_survival) return(risks_of(object, link, horizon))
   if (loss$kind == "poisson") return(exp(pmin(link, loss$cap_bits * LN2_HI)))
   if (ncol(scores) == 1) return(1 / (1 + exp(-link)))
   every <- cbind(0, scores)
   powers <- exp(every - apply(every, 1, max))
-  colnames(powers) <- label_texts(design$classes)
+  colnames(powers) <- label_texts(object$design$classes)
   powers / rowSums(powers)
+}
+
+# Scores of new rows, a column for each, in the units of the target.
+linear_predictor <- function(object, newdata, ...) {
+  design <- object$design
+  is_survival <- design$loss$kind == "hazard"
+  known <- design
+  if (is_survival) {  # the first interval
+    columns <- design$encoding$columns
+    known$encoding$columns <- columns[names_of(columns) != INTERVAL]
+    known$offset <- NULL
+  }
+  table <- design_table(known, newdata, known$offset, NULL, ...)
+  if (is_survival)
+    table$levels[[INTERVAL]] <- rep(interval_names(unlist(design$loss$cuts))[1], table$n)
+
+  X <- encode(design$encoding, table, is_rounded = FALSE)$X
+  scores <- tcrossprod(cbind(1, X), object$theta)
+  if (!is.null(known$offset))
+    scores <- scores + checked_numbers(table$numbers[[known$offset]], "offset")
+  if (design$loss$kind == "gaussian")
+    scores <- scores * decimals(design$loss$spread) + decimals(design$loss$centre)
+  scores
 }
 
 # --- what looks different here -------------------------------------------------------------------
@@ -1316,8 +1535,36 @@ on_numbers <- function(column, theirs, cells, rows) {
   spread <- decimals(column$spread)
   if (length(ours) && length(study) && is_moved(x, ours, study, spread, rows))
     return(other_unit(ours, study, function(x) max(abs(x - study)[2:4]) / spread))
-  on_missing(mean(is.na(cells) & !is.nan(cells)), decimals(theirs$missing),
-             has_missing_term(column), rows)
+  if (nzchar(words <- missing_code(sort(x)))) return(words)
+  counts_as <- if (has_missing_term(column)) "" else paste0(column$centre, ", the study's median")
+  on_missing(mean(is.na(cells) & !is.nan(cells)), decimals(theirs$missing), counts_as, rows)
+}
+
+# Values that people write where they know none.
+CODES <- c(-1, -7, -8, -9, -88, -99, -999, -9999, 77, 88, 99, 777, 888, 999, 7777, 8888, 9999, 99999,
+           999999)
+
+# What to ask about sorted numbers one of which may stand for a missing value.
+missing_code <- function(x) {
+  if (length(x) < 20) return("")
+  for (end in c(x[1], x[length(x)])) {
+    others <- x[x != end]
+    n <- length(others)
+    share <- (length(x) - n) / length(x)
+    if (n < 20 || share < 0.003) next
+    distinct <- length(unique(others[seq(1, n, by = 1 + n %/% 1000)]))
+    if (distinct <= 3) next
+    at <- function(part) others[floor(part * (n - 1) + 0.5) + 1]
+    width <- at(0.95) - at(0.05)
+    gap <- if (end == x[1]) others[1] - end else end - others[n]
+    is_code <- end %in% CODES && (gap > 0.5 * width || (end < 0 && others[1] >= 0))
+    if (end == 0 && end == x[1] && distinct > 10) is_code <- at(0.01) > 0.6 * width
+    if (is_code)
+      return(sprintf(paste("holds %s in %.1f%% of the rows, far from all other values: is it a code",
+                           "for missing values? Then leave such cells empty"), number_texts(end),
+                     100 * share))
+  }
+  ""
 }
 
 # Whether a quartile is more than a spread away, and no chance explains that.
@@ -1331,12 +1578,13 @@ is_moved <- function(x, ours, study, spread, rows) {
 }
 
 # Gaps that the study has no coefficient for are told early, others if they are far more.
-on_missing <- function(share, usual, has_term, rows) {
+on_missing <- function(share, usual, counts_as, rows) {
   most <- max(usual, 10 / rows$original)
-  if (share - usual < max(if (has_term) 0.2 else 0.05, chance(rows, most, share))) return("")
+  many <- max(if (nzchar(counts_as)) 0.05 else 0.2, chance(rows, most, share))
+  if (share - usual < many && share < 0.5) return("")
   words <- sprintf("is missing in %.0f%% of the rows here, in the study in %.0f%%", 100 * share,
                    100 * usual)
-  if (has_term) words else paste0(words, ": such rows count as typical ones")
+  if (nzchar(counts_as)) paste0(words, ": such cells count as ", counts_as) else words
 }
 
 # The change of unit or code that brings the lab's quantiles to the study's.
@@ -1378,7 +1626,14 @@ on_levels <- function(column, theirs, cells, rows) {
         "rows, in the study %.0f%% and %.0f%%"), quoted(names[i]), quoted(names[j]), 100 * ours[i],
         100 * ours[j], 100 * study[i], 100 * study[j]))
   }
-  on_missing(mean(is.na(cells)), c(share_of("(missing)"), 0)[1], has_missing_term(column), rows)
+  others <- quoted(if ("(other)" %in% names) "(other)" else column$reference)
+  folded <- if (is.null(column$folded)) 0 else decimals(column$folded)
+  unknown <- mean(!cells[!is.na(cells)] %in% c(names, "(other)", "(missing)"))
+  if (unknown > folded + max(0.05, chance(rows, folded, unknown)))
+    return(sprintf(paste("has levels here that the study does not have, in %.0f%% of the rows: they",
+                         "count as %s"), 100 * unknown, others))
+  on_missing(mean(is.na(cells)), c(share_of("(missing)"), 0)[1],
+             if (has_missing_term(column)) "" else others, rows)
 }
 
 on_labels <- function(study, counts, rows) {
@@ -1399,94 +1654,513 @@ on_labels <- function(study, counts, rows) {
 }
 
 # Whether rows here vary as the study states: what a match proves rests on that.
-spread_finding <- function(study, rows, theta) {
-  if (length(theta) > 500) return(NULL)  # it would take too long
-  ratio <- median(decimals(unlist(study$spreads)) / spreads_of(study$design, rows, theta))
-  if ((ratio > 1 / 3 && ratio < 3) || rows$n < 50) return(NULL)
-  c(sprintf(paste("the study states that its numbers vary %.2g times as much as they do here, so what",
-                  "a match proves is not known"), ratio))
+spread_finding <- function(study, spreads, n) {
+  if (is.null(spreads) || n < 50) return(NULL)
+  odd <- sum(denied_spreads(study, spreads))
+  if (2 * odd <= length(spreads)) return(NULL)
+  c(sprintf(paste0("the study states spreads of its numbers that %d of %d do not have here; these ",
+                   "count nothing in what a match proves"), odd, length(spreads)))
 }
 
-# Standard deviation of one row's influence on each number: what is seen, with leverages taken out, or
-# what the model lets expect, whichever is larger. For reading, so R may add up as it likes.
-spreads_of <- function(design, rows, theta) {
-  loss <- design$loss
-  S <- nrow(theta)
-  p <- ncol(theta)
-  total <- if (is.null(rows$weights)) rows$n else sum(rows$weights)
-  some <- round(seq(1, rows$n, length.out = min(rows$n, 2^15)))
-  rows <- list(X = rows$X[some, , drop = FALSE], targets = rows$targets[some], n = length(some),
-               weights = rows$weights[some], offset = rows$offset[some], marks = numeric(length(some)))
-  sums <- sums_at(rows, loss, theta, ALL)
-  information <- mean_information(sums, loss, decimals(design$ridge), S, p)
-  coordinates <- kronecker(triangle(design$coordinates$scores), columns_of(design$coordinates)) * 2^-28
-  turn <- solve(information, coordinates, tol = 0)
-  X <- rows$X / 4096
-  scores <- scores_of(rows, theta)
-  means <- means_of(loss, scores)
-  mass <- if (is.null(rows$weights)) rep(1, rows$n) else rows$weights
-  seen <- expected <- squares <- misfit <- noise <- 0
-  few <- Inf
-  for (k in seq_len(S)) {
-    own <- (k - 1) * p + seq_len(p)
-    left <- residual(loss, k, means[, k], rows$targets)
-    bend <- curvature(loss, k, k, means[, k], means[, k])
-    lengths <- rowSums(X * t(solve(information[own, own], t(X), tol = 0)))
-    pull <- X %*% turn[own, ] * (mass / (1 - pmin(lengths * bend * mass / total, 0.9)))
-    seen <- seen + pull * left
-    expected <- expected + means[, k] * pull
-    squares <- squares + (if (loss$kind == "gaussian") 1 else means[, k]) * pull^2
-    square <- (left * mass)^2
-    misfit <- misfit + sum(square)
-    noise <- noise + sum(bend * mass^2)
-    few <- min(few, max(sum(square)^2 / max(sum(square^2), 1e-300), 0.1))
+# Numbers whose spread, as the study states it, the rows of a lab deny.
+denied_spreads <- function(study, spreads) {
+  ratio <- decimals(unlist(study$spreads)) / pmax(spreads, 1e-30)
+  !(ratio > 1 / 3 & ratio < 3)
+}
+
+# --- how likely a lab leaves the original's cells ------------------------------------------------
+# As Python's codes/stability.py has it. For reading and for the check of a study, not for codes.
+# Freedoms are those of Student's law; Inf is the normal one.
+
+# Antiderivative of the tail P[Delta > t].
+tail_area <- function(t, freedom) {
+  density <- ifelse(is.infinite(freedom), dnorm(t), (freedom + t^2) / (freedom - 1) * dt(t, freedom))
+  t * pt(-t, freedom) - density
+}
+
+# Probability that a second lab leaves its cell, over the coins; widths are in standard deviations.
+chance_of_leaving <- function(width, bits, freedom) {
+  half <- width / 2
+  reach <- width / 2^(bits + 1)
+  if (bits >= 4) {  # the difference of two areas would cancel: Simpson's rule over so little
+    ends <- pt(reach - half, freedom) + pt(-half - reach, freedom)
+    chance <- (ends + 4 * pt(-half, freedom)) / 3
+  } else {
+    chance <- (tail_area(half + reach, freedom) - tail_area(half - reach, freedom)) / reach
   }
-  ratio <- misfit / max(noise, 1e-300)
-  most <- ratio * (1 + 3 * sqrt(2 / few) + 10 / few)
-  dispersion <- if (most < 1) most else max(1, ratio)
-  is_classes <- loss$kind %in% c("bernoulli", "multinomial")
-  likely <- colSums(if (is_classes) squares - expected^2 else squares)
-  sqrt(pmax(colSums(seen^2), likely * dispersion) * rows$n) / sum(mass)
+  pmin(1, chance)
 }
 
-# --- what a model is worth, and what a match proves ----------------------------------------------
+# Probability that some number leaves its cell.
+chance_of_any <- function(chances) -expm1(sum(log1p(-pmin(chances, 1 - 1e-12))))
+
+# The least whole number at which something holds; it holds beyond it too.
+least_whole <- function(holds, most = 1e12) {
+  low <- 0
+  high <- 1
+  while (!holds(high)) {
+    low <- high
+    high <- 2 * high
+    if (low >= most) return(high)
+  }
+  while (high - low > 1) {
+    middle <- (low + high) %/% 2
+    if (holds(middle)) high <- middle else low <- middle
+  }
+  high
+}
+
+# The same for a positive number, to one part in 2^40.
+least_number <- function(holds) {
+  low <- 0
+  high <- 1
+  while (!holds(high)) high <- 2 * high
+  while (high - low >= high * 2^-40) {
+    middle <- (low + high) / 2
+    if (holds(middle)) high <- middle else low <- middle
+  }
+  high
+}
+
+# Degrees of freedom of differences whose variance has two parts (Satterthwaite); they are even.
+freedoms_of <- function(sampling, between, n_centres) {
+  if (n_centres < 2) return(rep(Inf, length(sampling)))
+  freedom <- (4 + (n_centres - 1)) * ((sampling + between) / between)^2
+  ifelse(between <= 0 | freedom > 400, Inf, 2 * floor(freedom / 2))
+}
+
+# Standard deviations of rows and centres together, with degrees of freedom.
+with_sampling <- function(sampling, between, n_centres)
+  list(deviations = sqrt(sampling^2 + between^2),
+       freedoms = freedoms_of(sampling^2, between^2, n_centres))
+
+between_of <- function(study) decimals(unlist(study$between))
+
+# Standard deviations of what the rows of the original and of a lab make differ.
+sampling_of <- function(study, n)
+  decimals(unlist(study$spreads)) * sqrt(1 / study$n_original + 1 / n)
+
+# Widths that rows, spreads and centres imply, without what upper bounds add.
+implied_widths <- function(study) {
+  sampling <- sampling_of(study, study$n_replication)
+  parts <- with_sampling(sampling, between_of(study), study$n_centres)
+  each <- -expm1(log1p(-as.double(study$max_disagreement)) / length(sampling))
+  distinct <- unique(parts$freedoms)
+  widths <- vapply(distinct, function(freedom)
+    least_number(function(width) chance_of_leaving(width, study$design$bits, freedom) <= each), 0)
+  parts$deviations * widths[match(parts$freedoms, distinct)]
+}
+
+# Estimated probability that a lab with so many rows gets a different model: a sample of the
+# original's population, or a new centre.
+disagreement_of <- function(study, n, is_new_centre = FALSE) {
+  widths <- widths_of(study$design)
+  sampling <- sampling_of(study, n) * sqrt(widths / implied_widths(study))
+  parts <- if (is_new_centre) with_sampling(sampling, between_of(study), study$n_centres)
+    else with_sampling(sampling, 0 * sampling, 0)
+  chance_of_any(chance_of_leaving(widths / parts$deviations, study$design$bits, parts$freedoms))
+}
+
+# Rows at which a lab gets the model half of the time, from an original at its cells' centres.
+rows_to_match <- function(study) {
+  widths <- widths_of(study$design)
+  between <- between_of(study)
+  least_whole(function(n) {
+    parts <- with_sampling(sampling_of(study, n), between, study$n_centres)
+    chance_of_any(pmin(1, 2 * pt(-widths / parts$deviations / 2, parts$freedoms))) <= 0.5
+  })
+}
+
+# Refuse a study whose parts do not fit together, as Python does when it reads one.
+check_study <- function(path, study) {
+  design <- study$design
+  n <- length(design$widths)
+  need <- function(holds, ...) if (!isTRUE(holds)) refuse(path, ": ", ..., ". Get the file anew.")
+  is_whole <- function(x, low, high)
+    is.numeric(x) && length(x) == 1 && x == floor(x) && x >= low && x <= high
+  is_numbers <- function(texts, least) {
+    texts <- unlist(texts)
+    is.character(texts) && length(texts) == n && all(grepl(NUMBER, texts)) &&
+      all(is.finite(decimals(texts)) & decimals(texts) >= least)
+  }
+  is_hash <- function(text) is.null(text) || grepl("^[0-9a-f]{64}$", text)
+
+  need(is_whole(design$bits, 0, 8), "bits must be a whole number from 0 to 8")
+  need(is_numbers(design$widths, 1e-300), "widths must be positive decimal texts")
+  need(is_numbers(study$spreads, 1e-300), "spreads must be ", n, " numbers")
+  need(is_numbers(study$between, 0), "between must be ", n, " numbers")
+  need(is_whole(study$n_centres, 0, 2^40) && (study$n_centres == 0) == all(between_of(study) == 0),
+       "n_centres must be 0 if and only if centres do not differ")
+  need(is_hash(study$commitment) && is.null(study$commitment) == (design$bits == 0),
+       "a commitment must be there if and only if there is a sketch")
+  need(is_hash(study$slopes_commitment) &&
+         is.null(study$commitment) == is.null(study$slopes_commitment),
+       "slopes_commitment must be there if and only if commitment is")
+  need(!isTRUE(study$sealed) || !is.null(study$commitment),
+       "sealed must be false without a commitment")
+  need(isTRUE(as.double(study$max_disagreement) > 0 && as.double(study$max_disagreement) < 1),
+       "max_disagreement must be in (0, 1)")
+  need(is_whole(study$n_original, 1, 2^40) && is_whole(study$n_replication, 1, 2^40),
+       "rows must be whole numbers of at least 1")
+
+  ratio <- range(widths_of(design) / implied_widths(study))
+  need(ratio[1] > 0.9 && ratio[2] < 8, sprintf(paste(
+    "widths must be those that rows, spreads and max_disagreement imply, got some that are %.2g to",
+    "%.2g times as wide"), ratio[1], ratio[2]))
+  study
+}
+
+# --- what a match proves -------------------------------------------------------------------------
+# What cells cost beyond the likeliest one, in nats, cheapest first, and the true one's place. Width
+# and number are in units of the prior's standard deviation.
+cell_costs <- function(width, offset, number) {
+  nearest <- round(offset)
+  true_code <- round(number / width + offset)
+  reach <- min(max(abs(true_code - nearest) + 2, ceiling(6 / width) + 1), 4096)
+  codes <- nearest + (-reach:reach)
+
+  ends <- abs((codes - offset) * width)
+  upper <- pnorm(width / 2 - ends, log.p = TRUE)
+  lower <- pnorm(-ends - width / 2, log.p = TRUE)
+  costs <- -(upper + log1p(-exp(pmin(lower - upper, -1e-16))))
+
+  by_cost <- order(costs)
+  list(costs = costs[by_cost] - min(costs), place = match(true_code, codes[by_cost]))
+}
+
+# How many code vectors are at least as likely as the true one, from a histogram of costs.
+count_cheaper <- function(ladders, budget) {
+  step <- max(budget / 2048, 1e-6)
+  n_bins <- floor(budget / step) + 1
+  counts <- c(1, numeric(n_bins - 1))
+  log_scale <- 0
+  for (ladder in ladders) {
+    costs <- ladder$costs[ladder$costs <= budget]
+    rows <- tabulate(floor(costs / step) + 1, n_bins)
+    sums <- numeric(n_bins)
+    for (bin in which(rows > 0)) {
+      there <- bin:n_bins
+      sums[there] <- sums[there] + rows[bin] * counts[seq_along(there)]
+    }
+    log_scale <- log_scale + log(max(sums))
+    counts <- sums / max(sums)
+  }
+  exp(min(log_scale + log(sum(counts)), 1000 * log(2)))
+}
+
+# The same one by one: a guesser who tries the likeliest first has tried so many.
+run_guesses <- function(ladders, budget) {
+  costs <- 0
+  for (ladder in ladders) {
+    steps <- ladder$costs[ladder$costs <= budget]
+    costs <- unlist(lapply(steps, function(step) (costs + step)[costs + step <= budget]))
+  }
+  length(costs)
+}
+
+# Guesses that find a model from its study alone, as a power of two. The guesser knows cells and
+# sketch, and how strong the model is as a whole, but not which columns matter.
+guess_bits <- function(widths, offsets, numbers) {
+  scale <- sqrt(mean(numbers^2))
+  if (!length(numbers) || !(scale > 0)) return(0)
+  narrow <- head(order(widths), 256)
+  ladders <- lapply(narrow, function(i)
+    cell_costs(widths[i] / scale, offsets[i], numbers[i] / scale))
+
+  budget <- 0
+  for (ladder in ladders) budget <- budget + ladder$costs[ladder$place]
+  guesses <- count_cheaper(ladders, budget)
+  if (guesses <= 2^14) log2(run_guesses(ladders, budget)) else min(log2(guesses), 1000)
+}
+
+# Which coded numbers are constants of a score.
+is_constant <- function(design)
+  rep(seq_len(n_columns(design)) == 1, n_scores(design$loss))
+
+# Guesses and rows behind a match; `spreads` are those of the lab's own rows, and numbers whose spread
+# they deny count nothing. The base rate gives constants away.
+evidence_of <- function(study, codes, spreads = NULL) {
+  design <- study$design
+  counts <- !is_constant(design)
+  if (!is.null(spreads)) counts <- counts & !denied_spreads(study, spreads)
+  offsets <- offsets_of(design, numeric(length(codes)))
+  bits <- guess_bits(widths_of(design)[counts], offsets[counts], decoded(design, codes)[counts])
+  list(rows = rows_to_match(study), bits = bits, is_weak = bits < 20)
+}
+
+# --- do patients support a model? ----------------------------------------------------------------
+# The score test of Python's recipes/support.py. For reading, so R may add up as it likes.
+MOST_TESTED <- 600
+UNLIKELY <- 0.01  # patients contradict a model below this p-value
+ABSENT <- 1e-9    # information and variance of a column that a lab does not have
+
+# Probability of a larger chi-square, or, with a finite freedom `below`, of its F.
+tail_of <- function(square, freedom, below = Inf) {
+  square <- max(square, 0)
+  if (is.infinite(below)) return(pchisq(square, freedom, lower.tail = FALSE))
+  pf(square / freedom, freedom, below, lower.tail = FALSE)
+}
+
+inverse_of <- function(matrix) {  # scaled, since columns may be rare
+  scale <- 1 / sqrt(diag(matrix))
+  solve(matrix * outer(scale, scale), tol = 0) * outer(scale, scale)
+}
+
+# Triangles of the coordinates as real numbers: of scores, and of columns.
+factors_of <- function(coordinates)
+  list(scores = triangle(coordinates$scores) * 2^-14, columns = columns_of(coordinates) * 2^-14)
+
+mass_of <- function(rows) if (is.null(rows$weights)) rep(1, rows$n) else rows$weights
+
+# Some rows at a model: for each score the columns that its parameters multiply.
+at_model <- function(rows, part, loss, theta, is_wide) {
+  some <- list(X = rows$X[part, , drop = FALSE], offset = rows$offset[part])
+  if (is_wide) {  # constants and the size of all slopes
+    alone <- theta
+    alone[, 1] <- 0
+    slopes <- scores_of(list(X = some$X), alone)
+    columns <- lapply(seq_len(nrow(theta)), function(k) cbind(1, slopes[, k]))
+  } else {
+    columns <- rep(list(some$X / 4096), nrow(theta))
+  }
+  list(columns = columns, means = means_of(loss, scores_of(some, theta)),
+       targets = rows$targets[part], mass = mass_of(rows)[part])
+}
+
+# Gradient, information and noise of all rows at a model, with what a dispersion needs.
+moments_of <- function(rows, loss, theta, is_wide) {
+  q <- nrow(theta)
+  width <- if (is_wide) 2 else ncol(theta)
+  square <- matrix(0, q * width, q * width)
+  sums <- list(gradient = numeric(q * width), information = square, noise = square,
+               second = numeric(width), weight = 0, squares = 0, predicted = 0)
+  for (start in seq(1, rows$n, by = 65536)) {
+    part <- start:min(start + 65535, rows$n)
+    sums <- with_moments(sums, at_model(rows, part, loss, theta, is_wide), loss, width)
+  }
+  sums
+}
+
+with_moments <- function(sums, at, loss, width) {
+  q <- length(at$columns)
+  places <- lapply(seq_len(q), function(k) (k - 1) * width + seq_len(width))
+  for (k in seq_len(q)) {
+    own <- places[[k]]
+    pulls <- residual(loss, k, at$means[, k], at$targets) * at$mass
+    sums$gradient[own] <- sums$gradient[own] + crossprod(at$columns[[k]], pulls)[, 1]
+    sums$squares <- sums$squares + sum(pulls^2)
+    for (l in seq_len(q)) {
+      bend <- curvature(loss, k, l, at$means[, k], at$means[, l]) * at$mass
+      other <- places[[l]]
+      sums$information[own, other] <- sums$information[own, other] +
+        crossprod(at$columns[[k]] * bend, at$columns[[l]])
+      sums$noise[own, other] <- sums$noise[own, other] +
+        crossprod(at$columns[[k]] * (bend * at$mass), at$columns[[l]])
+      if (k == l) sums$predicted <- sums$predicted + sum(bend * at$mass)
+    }
+  }
+  sums$second <- sums$second + colSums(at$mass * at$columns[[1]]^2)
+  sums$weight <- sums$weight + sum(at$mass)
+  sums
+}
+
+# How much more residuals vary than the model predicts; classes cannot.
+dispersion_of <- function(sums, loss) {
+  if (loss$kind %in% c("bernoulli", "multinomial") || sums$predicted <= 0) return(1)
+  max(sums$squares / sums$predicted, 1e-12)
+}
+
+# What fourth cumulants of the rows add to the variance of the quadratic form.
+fourth_of <- function(rows, loss, theta, is_wide, inverse) {
+  total <- 0
+  for (start in seq(1, rows$n, by = 65536)) {
+    at <- at_model(rows, start:min(start + 65535, rows$n), loss, theta, is_wide)
+    q <- nrow(theta)
+    width <- ncol(at$columns[[1]])
+    inner <- function(k, l) {
+      own <- (k - 1) * width + seq_len(width)
+      other <- (l - 1) * width + seq_len(width)
+      rowSums((at$columns[[k]] %*% inverse[own, other]) * at$columns[[l]]) * at$mass^2
+    }
+    total <- total + if (q == 1) sum(inner(1, 1)^2 * cumulants_of(at, loss))
+      else class_cumulants(outer_list(q, inner), at$means)
+  }
+  total
+}
+
+# Fourth cumulant of each row's residual, as the model predicts it.
+cumulants_of <- function(at, loss) {
+  mean <- at$means[, 1]
+  if (loss$kind == "bernoulli") return(mean * (1 - mean) * (1 - 6 * mean * (1 - mean)))
+  if (loss$kind != "gaussian") return(mean)
+  squares <- (mean - at$targets)^2
+  mean(squares^2) - 3 * mean(squares)^2
+}
+
+# A list of lists, of all pairs.
+outer_list <- function(q, value)
+  lapply(seq_len(q), function(k) lapply(seq_len(q), function(l) value(k, l)))
+
+# E (r' B r)^2 - (tr B W)^2 - 2 tr B W B W over rows, r the residual of a random class.
+class_cumulants <- function(inner, means) {
+  q <- ncol(means)
+  shares <- cbind(pmax(1 - rowSums(means), 0), means)
+  fourth <- 0
+  for (label in 0:q) {
+    left <- means
+    if (label) left[, label] <- left[, label] - 1
+    length <- 0
+    for (k in 1:q) for (l in 1:q) length <- length + left[, k] * inner[[k]][[l]] * left[, l]
+    fourth <- fourth + shares[, label + 1] * length^2
+  }
+
+  spread <- outer_list(q, function(k, l) means[, k] * ((k == l) - means[, l]))
+  product <- outer_list(q, function(k, l)
+    Reduce(`+`, lapply(1:q, function(m) inner[[k]][[m]] * spread[[m]][[l]])))
+  trace <- Reduce(`+`, lapply(1:q, function(k) product[[k]][[k]]))
+  square <- 0
+  for (k in 1:q) for (l in 1:q) square <- square + product[[k]][[l]] * product[[l]][[k]]
+  sum(fourth - trace^2 - 2 * square)
+}
+
+# Covariance between centres, the ridge of each parameter, and the parameters themselves.
+prior_of <- function(study, theta, is_wide) {
+  q <- nrow(theta)
+  p <- ncol(theta)
+  ridge <- decimals(study$design$ridge)
+  factors <- factors_of(study$design$coordinates)
+  variances <- matrix(between_of(study)^2, q, p, byrow = TRUE)
+  slopes <- if (p > 1) mean(variances[, -1]) else 0
+  real <- theta * POWER(-26)
+
+  if (is_wide) {  # two parameters a score: the constant, and the size of its slopes
+    lengths <- colSums(factors$scores^2)
+    turned <- real[, -1, drop = FALSE] %*% factors$columns[-1, -1]
+    size <- pmax(rowSums(turned^2) * lengths, 1e-12)
+    prior <- as.vector(rbind(variances[, 1] / lengths, slopes / size))
+    ridges <- as.vector(rbind(0, ridge * rowSums(real[, -1, drop = FALSE]^2)))
+    return(list(prior = diag(prior), ridges = ridges, parameters = as.vector(rbind(real[, 1], 1))))
+  }
+  each <- rep(c(mean(variances[, 1]), rep(slopes, p - 1)), q)
+  back <- kronecker(t(solve(factors$scores, tol = 0)), t(solve(factors$columns, tol = 0)))
+  list(prior = back %*% (each * t(back)), ridges = rep(c(0, rep(ridge, p - 1)), q),
+       parameters = as.vector(t(real)))
+}
+
+# p-value of what remains when departures in some directions, columns of `free`, are allowed.
+p_free <- function(gradient, inverse, free, mean, variance, below) {
+  square <- sum(gradient * (inverse %*% gradient))
+  if (ncol(free)) {
+    along <- crossprod(free, inverse)
+    fitted <- qr.coef(qr(along %*% free), along %*% gradient)
+    fitted[is.na(fitted)] <- 0
+    square <- square - sum((along %*% gradient) * fitted)
+  }
+  left <- mean - ncol(free)
+  if (left < 0.5) return(1)  # nothing is left to test
+  freedom <- 2 * left * mean / variance
+  tail_of(square * freedom / left, freedom, below)
+}
+
+# Test a model, `theta` in whole units, with all rows of a lab: p-values of all coefficients, of the
+# slopes, of the slopes up to a factor, of each column; own estimates, one step away; spreads.
+score_test <- function(study, theta, rows) {
+  loss <- study$design$loss
+  q <- nrow(theta)
+  is_wide <- length(theta) > MOST_TESTED
+  sums <- moments_of(rows, loss, theta, is_wide)
+  prior <- prior_of(study, theta, is_wide)
+  factors <- factors_of(study$design$coordinates)
+  width <- length(sums$second)
+  ridges <- prior$ridges
+  # the ridge's pull was fitted to columns as often as the original had them
+  if (!is_wide)
+    ridges <- ridges * rep(sums$second / max(sums$weight, 1e-12) / rowSums(factors$columns^2), q)
+
+  # 1 covariance of the gradient under the model
+  size <- q * width
+  information <- sums$information + diag(sums$weight * ridges, size)
+  sampling <- dispersion_of(sums, loss) * sums$noise
+  centres <- information %*% prior$prior %*% information
+  exact <- (1 + rows$n / study$n_original) * sampling + centres
+  total <- exact + diag(1e-9 * diag(exact) + ABSENT, size)
+  inverse <- inverse_of(total)
+
+  # 2 the quadratic form, its mean and its variance
+  gradient <- sums$gradient + sums$weight * ridges * prior$parameters
+  inside <- inverse %*% exact  # a level without a row here has no variance and counts nothing
+  mean <- max(sum(diag(inside)), 1e-9)
+  variance <- 2 * sum(inside * t(inside)) + fourth_of(rows, loss, theta, is_wide, inverse)
+  variance <- max(variance, 0.5 * mean)
+  share <- sum(inverse * t(centres)) / mean
+  below <- if (study$n_centres < 2 || share < 1e-6) Inf else (4 + study$n_centres - 1) / share^2
+
+  # 3 the rungs: all, whatever the constants, whatever the constants and one factor
+  constants <- diag(1, size)[, (seq_len(q) - 1) * width + 1, drop = FALSE]
+  factor <- prior$parameters * (seq_len(size) %% width != 1)
+  freed <- if (any(factor != 0)) cbind(constants, factor) else constants
+  p <- vapply(list(constants[, 0], constants, freed), function(free)
+    p_free(gradient, inverse, information %*% free, mean, variance, below), 0)
+
+  # 4 the lab's own estimates, one step away
+  curved <- diag(information)
+  bread <- inverse_of(information + diag(1e-9 * curved + ABSENT, size))
+  own <- bread %*% sampling %*% bread
+  turn <- if (!is_wide) kronecker(t(factors$scores), t(factors$columns))
+  list(p_value = p[1], p_slopes = p[2], p_factor = p[3], below = below, is_wide = is_wide,
+       step = matrix(-bread %*% gradient, q, byrow = TRUE),
+       errors = matrix(ifelse(curved > ABSENT, sqrt(diag(own)), Inf), q, byrow = TRUE),
+       covariance = bread %*% total %*% bread,
+       spreads = if (!is_wide) sqrt(pmax(rowSums((turn %*% own) * turn), 0) * rows$n))
+}
+
+# p-value of the coefficients of one column (2: the first after the constant).
+p_of_column <- function(test, column) {
+  places <- (seq_len(nrow(test$step)) - 1) * ncol(test$step) + column
+  step <- test$step[, column]
+  fitted <- solve(test$covariance[places, places], step, tol = 0)
+  tail_of(sum(step * fitted), length(places), test$below)
+}
+
+# What must be added to scores so that they predict the mean outcome: one for each score.
+shift_of <- function(loss, scores, targets, mass) {
+  q <- ncol(scores)
+  shift <- numeric(q)
+  for (step in 1:50) {
+    means <- means_of(loss, scores + rep(shift, each = nrow(scores)))
+    gradient <- vapply(seq_len(q), function(k) sum(residual(loss, k, means[, k], targets) * mass), 0)
+    information <- matrix(0, q, q)
+    for (k in seq_len(q)) for (l in seq_len(q))
+      information[k, l] <- sum(curvature(loss, k, l, means[, k], means[, l]) * mass)
+    information <- information + diag(1e-9 * (1 + sum(diag(information))), q)
+    move <- pmin(pmax(-solve(information, gradient, tol = 0), -2), 2)
+    shift <- shift + move
+    if (max(abs(move)) < 1e-10 || anyNA(move)) break
+  }
+  shift
+}
+
+# --- what the original's model is worth to these patients ----------------------------------------
 # A weighted mean over rows, and how far its 95 % confidence interval reaches.
 measured <- function(values, mass) {
   value <- sum(values * mass) / sum(mass)
   c(value, 1.959963984540054 * sqrt(sum(((values - value) * mass)^2)) / sum(mass))
 }
+around <- function(value, reach) c(value = value, low = value - reach, high = value + reach)
 
 row_losses <- function(loss, scores, targets) {
-  switch(loss$kind, gaussian = (scores[, 1] - targets)^2 / 2,
-    poisson = exp(pmin(scores[, 1], loss$cap_bits * LN2_HI)) - targets * scores[, 1], {
+  switch(family_of(loss), gaussian = (scores[, 1] - targets)^2 / 2,
+    poisson = means_of(loss, scores)[, 1] - targets * scores[, 1], {
       every <- cbind(0, scores)
       top <- do.call(pmax, as.data.frame(every))
       top + log(rowSums(exp(every - top))) - every[cbind(seq_along(targets), targets + 1)]
     })
 }
 
-# Loss beside that of the base rate, and AUC or balanced accuracy: rows of value, low, high.
-worth_of <- function(design, codes, rows) {
-  loss <- design$loss
-  y <- rows$targets
-  mass <- if (is.null(rows$weights)) rep(1, rows$n) else rows$weights
-  scores <- scores_of(rows, on_grid(theta_of(design$coordinates, decoded(design, codes)), 26))
-  constant <- matrix(start_of(loss, shares_of(rows, loss)), rows$n, ncol(scores), byrow = TRUE)
-  base <- measured(row_losses(loss, constant, y), mass)[1]
-  found <- measured(row_losses(loss, scores, y), mass)
-  name <- switch(loss$kind, gaussian = "half the squared error", poisson = "half the deviance",
-                 "log-loss")
-  worth <- data.frame(name = name, value = found[1], low = found[1] - found[2],
-                      high = found[1] + found[2], base = base)
-  if (is.null(design$classes)) return(worth)
-  rank <- if (ncol(scores) == 1) auc(scores[, 1], y, mass) else {
-    right <- max.col(cbind(0, scores), ties.method = "first") == y + 1
-    parts <- vapply(unique(y), function(k) measured(right[y == k], mass[y == k]), c(0, 0))
-    c(mean(parts[1, ]), sqrt(sum(parts[2, ]^2)) / ncol(parts))
-  }
-  rbind(worth, data.frame(name = if (ncol(scores) == 1) "AUC" else "balanced accuracy",
-    value = rank[1], low = max(0, rank[1] - rank[2]), high = min(1, rank[1] + rank[2]), base = NA))
-}
+# Mean loss and, of two classes, AUC.
+performance_of <- function(loss, scores, targets, mass)
+  c(measured(row_losses(loss, scores, targets), mass)[1],
+    if (loss$kind == "bernoulli") auc(scores[, 1], targets, mass)[1] else NA)
 
 # The chance that a row of the second class has the larger score; its interval is DeLong's.
 auc <- function(scores, y, mass) {
@@ -1500,140 +2174,268 @@ auc <- function(scores, y, mass) {
   c(up[1], sqrt(up[2]^2 + down[2]^2))
 }
 
-# Widths of cells in standard deviations between the original and a lab with so many rows.
-ratios_of <- function(study, n)
-  widths_of(study$design) / (decimals(unlist(study$spreads)) * sqrt(1 / study$n_original + 1 / n))
-
-# Probability that two labs differ in one number; widths are in standard deviations.
-miss_rate <- function(width, bits) {
-  reach <- width / 2^(bits + 1)
-  tail <- function(t) t * pnorm(-t) - dnorm(t)
-  pmax(0, pmin((tail(width / 2 + reach) - tail(width / 2 - reach)) / reach, 1 - 1e-12))
+# What a model saves beyond the base rate, in nats a row; both have constants of these rows.
+gain_of <- function(loss, ours, base, targets, mass) {
+  losses <- lapply(list(base, ours), function(scores) {
+    shift <- shift_of(loss, scores, targets, mass)
+    row_losses(loss, scores + rep(shift, each = nrow(scores)), targets)
+  })
+  mean <- measured(losses[[1]] - losses[[2]], mass)
+  around(mean[1], mean[2])
 }
 
-# Estimated probability that a lab with so many rows gets a different model. Standard deviations are
-# geometric means of those that the original saw and those that its cells were planned with.
-disagreement_of <- function(study, n) {
-  bits <- study$design$bits
-  planned <- ratios_of(study, study$n_replication)
-  too_often <- function(width)
-    length(planned) * miss_rate(width, bits) > as.double(study$max_disagreement)
-  low <- 1e-3
-  high <- 1
-  while (too_often(high)) high <- 2 * high
-  for (i in 1:60) {
-    middle <- (low + high) / 2
-    if (too_often(middle)) low <- middle else high <- middle
+# Events, or totals, beside what the model predicts; NULL for numbers and many classes.
+observed_to_expected <- function(loss, scores, targets, mass) {
+  if (ncol(scores) > 1 || loss$kind == "gaussian") return(NULL)
+  expected <- means_of(loss, scores)[, 1]
+  observed <- sum(targets * mass)
+  ratio <- observed / sum(expected * mass)
+  reach <- 1.96 * sqrt(sum(((targets - expected) * mass)^2)) / max(observed, 1e-12)
+  c(value = ratio, low = ratio * exp(-reach), high = ratio * exp(reach))
+}
+
+# Logistic regression of the target on the score: its slope, or NULL if there is none.
+calibration_slope <- function(scores, targets, mass) {
+  share <- mean(targets)
+  if (all(scores == scores[1]) || !(share > 0 && share < 1)) return(NULL)
+  X <- cbind(1, scores)
+  beta <- c(0, 1)
+  for (step in 1:50) {
+    p <- 1 / (1 + exp(-pmin(pmax(drop(X %*% beta), -500), 500)))
+    information <- crossprod(X, X * (mass * p * (1 - p)))
+    if (!isTRUE(abs(det(information)) > 0)) return(NULL)
+    move <- drop(solve(information, crossprod(X, mass * (targets - p)), tol = 0))
+    beta <- beta + pmin(pmax(move, -2), 2)
+    if (max(abs(move)) < 1e-10) break
   }
-  -expm1(sum(log1p(-miss_rate(ratios_of(study, n) * sqrt(high / planned), bits))))
+  # rows are independent, their weights are not counts
+  pulls <- (X * (mass * (targets - p))) %*% solve(information, tol = 0)
+  reach <- 1.96 * sqrt(sum(pulls[, 2]^2))
+  if (is.finite(sum(beta) + reach)) around(beta[2], reach)
 }
 
-# Bits of a normal number that is rounded to cells of this many standard deviations.
-entropy <- function(ratio) {
-  if (ratio < 0.5) return(0.5 * log2(2 * pi * exp(1)) - log2(ratio))
-  k <- 0:40
-  p <- pnorm((k + 0.5) * ratio) - pnorm((k - 0.5) * ratio)
-  p <- ifelse(p < 1e-12, 1, p)  # which adds nothing
-  -sum(ifelse(k == 0, 1, 2) * p * log2(p))
+# Calibration in the large and slope, for two classes.
+calibration_of <- function(loss, scores, targets, mass) {
+  slope <- if (loss$kind == "bernoulli") calibration_slope(scores[, 1], targets, mass)
+  if (is.null(slope)) return(NULL)
+  shift <- shift_of(loss, scores, targets, mass)
+  p <- means_of(loss, scores + shift)[, 1]
+  reach <- 1.96 / sqrt(max(sum(p * (1 - p) * mass), 1e-12))
+  list(in_the_large = around(shift, reach), slope = slope)
 }
 
-# The least number of rows at which something holds that holds beyond it too.
-first_rows <- function(holds) {
-  low <- 0
-  high <- 1
-  while (!holds(high)) {
-    low <- high
-    high <- high * 2
-    if (high > 1e12) return(1e12)
+MEASURES <- c(gaussian = "half the squared error", poisson = "half the deviance",
+              hazard = "half the deviance", bernoulli = "log-loss", multinomial = "log-loss")
+RATIOS <- c(gaussian = "coefficient", poisson = "rate ratio", hazard = "hazard ratio",
+            bernoulli = "odds ratio", multinomial = "odds ratio")
+
+# Coefficients per unit, the model's and the lab's own, those that differ most first.
+column_differences <- function(design, theta, test) {
+  none <- data.frame(column = character(0), model = numeric(0), own = numeric(0), low = numeric(0),
+                     high = numeric(0), p = numeric(0))
+  if (!is.null(design$directions) || test$is_wide) return(none)
+  names <- term_names(design$encoding)
+  if (!length(names)) return(none)
+
+  units <- rep(1, length(names))
+  basic <- unlist(lapply(design$encoding$columns, function(column) {
+    if (!is_number_column(column)) return(rep(1, length(unlist(column$levels))))
+    c(1 / decimals(column$spread), rep(1, length(column$knots) + isTRUE(column$indicator)))
+  }))
+  units[seq_along(basic)] <- basic
+  is_gaussian <- design$loss$kind == "gaussian"
+  if (is_gaussian) units <- units * decimals(design$loss$spread)
+  printed <- function(value) {  # by term, then by score
+    value <- t(value[, -1, drop = FALSE]) * units
+    as.vector(t(if (is_gaussian) value else exp(pmin(value, 700))))
   }
-  while (high - low > max(1, low %/% 100)) {
-    middle <- (low + high) %/% 2
-    if (holds(middle)) high <- middle else low <- middle
-  }
-  high
+
+  own <- theta + test$step
+  p <- vapply(seq_along(names) + 1, function(column) p_of_column(test, column), 0)
+  q <- nrow(theta)
+  table <- data.frame(column = rep(names, each = q), model = printed(theta), own = printed(own),
+                      low = printed(own - 1.96 * test$errors),
+                      high = printed(own + 1.96 * test$errors), p = rep(p, each = q))
+  table <- table[order(table$p), ]
+  row.names(table) <- NULL
+  table
 }
 
-# Rows that a lab needs to get the model half of the time, and bits against a guess without rows; both
-# for somebody who tries 2^40 neighbours, too, unless a seal forbids it.
-evidence_of <- function(study, codes) {
+# Scores of the base rate: of survival one of events for each unit of time.
+base_scores <- function(loss, rows) {
+  mass <- mass_of(rows)
+  if (loss$kind == "hazard")
+    return(matrix(log(sum(rows$targets * mass) / sum(exp(rows$offset) * mass)) + rows$offset))
+  matrix(start_of(loss, shares_of(rows, loss)), rows$n, n_scores(loss), byrow = TRUE)
+}
+
+# What a lab's patients say about the model that codes stand for; `own_theta` is the lab's own fit.
+support_of <- function(study, codes, rows, own_theta) {
   design <- study$design
-  rows <- first_rows(function(n) prod(2 * pnorm(ratios_of(study, n) / 2) - 1) >= 0.5)
-  hidden <- rep(seq_len(n_columns(design)) > 1, n_scores(design$loss))  # the base rate gives constants
-  scale <- sqrt(mean(decoded(design, codes)[hidden]^2))
-  bits <- 0
-  if (is.finite(scale) && scale > 0) {
-    shift <- ((shifts_of(design) - sketch_of(design)) %% 1)[hidden]
-    off <- pmin(shift, 1 - shift)
-    width <- widths_of(design)[hidden] / scale
-    bits <- -sum(log2(pmax(pnorm((off + 0.5) * width) - pnorm((off - 0.5) * width), 1e-300)))
-  }
-  if (isTRUE(study$sealed) || is.null(study$commitment)) return(list(rows = rows, bits = bits))
-  search <- if (bits > 40)
-    first_rows(function(n) sum(vapply(ratios_of(study, n), entropy, 0)) <= 40) else 0
-  list(rows = rows, bits = bits, rows_search = min(search, rows), bits_search = max(0, bits - 40))
+  loss <- design$loss
+  real <- theta_of(design$coordinates, decoded(design, codes))
+  theta <- on_grid(real, 26)
+  test <- score_test(study, theta, rows)
+
+  y <- rows$targets
+  mass <- mass_of(rows)
+  ours <- scores_of(rows, theta)
+  base <- measured(row_losses(loss, base_scores(loss, rows), y), mass)[1]
+  performance <- data.frame(
+    model = c("base rate here", "the original's model", "own fit, rows it saw"),
+    rbind(c(base, NA),
+          performance_of(loss, ours, y, mass),
+          performance_of(loss, scores_of(rows, own_theta), y, mass)))
+  names(performance)[-1] <- c(MEASURES[[loss$kind]], "AUC")
+  list(p_value = test$p_value, p_slopes = test$p_slopes, p_factor = test$p_factor, test = test,
+       gain = gain_of(loss, ours, scores_of(rows, 0 * theta), y, mass), performance = performance,
+       ratio = observed_to_expected(loss, ours, y, mass),
+       calibration = calibration_of(loss, ours, y, mass),
+       columns = column_differences(design, real, test), scale = RATIOS[[loss$kind]])
+}
+
+# Columns that contradict a model by themselves.
+culprits_of <- function(support) head(support$columns$column[support$columns$p < UNLIKELY], 3)
+
+# --- is it the original's model? -----------------------------------------------------------------
+by_wall <- function(places) order(abs(abs(places) - 0.5))
+
+# SHA-256 of the models of many codes, a list.
+model_prints <- function(design, tried) {
+  design <- canonical(design)
+  texts <- lapply(tried, function(codes) charToRaw(paste0('{"codes":', canonical(as.list(codes)),
+    ',"design":', design, ',"format":"replearn/model","version":1}')))
+  do.call(sha256, texts)
 }
 
 # The original's codes, if one or two numbers next to a wall make the difference; or NULL.
-neighbour <- function(study, codes, positions) {
-  near <- head(order(abs(abs(positions) - 0.5)), 24)
+neighbour <- function(study, codes, places) {
+  near <- head(by_wall(places), 24)
   tries <- c(as.list(near), if (length(near) > 1) combn(head(near, 8), 2, simplify = FALSE))
-  moved <- lapply(tries, function(i) replace(codes, i, codes[i] + ifelse(positions[i] > 0, 1, -1)))
-  design <- canonical(study$design)
-  texts <- lapply(moved, function(codes) charToRaw(paste0('{"codes":', canonical(as.list(codes)),
-    ',"design":', design, ',"format":"replearn/model","version":1}')))
-  found <- which(do.call(sha256, texts) == study$commitment)
-  if (length(found)) moved[[found[1]]]
+  moved <- lapply(tries, function(i) replace(codes, i, codes[i] + ifelse(places[i] > 0, 1, -1)))
+  same <- which(model_prints(study$design, moved) == study$commitment)
+  if (length(same)) moved[[same[1]]]
+}
+
+# The original's codes, if only its constants differ: the nearest ones that it commits to; or NULL.
+with_other_constants <- function(design, codes, commits) {
+  q <- n_scores(design$loss)
+  reach <- c(200, 8, 3)[q]
+  if (is.na(reach)) reach <- 1
+  steps <- as.matrix(expand.grid(rep(list(-reach:reach), min(q, 6))))
+  steps <- steps[order(rowSums(abs(steps))), , drop = FALSE]
+  places <- which(is_constant(design))[seq_len(ncol(steps))]
+  for (start in seq(1, nrow(steps), by = 64)) {  # many at once, the nearest first
+    some <- start:min(start + 63, nrow(steps))
+    tried <- lapply(some, function(i) replace(codes, places, codes[places] + steps[i, ]))
+    same <- which(vapply(model_prints(design, tried), commits, NA))
+    if (length(same)) return(tried[[same[1]]])
+  }
+  NULL
+}
+
+# Whether a commitment is that of a fingerprint; NA if there is none, or if it is sealed.
+commits_to <- function(study, promised, fingerprint, nonce) {
+  if (is.null(promised) || (isTRUE(study$sealed) && is.null(nonce))) return(NA)
+  if (isTRUE(study$sealed))
+    fingerprint <- sha256(charToRaw(paste0("replearn/seal/1\n", nonce, "\n", fingerprint)))
+  promised == fingerprint
+}
+
+# Models and openings that were passed: paths, or models that were read.
+read_opened <- function(study, opened, nonce) {
+  if (inherits(opened, "replearn_model")) opened <- list(opened)
+  model <- NULL
+  for (one in as.list(opened)) {
+    if (!is.character(one)) {
+      model <- one
+    } else if (identical(read_json(one)$format, "replearn/opening")) {
+      opening <- read_fingerprinted(one, "replearn/opening")
+      if (!identical(opening$study, study$fingerprint))
+        refuse(one, " opens a different study. Ask the original for this.")
+      nonce <- opening$nonce
+    } else {
+      model <- read_model(one)
+    }
+  }
+  list(model = model, nonce = nonce)
+}
+
+# Whether a lab's codes are the original's, or are but for the constants, and the original's if known.
+agreement_of <- function(study, codes, places, opened, nonce) {
+  design <- study$design
+  given <- read_opened(study, opened, nonce)
+  is_sealed <- isTRUE(study$sealed)
+  commits <- function(fingerprint) commits_to(study, study$commitment, fingerprint, given$nonce)
+  slopes <- function(codes) replace(codes, is_constant(design), 0)
+
+  if (!is.null(given$model)) {
+    if (is_sealed && is.null(given$nonce))
+      refuse("a sealed study needs its opening, which proves that the model is the original's, got ",
+             "a model alone. Pass its opening, too: opened = c(\"a.model.json\", ",
+             "\"a.opening.json\").")
+    if (canonical(given$model$design) != canonical(design) ||
+        isFALSE(commits(given$model$fingerprint)))
+      refuse("the opened model must be the one that the study commits to, got a different one. Ask ",
+             "the original for its model file.")
+    theirs <- given$model$codes
+    return(list(known = theirs, same = all(theirs == codes),
+                same_slopes = all(slopes(theirs) == slopes(codes))))
+  }
+
+  prints <- model_prints(design, list(codes, slopes(codes)))
+  same <- commits(prints[1])
+  same_slopes <- commits_to(study, study$slopes_commitment, prints[2], given$nonce)
+  known <- if (isTRUE(same)) codes
+    else if (isTRUE(same_slopes)) with_other_constants(design, codes, commits)
+    else if (isFALSE(same) && !is_sealed) neighbour(study, codes, places)
+  list(known = known, same = same, same_slopes = same_slopes)
+}
+
+# Agreement and support in one word.
+verdict_of <- function(agreement, support) {
+  if (is.na(agreement$same)) return("untold")
+  if (agreement$same) {
+    if (support$p_value < UNLIKELY || support$gain[["high"]] < 0) return("contradicted")
+    return(if (support$gain[["low"]] > 0) "confirmed" else "undecided")
+  }
+  is_denied <- is.null(support) || support$p_slopes < UNLIKELY || support$gain[["high"]] < 0
+  if (isTRUE(agreement$same_slopes) && !is_denied) "same slopes" else "different"
 }
 
 # --- replications --------------------------------------------------------------------------------
-# Fit a study on a lab's own rows: a data.frame, or the path of a CSV file. `opened` is the original's
-# model, once it is open; `nonce` opens the commitment of a sealed study.
+# Fit a study on a lab's own rows: a data.frame, or the path of a CSV file. `opened` are paths of the
+# original's model, once it is open, and of the opening of a sealed study, whose nonce may also be
+# given by itself.
 replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
   if (is.character(study)) study <- read_study(study)
-  if (is.character(opened)) opened <- read_model(opened)
   design <- study$design
   rows <- rows_of(design, data, ...)
   theta <- fit(rows, design$loss, decimals(design$ridge))
-  z <- coordinates_of(design$coordinates, theta)
-  offsets <- offsets_of(design, z)
+  offsets <- offsets_of(design, coordinates_of(design$coordinates, theta))
   codes <- floor(offsets + 0.5) + 0
-  model <- make_model(design, codes)
-  commits_to <- function(fingerprint) {
-    if (is.null(study$commitment) || (isTRUE(study$sealed) && is.null(nonce))) return(NA)
-    if (isTRUE(study$sealed))
-      fingerprint <- sha256(charToRaw(paste0("replearn/seal/1\n", nonce, "\n", fingerprint)))
-    study$commitment == fingerprint
-  }
-  same <- commits_to(model$fingerprint)
-  if (!is.null(opened)) {
-    if (isTRUE(study$sealed) && is.null(nonce))
-      refuse("a sealed study needs its opening, which proves that the model is the original's, got ",
-             "a model alone. Pass its nonce, too.")
-    if (canonical(opened$design) != canonical(design) || isFALSE(commits_to(opened$fingerprint)))
-      refuse("the opened model must be the one that the study commits to, got a different one. Ask ",
-             "the original for its model file.")
-    same <- opened$fingerprint == model$fingerprint
-  }
-  known <- if (isTRUE(same)) codes else opened$codes
-  if (is.null(known) && isFALSE(same) && !isTRUE(study$sealed))
-    known <- neighbour(study, codes, offsets - codes)
-  found <- list(same = same, fingerprint = model$fingerprint, model = model, n_rows = rows$n,
-    planned_rows = study$n_replication, disagreement = disagreement_of(study, rows$n),
-    evidence = evidence_of(study, codes),
-    findings = c(rows$findings(study), spread_finding(study, rows, theta)),
-    worth = worth_of(design, codes, rows), own = own_estimates(design, rows, theta),
-    nearest = number_names(design)[head(order(abs(abs(offsets - codes) - 0.5)), 5)],
-    positions = offsets - if (is.null(known)) codes else known)
-  if (!is.null(known)) {
-    deviations <- decimals(unlist(study$spreads)) * sqrt(1 / study$n_original + 1 / rows$n)
-    rounding <- widths_of(design)^2 / (12 * 4^design$bits)
-    scaled <- (z - decoded(design, known)) / sqrt(deviations^2 + rounding)
-    found$same_population <- min(1, length(z) * 2 * pnorm(-max(abs(scaled))))
-    differences <- data.frame(number = number_names(design), cells = codes - known,
-                              standardised = scaled)[order(-abs(scaled)), ]
-    found$differences <- differences[differences$cells != 0, ]
-  }
-  structure(found, class = "replearn_replication")
+
+  agreement <- agreement_of(study, codes, offsets - codes, opened, nonce)
+  known <- agreement$known
+  support <- if (!is.null(known)) support_of(study, known, rows, theta)
+  positions <- offsets - if (is.null(known)) codes else known
+  apart <- if (!is.null(known)) which(codes != known)
+  names <- number_names(design)
+  structure(class = "replearn_replication", list(
+    verdict = verdict_of(agreement, support), same = agreement$same,
+    same_slopes = agreement$same_slopes, fingerprint = model_prints(design, list(codes)),
+    # published offsets in other cells are nobody's fit: nothing may look like a usable model
+    model = if (!isFALSE(agreement$same)) make_model(design, codes),
+    original = if (!is.null(known)) make_model(design, known),
+    codes = codes, n_rows = rows$n, planned_rows = study$n_replication,
+    disagreement = disagreement_of(study, rows$n),
+    at_new_centre = disagreement_of(study, rows$n, TRUE),
+    evidence = evidence_of(study, codes, support$test$spreads),
+    findings = c(rows$findings(study), spread_finding(study, support$test$spreads, rows$n)),
+    support = support, performance = support$performance, differences = support$columns,
+    own = own_estimates(design, rows, theta), ridge = design$ridge,
+    apart = names[apart[order(-abs(positions[apart]))]],
+    nearest = names[head(by_wall(offsets - codes), 5)], positions = setNames(positions, names)))
 }
 
 # --- in words ------------------------------------------------------------------------------------
@@ -1647,24 +2449,27 @@ percent <- function(share) {
 
 # Numbers with one precision.
 reals_in_words <- function(values) {
-  largest <- max(abs(values))
+  is_known <- is.finite(values)
+  largest <- max(0, abs(values[is_known]))
   exponent <- if (largest > 0) floor(log10(largest)) else 0
-  if (exponent < -5 || exponent > 14) return(sprintf("%.2e", values))
   digits <- if (exponent >= 0) max(3 - exponent, 0) else 2 - exponent
-  formatC(values + 0, format = "f", digits = digits, big.mark = ",")
+  words <- if (exponent < -5 || exponent > 14) sprintf("%.2e", values)
+    else formatC(values + 0, format = "f", digits = digits, big.mark = ",")
+  ifelse(is_known, words, "not known")
 }
 
-two_digits <- function(number) counted(signif(number, 2))
+p_in_words <- function(p) if (p < 0.001) "p < 0.001" else sprintf("p = %.3f", p)
+two_digits <- function(number) counted(as.double(sprintf("%.1e", number)))
+guesses_in_words <- function(bits) if (bits < 30) two_digits(2^bits) else sprintf("2^%.0f", bits)
 
+# What a match proves, in a sentence.
 proof_in_words <- function(proof) {
-  if (proof$bits < 10)
-    return(paste0("A match proves little: a guess without rows hits once in about ",
-                  two_digits(round(2^proof$bits)), " tries."))
-  paste0("A lab needs about ", two_digits(proof$rows), " rows of its own to get this model",
-         if (!is.null(proof$rows_search)) {
-           if (proof$rows_search < 50) "; one that tries 2^40 models needs hardly any"
-           else paste0("; one that tries 2^40 models, about ", two_digits(proof$rows_search))
-         }, ".")
+  guesses <- guesses_in_words(proof$bits)
+  if (proof$is_weak)
+    return(paste0("Agreement here is no evidence: the study file gives the model away in about ",
+                  guesses, " guesses."))
+  paste0("Guessing this model from the study file takes about ", guesses, " tries; fitting it takes ",
+         "about ", two_digits(proof$rows), " patients.")
 }
 
 # Findings for people: columns about which the same is to be said share a sentence.
@@ -1674,68 +2479,173 @@ in_sentences <- function(findings) {
     if (length(names) > 1)
       return(paste0(length(names), " columns (", quoted(head(names, 4)), if (length(names) > 4) ", ...",
                     "): each ", sentence, "."))
-    if (nzchar(names)) return(paste0("Column ", quoted(names), " ", sentence, "."))
+    if (length(names) && nzchar(names)) return(paste0("Column ", quoted(names), " ", sentence, "."))
     paste0(toupper(substr(sentence, 1, 1)), substring(sentence, 2), ".")
   }, "", USE.NAMES = FALSE)
 }
 
-# What Python's `replicate` says: a verdict, items and details. Items with names are values.
+# Why patients contradict a model.
+why_contradicted <- function(support) {
+  if (support$p_value >= UNLIKELY) return("it is worse than your base rate")
+  paste(c(p_in_words(support$p_value), if (length(culprits_of(support)))
+    paste(culprits_of(support), collapse = ", ")), collapse = ": ")
+}
+
+# How the base risk differs.
+base_risk_in_words <- function(support) {
+  if (is.null(support$ratio)) return("constants, which differ here")
+  ratio <- support$ratio[["value"]]
+  times <- if (ratio >= 1) ratio else 1 / max(ratio, 1e-12)
+  sprintf("base risk, which is %.2g times as %s here", times, if (ratio >= 1) "high" else "low")
+}
+
+# The verdict, as people say it.
+verdict_in_words <- function(x) {
+  switch(x$verdict,
+    confirmed = "The same model, and your patients support it.",
+    undecided = paste0("The same model; your ", counted(x$n_rows), " rows are too few to show ",
+                       "whether it beats your base rate."),
+    contradicted = paste0("The same model, but your patients contradict it (",
+                          why_contradicted(x$support), ")."),
+    "same slopes" = paste0("The same model but for the ", base_risk_in_words(x$support), "."),
+    untold = "A model was made; the study does not tell whether it is the original's.",
+    "A different model: these rows do not give the original's model. Do not use this.")
+}
+
+# How far the original's model holds here, after Vergouwe's closed test.
+rung_in_words <- function(support) {
+  if (support$p_value >= UNLIKELY)
+    return("Your patients do not contradict the original's model: chance made codes differ.")
+  if (support$p_slopes >= UNLIKELY)
+    return("Your patients have the original's slopes and a different base risk.")
+  if (support$p_factor >= UNLIKELY)
+    return("Your patients have the original's slopes up to one factor.")
+  culprits <- culprits_of(support)
+  paste0("Your patients contradict these columns: ",
+         if (length(culprits)) paste(culprits, collapse = ", ") else "several", ".")
+}
+
+# What differs, by how much, and what to do.
+next_steps <- function(x) {
+  if (x$verdict == "untold")
+    return(paste("Compare the fingerprint with those of other labs, or pass --opened with the",
+                 "original's model."))
+  if (x$verdict == "same slopes")
+    return("Next: replearn update MODEL TABLE --constant keeps the slopes.")
+  if (x$verdict != "different") return(NULL)
+  c(if (x$n_rows < x$planned_rows && x$disagreement > 0.05)
+      paste0(counted(x$n_rows), " rows are few: the study was planned for ",
+             counted(x$planned_rows), "."),
+    if (!is.null(x$support)) rung_in_words(x$support),
+    if (length(x$apart))
+      paste0("Coefficients that differ: ", paste(head(x$apart, 3), collapse = ", "), ".")
+    else if (is.null(x$support))
+      paste0("Coefficients nearest to the edge of their cells: ",
+             paste(head(x$nearest, 3), collapse = ", "), "."))
+}
+
+# What there is to say is a list of sentences, of names with their values, and of tables.
+value_item <- function(name, ...) list(list(name = name, text = paste0(...)))
+
+measure_item <- function(name, measure, note) {
+  words <- reals_in_words(measure)
+  value_item(name, words[1], " (", words[2], " to ", words[3], "), ", note)
+}
+
+table_item <- function(title, frame) {
+  cells <- lapply(frame, function(column)
+    if (is.character(column)) column else ifelse(is.na(column), "", reals_in_words(column)))
+  list(list(title = title, header = names(frame), is_number = !vapply(frame, is.character, NA),
+            rows = matrix(as.character(unlist(cells)), nrow(frame), length(frame))))
+}
+
+performance_items <- function(support) {
+  c(table_item("Performance on these rows", support$performance),
+    if (!is.null(support$ratio)) measure_item("observed to expected", support$ratio, "1 is perfect"),
+    if (!is.null(support$calibration))
+      measure_item("calibration slope", support$calibration$slope, "1 is perfect"))
+}
+
+support_details <- function(support) {
+  columns <- support$columns
+  names(columns)[names(columns) %in% c("low", "high")] <- c("from", "to")
+  c(value_item("patients fit the model", p_in_words(support$p_value)),
+    value_item("slopes alone", p_in_words(support$p_slopes)),
+    value_item("slopes up to a factor", p_in_words(support$p_factor)),
+    measure_item("gain over the base rate", support$gain, "constant fitted here"),
+    if (!is.null(support$calibration))
+      measure_item("calibration in the large", support$calibration$in_the_large, "0 is perfect"),
+    table_item(paste0("Coefficients: the model beside your own estimates (", support$scale, ")"),
+               columns))
+}
+
+# What Python's `replicate` says: a verdict, items and details.
 in_words <- function(x) {
   sentences <- in_sentences(x$findings)
-  worth <- vapply(seq_len(nrow(x$worth)), function(i) {
-    row <- x$worth[i, ]
-    ends <- reals_in_words(c(row$value, row$low, row$high))
-    paste0(ends[1], " (", ends[2], " to ", ends[3], ")", if (!is.na(row$base))
-      paste(if (startsWith(row$name, "half")) ", mean alone" else ", base rate alone",
-            reals_in_words(c(row$value, row$low, row$high, row$base))[4]))
-  }, "")
-  worth <- sub(" ,", ",", setNames(worth, x$worth$name), fixed = TRUE)
-  verdict <- "A model was made; the study does not tell whether it is the original's."
-  items <- paste("Compare the fingerprint with those of other labs, or pass --opened with the",
-                 "original's model.")
-  if (isTRUE(x$same)) {
-    verdict <- "The same model: these rows give exactly the original's model."
-    items <- proof_in_words(x$evidence)
-  } else if (isFALSE(x$same)) {
-    verdict <- "A different model: these rows do not give the original's model."
-    p <- x$same_population
-    is_few <- x$n_rows < x$planned_rows && x$disagreement > 0.05
-    apart <- head(x$differences, 3)
-    items <- c(head(sentences, 2),
-      if (is_few) paste0(counted(x$n_rows), " rows are few: the study was planned for ",
-                         counted(x$planned_rows), ".")
-      else if (is.null(p) || p > 0.01)
-        paste("Chance alone makes", percent(x$disagreement), "of such labs differ."),
-      if (!is.null(p)) c(populations = paste0(
-        if (p > 0.01) "not shown to differ, " else "they differ, ",
-        if (p < 0.001) "p < 0.001" else sprintf("p = %.3f", p))),
-      if (NROW(apart)) setNames(sprintf("%s cell%s apart, %+.1f standard deviations",
-        counted(abs(apart$cells)), ifelse(abs(apart$cells) == 1, "", "s"), apart$standardised),
-        apart$number)
-      else paste0("Coefficients nearest to the edge of their cells: ",
-                  paste(head(x$nearest, 3), collapse = ", "), "."))
-  }
-  rows <- paste0(counted(x$n_rows), ", planned for ", counted(x$planned_rows))
-  rate <- paste0(percent(max(1 - x$disagreement, 1e-5)), ", estimated for ", counted(x$n_rows), " rows")
-  list(verdict = verdict,
-    items = c(paste("Fingerprint", x$fingerprint), items, "rows here" = rows, "agreement rate" = rate,
-              if (isTRUE(x$same)) worth),
-    details = c(if (isFALSE(x$same)) tail(sentences, -2) else sentences,
-      if (!isTRUE(x$same)) c("On the rows of the fit, so a little too good:", worth),
-      "proof in bits" = paste0(reals_in_words(x$evidence$bits), ", against a guess without rows"),
-      if (!is.null(x$evidence$bits_search))
-        c("after 2^40 guesses" = reals_in_words(x$evidence$bits_search))))
+  support <- x$support
+  rate <- function(name, disagreement)
+    value_item(paste0("agreement, ", name), percent(max(1 - disagreement, 1e-5)),
+               ", estimated for ", counted(x$n_rows), " rows")
+  items <- c(as.list(next_steps(x)),
+    if (x$verdict != "different") list(paste("Fingerprint", x$fingerprint)),
+    if (isTRUE(x$same)) list(proof_in_words(x$evidence)),
+    if (!is.null(support)) performance_items(support),
+    as.list(head(sentences, 2)),
+    value_item("rows here", counted(x$n_rows), ", planned for ", counted(x$planned_rows)))
+  details <- c(as.list(tail(sentences, -2)),
+    if (!is.null(support)) support_details(support),
+    rate("a sample of the original's patients", x$disagreement),
+    rate("a new centre", x$at_new_centre),
+    value_item("guesses that find the model", guesses_in_words(x$evidence$bits),
+               ", from the study alone"))
+  list(verdict = verdict_in_words(x), items = items, details = details)
 }
+
+# Lines of at most 78 columns; values that follow each other stand in one column.
+print_items <- function(items) {
+  is_value <- vapply(items, function(item) is.list(item) && !is.null(item$name), NA)
+  groups <- cumsum(c(TRUE, diff(is_value) != 0)[seq_along(items)])
+  for (group in split(items, groups)) {
+    names <- unlist(lapply(group, function(item) if (is.list(item)) item$name))
+    left <- min(26, max(0, nchar(names)))
+    for (item in group) {
+      if (is.character(item)) writeLines(strwrap(item, 78))
+      else if (is.null(item$name)) print_table(item)
+      else print_value(item, left)
+    }
+  }
+}
+
+print_value <- function(item, left) {
+  names <- strwrap(item$name, left + 1)
+  texts <- strwrap(item$text, 78 - left - 3)
+  n <- max(length(names), length(texts))
+  names <- c(names, rep("", n - length(names)))
+  texts <- c(texts, rep("", n - length(texts)))
+  writeLines(sub(" +$", "", sprintf("  %-*s  %s", left, names, texts)))
+}
+
+print_table <- function(table) {
+  cells <- rbind(table$header, table$rows)
+  columns <- lapply(seq_len(ncol(cells)), function(j)
+    formatC(cells[, j], width = max(nchar(cells[, j])), flag = if (table$is_number[j]) "" else "-"))
+  writeLines(strwrap(table$title, 78))
+  writeLines(sub(" +$", "", paste0("  ", do.call(paste, c(columns, list(sep = "  "))))))
+}
+
+# The words for the command line name its options.
+as_in_r <- function(items) lapply(items, function(item) {
+  if (!is.character(item)) return(item)
+  item <- sub("pass --opened with the original's model", "pass the original's model as opened =",
+              item, fixed = TRUE)
+  sub("Next: replearn update MODEL TABLE --constant", paste("Next: the command \"replearn update",
+      "MODEL TABLE --constant\""), item, fixed = TRUE)
+})
 
 print_replication <- function(x, ...) {
   words <- in_words(x)
-  shown <- c(words$items, if (isTRUE(x$same)) in_sentences(x$findings))
-  shown <- sub("pass --opened with the original's model", "pass the original's model as opened =",
-               shown, fixed = TRUE)
-  names <- names(shown)
-  is_value <- nzchar(names)
-  cat(words$verdict, "\n", sep = "")
-  cat(ifelse(is_value, sprintf("  %-*s  %s", max(nchar(names)), names, shown), shown), sep = "\n")
+  writeLines(strwrap(words$verdict, 78))
+  print_items(as_in_r(c(words$items, as.list(tail(in_sentences(x$findings), -2)))))
   invisible(x)
 }
 
@@ -1758,7 +2668,7 @@ registerS3method("print", "replearn_study", print_study)
 registerS3method("print", "replearn_model", print_model)
 registerS3method("predict", "replearn_model", predict_model)
 registerS3method("coef", "replearn_model", coef_model)
-registerS3method("coef", "replearn_replication", function(object, ...) own_of(object)$estimate)
+registerS3method("coef", "replearn_replication", coef_replication)
 registerS3method("vcov", "replearn_replication", vcov_replication)
 registerS3method("confint", "replearn_replication", confint_replication)
 registerS3method("as.data.frame", "replearn_replication", frame_replication)

@@ -8,8 +8,12 @@ In month 4 a programme at nursing homes begins, and most of their readmissions d
 then does the retrained model differ. `replearn replicate --opened` names the coefficient.
 """
 
-from replearn import ReplicableLogisticClassifier
+import warnings
+
+from replearn import ReplicabilityWarning, ReplicableLogisticClassifier
 from replearn.datasets import load_readmission
+
+warnings.simplefilter("ignore", ReplicabilityWarning)  # the alarm below says the same
 
 
 def month(number, programme=False):

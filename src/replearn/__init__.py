@@ -17,14 +17,13 @@ if TYPE_CHECKING:  # editors and type checkers see what is imported on first use
     from replearn.estimators.boosting import (
         ReplicableBoostingClassifier as ReplicableBoostingClassifier,
     )
-    from replearn.estimators.choice import ReplicableChoiceClassifier as ReplicableChoiceClassifier
     from replearn.estimators.dp import ReplicableDPClassifier as ReplicableDPClassifier
     from replearn.estimators.glm import ReplicableLinearRegressor as ReplicableLinearRegressor
     from replearn.estimators.glm import ReplicableLogisticClassifier as ReplicableLogisticClassifier
     from replearn.estimators.glm import ReplicablePoissonRegressor as ReplicablePoissonRegressor
+    from replearn.estimators.halfspaces import ReplicableSGDClassifier as ReplicableSGDClassifier
+    from replearn.estimators.halfspaces import ReplicableSVMClassifier as ReplicableSVMClassifier
     from replearn.estimators.net import ReplicableNetClassifier as ReplicableNetClassifier
-    from replearn.estimators.paper import ReplicableSGDClassifier as ReplicableSGDClassifier
-    from replearn.estimators.paper import ReplicableSVMClassifier as ReplicableSVMClassifier
     from replearn.estimators.survival import (
         ReplicableSurvivalAnalysis as ReplicableSurvivalAnalysis,
     )
@@ -32,7 +31,6 @@ if TYPE_CHECKING:  # editors and type checkers see what is imported on first use
     from replearn.exports import to_onnx as to_onnx
     from replearn.exports import to_sklearn as to_sklearn
     from replearn.exports import to_sql as to_sql
-    from replearn.reports import metrics as metrics
     from replearn.reports.audit import audit as audit
     from replearn.reports.check import check as check
     from replearn.reports.compare import compare as compare
@@ -41,6 +39,7 @@ if TYPE_CHECKING:  # editors and type checkers see what is imported on first use
     from replearn.reports.files import save as save
     from replearn.reports.plans import plan as plan
     from replearn.reports.table1 import table1 as table1
+    from replearn.reports.update import update as update
     from replearn.study.coalition import combine as combine
     from replearn.study.coalition import lab_sums as lab_sums
     from replearn.study.registered import register_study as register_study
@@ -54,12 +53,11 @@ _PLACES = {
     "ReplicableLinearRegressor": "estimators.glm",
     "ReplicablePoissonRegressor": "estimators.glm",
     "ReplicableSurvivalAnalysis": "estimators.survival",
-    "ReplicableSVMClassifier": "estimators.paper",
-    "ReplicableSGDClassifier": "estimators.paper",
+    "ReplicableSVMClassifier": "estimators.halfspaces",
+    "ReplicableSGDClassifier": "estimators.halfspaces",
     "ReplicableNetClassifier": "estimators.net",
     "ReplicableDPClassifier": "estimators.dp",
     "ReplicableBoostingClassifier": "estimators.boosting",
-    "ReplicableChoiceClassifier": "estimators.choice",
     "Study": "study.study",
     "register_study": "study.registered",
     "lab_sums": "study.coalition",
@@ -70,6 +68,7 @@ _PLACES = {
     "check": "reports.check",
     "compare": "reports.compare",
     "evaluate": "reports.evaluate",
+    "update": "reports.update",
     "load": "reports.files",
     "save": "reports.files",
     "to_csv": "exports",
@@ -77,7 +76,6 @@ _PLACES = {
     "to_sklearn": "exports",
     "to_sql": "exports",
     "datasets": "datasets",
-    "metrics": "reports.metrics",
     "ReplearnError": "errors",
     "NotEnoughSamples": "errors",
     "InvalidFile": "errors",
@@ -94,7 +92,7 @@ def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(f"{__name__}.{_PLACES[name]}")
-    found = getattr(module, name, module)  # datasets and metrics are modules
+    found = getattr(module, name, module)  # datasets is a module
     globals()[name] = found
     return found
 

@@ -15,6 +15,14 @@ from_coins <- function(v) {
   list(terms = out(X), targets = as.double(y))
 }
 
+# Sentences, names with their values, and tables in words.
+items <- function(words) lapply(words, function(item) {
+  if (is.character(item)) item
+  else if (!is.null(item$name)) list(item$name, item$text)
+  else list(title = item$title, header = as.list(item$header),
+            rows = apply(item$rows, 1, as.list, simplify = FALSE))
+})
+
 calls <- list(
   canonical = function(v) list(R$canonical(v$content), R$fingerprint_of(v$content)),
   words = function(v) {
@@ -61,18 +69,43 @@ calls <- list(
                                             encoding = "UTF-8", stringsAsFactors = v$frame)
     used <- system.time(
       found <- do.call(replearn$replicate, c(list(v$study, data, opened = v$opened), v$options)))
-    replearn$save(found$model, v$out)
+    model <- R$make_model(R$read_study(v$study)$design, found$codes)
+    replearn$save(model, v$out)
     model <- replearn$model(v$out)
     predicted <- do.call(predict, c(list(model, data, type = "link"), v$options))
-    response <- do.call(predict, c(list(model, data), v$options))
+    response <- do.call(predict, c(list(model, data, horizon = v$horizon), v$options))
     words <- R$in_words(found)
-    items <- function(x) unname(Map(function(name, text) if (nzchar(name)) list(name, text) else text,
-                                    if (is.null(names(x))) rep("", length(x)) else names(x), x))
-    list(same = if (!is.na(found$same)) found$same, fingerprint = found$fingerprint,
-         differences = out(found$differences$number), scores = out(predicted),
-         response = out(response), own = if (!is.null(found$own))
-           list(out(unname(coef(found))), out(unname(sqrt(diag(vcov(found)))))), coefficients = out(unname(coef(model))), verdict = words$verdict,
-         items = items(words$items), details = items(words$details), seconds = sum(used[1:2]))
+    own <- if (!is.null(found$own) && !anyNA(coef(found)))
+      list(out(unname(coef(found))), out(unname(sqrt(diag(vcov(found))))))
+    list(same = if (!is.na(found$same)) found$same, word = found$verdict,
+         same_slopes = if (!is.na(found$same_slopes)) found$same_slopes,
+         is_usable = !is.null(found$model), fingerprint = found$fingerprint,
+         apart = as.list(found$apart), scores = out(predicted), response = out(response),
+         own = own, coefficients = out(unname(coef(model))),
+         p_values = unname(found$support[c("p_value", "p_slopes", "p_factor")]),
+         verdict = words$verdict, items = items(words$items), details = items(words$details),
+         seconds = sum(used[1:2]))
+  },
+  methods = function(v) {
+    # what R users call, beside a glm of the same rows without missing cells
+    found <- replearn$replicate(v$study, v$path)
+    frame <- read.csv(v$path)
+    known <- glm(as.formula(v$formula), family = v$family, data = frame)
+    pdf(v$picture)
+    plot(found)
+    dev.off()
+    model <- found$original
+    link <- predict(model, frame, type = "link")
+    by_hand <- cbind(1, as.matrix(frame[v$columns |> unlist()])) %*% coef(model)
+    ends <- confint(found, level = 0.9)
+    list(own = out(unname(coef(found))), glm = out(unname(coef(known))),
+         error = out(unname(sqrt(diag(vcov(found))))),
+         glm_error = out(unname(sqrt(diag(vcov(known))))),
+         link = out(link), by_hand = out(unname(drop(by_hand))),
+         response = out(predict(model, frame)), class = out(predict(model, frame, type = "class")),
+         widths = out(unname(ends[, 2] - ends[, 1])), names = out(rownames(ends)),
+         frame = as.list(names(as.data.frame(found))),
+         printed = as.list(capture.output(print(summary(found)))))
   },
   table = function(v) {
     if (is.null(v$loss)) v$loss <- list(kind = "bernoulli")

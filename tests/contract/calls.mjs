@@ -6,7 +6,10 @@ import * as exact from "../../src/replearn/reports/web/exact.js";
 import { Table } from "../../src/replearn/reports/web/table.js";
 import { UNITS } from "../../src/replearn/reports/web/check.js";
 import { replication } from "../../src/replearn/reports/web/lab.js";
+import { updated } from "../../src/replearn/reports/web/recalibration.js";
 import { readTable, rowsOf as rowsOfTable, scaleOf } from "../../src/replearn/reports/web/replicate.js";
+
+const fileOf = async (path) => new File([await openAsBlob(path)], basename(path));
 
 const columnsOf = (terms) => Array.from({ length: terms[0].length }, (_, j) =>
   Int16Array.from(terms, (row) => row[j]));
@@ -57,13 +60,21 @@ const calls = {
   },
   replicate: async ({ study, path, options }) => {
     const started = process.cpuUsage();
-    const file = new File([await openAsBlob(path)], basename(path));
-    const found = await replication(study, file, options);
+    const found = await replication(study, await fileOf(path), options);
     if (found.refused) return { refused: found.refused, sums: found.sums };
     const { user, system } = process.cpuUsage(started), seconds = (user + system) / 1e6;
     // the peak of this program: maxRSS has that of the process which started it, too
     const [, peak] = readFileSync("/proc/self/status", "utf8").match(/VmHWM:\s+(\d+) kB/);
     return { ...found, seconds, megabytes: Number(peak) / 1024 };
+  },
+  update: async ({ model, path, options, slope }) => {
+    const { design } = model, read = await readTable({ design }, await fileOf(path), options);
+    try {
+      return updated(model, rowsOfTable(design, read, scaleOf(read)), slope);
+    } catch (problem) {
+      if (!(problem instanceof exact.Refusal)) throw problem;
+      return { refused: problem.message };
+    }
   },
   units: () => UNITS,
   table: async ({ csv, loss = { kind: "bernoulli" }, ...given }) => {

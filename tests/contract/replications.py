@@ -41,6 +41,7 @@ class Case:
     features: tuple[str, ...] = ()
     bits: int = 3
     n_centres: int = 0
+    constant: Any = None
 
 
 CASES = {
@@ -62,6 +63,18 @@ CASES = {
     "decimal commas": Case(style="commas", csv=CsvOptions(";", ",", ".")),
     "directions": Case(n_directions=3),
     "halved products": Case(encoding={"interactions": [("age", "bmi")]}, products_halved=2),
+}
+
+
+#: Labs agree on slopes, and each has constants of its own.
+LOCAL_CASES = {
+    "two classes": Case(constant="local"),
+    "weights of both kinds": Case(weights="mass", class_weight=("3", "1"), constant="local"),
+    "many classes": Case(target="ward", loss=Multinomial(4), constant="local"),
+    "numbers": Case(target="bmi", loss=Gaussian("25", "4"), constant="local"),
+    "counts": Case(target="visits", loss=Poisson(6), offset="exposure", constant="local"),
+    "directions": Case(n_directions=3, constant="local"),
+    "centres": Case(n_centres=5, bits=8, constant="local"),
 }
 
 
@@ -143,6 +156,7 @@ def make_study(path: Path, case: Case) -> tuple[Study, Model]:
         weights=case.weights,
         offset=case.offset,
         directions=directions,
+        constant=case.constant,
     )
     rows = read_rows(TableRows(table, Reading.of(design)))
     summary = Summary.of(rows, case.loss)
@@ -157,9 +171,12 @@ def make_study(path: Path, case: Case) -> tuple[Study, Model]:
         design, coordinates=coordinates, widths=tuple(map(decimal_text, widths)), bits=bits
     )
     theta = fit(rows, case.loss, design.ridge, summary)
-    codes, sketch = design.cells.publish(design.coordinates.of_theta(theta))
+    codes, sketch = (
+        np.where(design.is_agreed, one, 0)
+        for one in design.cells.publish(design.coordinates.of_theta(theta))
+    )
     design = replace(design, sketch=sketch)
-    model = Model(design, codes)
+    model = Model(design, codes).with_constants_of(rows)
     labels = np.concatenate([block.targets for block in rows.blocks()])
     profile: Profile = make_profile(learned, labels.astype(np.int64) if classes else labels)
     study = Study(
@@ -215,6 +232,9 @@ CHANGES = {
     "very different": lambda row: row | {"age": f"{float(row['age']) ** 2:.0f}"},
     "constant": lambda row: row | {"age": "60", "ward": "A"},
     "missing": lambda row: row | ({"age": ""} if row["age"].endswith("7") else {}),
+    "a code": lambda row: row | ({"age": "999"} if row["age"].endswith("7") else {}),
+    "a negative code": lambda row: row | ({"age": "-9"} if row["age"].endswith("7") else {}),
+    "other levels": lambda row: row | ({"ward": "Z"} if row["age"].endswith("7") else {}),
     "exchanged levels": lambda row: row | {"ward": {"A": "É", "É": "A"}.get(row["ward"], "B")},
     "other labels": lambda row: row | {"died": "1" if float(row["age"]) > 40 else "0"},
 }

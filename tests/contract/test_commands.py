@@ -14,7 +14,9 @@ import sys
 import termios
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
+from hashlib import sha256
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -121,7 +123,7 @@ def inside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 #: A call of each command, its exit code, and how its answer begins.
 CALLS = [
-    ("demo --rows 400 --labs 2", 0, "Ashford and Birchwood"),
+    ("demo --rows 400 --labs 2", 0, "1. Halfspaces"),
     ("publish a.csv --target died --out new.study.json", 0, "The study is published"),
     ("replicate study.json b.csv", 0, "The same model"),
     ("replicate study.json b.parquet --details", 0, "The same model"),
@@ -131,6 +133,7 @@ CALLS = [
     ("show a.model.json --details", 0, "This model predicts"),
     ("compare a.model.json b.model.json --study study.json", 0, "The same model"),
     ("evaluate a.model.json new.csv --by ward", 0, "On 1,200 rows the model removes"),
+    ("update a.model.json b.csv --constant", 0, "The model is updated:"),
     ("predict a.model.json new.csv --out predictions.csv", 0, "Predictions of 1,200 rows"),
     ("export a.model.json --out a.export.csv", 0, "The model is in a.export.csv"),
     ("audit b.csv --study study.json --pairs 1 --rows 1200", 0, ""),
@@ -143,7 +146,6 @@ CALLS = [
     ),
     ("plan --features 50 --margin 0.2 --details", 0, "Each lab needs"),
     ("table", 0, "Rows that labs need"),
-    ("choose b.csv --target died --columns p_tree,p_logistic", 0, "The choice is p_"),
     ("shuffle a.csv --out shuffled.csv", 0, "1,200 rows in random order"),
 ]
 
@@ -271,13 +273,17 @@ def test_examples_of_help(inside: Path, example: str, tmp_path: Path) -> None:
             (tmp_path / file.name).write_bytes(file.read_bytes())
     os.chdir(tmp_path)  # the fixture goes back
     words = shlex.split(example.partition(" | ")[0])[1:]
+    for option, name in pairwise(words):  # whoever tries an example has no such file yet
+        if option in ("--out", "--study-out") and words[0] in ("publish", "fit"):
+            (tmp_path / name).unlink(missing_ok=True)
     if words[0] == "publish":
-        (tmp_path / "study.json").unlink()
+        (tmp_path / "study.json").unlink(missing_ok=True)
     if words[0] == "combine" and ("--publish" in words or "columns" in example):
         _a_draft()
     elif "--state" in words or words[0] == "combine":
         _a_round(with_state="--state" in words)
     if words == ["replicate", "study.json", "other.csv"]:
+        (tmp_path / "study.json").unlink()
         replearn(*shlex.split("fit data.csv --target y --bits 3 --study-out study.json"))
     words = [
         name
@@ -512,6 +518,8 @@ LEAVING = [
     ("show study.json --page {f}", "study", False),
     ("compare a.model.json b.model.json --page {f}", "page", False),
     ("evaluate a.model.json new.csv --page {f}", "page", True),
+    ("update a.model.json b.csv --slope --out {f}", "model", True),
+    ("update a.model.json b.csv --constant --page {f}", "page", True),
     ("predict a.model.json new.csv --out {f}", "predictions", True),
     ("predict a.model.json new.csv", "predictions", True),
     ("export a.model.json --out {f}.csv", "model", False),
@@ -529,8 +537,6 @@ LEAVING = [
     ("fit data.csv --target y --margin 0.4 --page {f}", "page", True),
     ("plan --features 50 --page {f}", "page", False),
     ("table --page {f}", "page", False),
-    ("choose b.csv --target died --columns p_tree,p_logistic --out {f}", "model", True),
-    ("choose b.csv --target died --columns p_tree,p_logistic --page {f}", "page", True),
     ("shuffle a.csv --out {f}.csv", "rows", True),
 ]
 
@@ -605,6 +611,60 @@ def test_rules_of_a_policy(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_policy_beside_the_table_holds_and_none_is_passed_by(
+    inside: Path, tmp_path: Path
+) -> None:
+    """Not in the working folder; a link to nowhere; two policies of which one forbids."""
+    table, policy = tmp_path / "b.csv", tmp_path / "replearn.policy.json"
+    table.write_bytes((inside / "b.csv").read_bytes())
+    call = ["predict", inside / "b.model.json", table]
+    assert replearn(*call)[0] == 0
+    policy.write_text(json.dumps(RULES | {"may_leave": ["study"]}))
+    code, text, errors = replearn(*call)
+    assert (code, text) == (2, "")
+    assert "policy lets study leave" in errors
+    policy.unlink()
+    policy.symlink_to(tmp_path / "nowhere")
+    assert replearn(*call)[:2] == (2, "")
+
+
+def test_predictions_and_rehearsals_hold_no_formulas(inside: Path, tmp_path: Path) -> None:
+    """Labels and levels that a spreadsheet would compute; a rehearsal is read as it was meant."""
+    table = lab("Ashford")
+    table["died"] = np.where(table["died"] == 1, "=cmd()", "alive")
+    table["ward"] = np.where(table["ward"] == "north", "@north", "-south")
+    table.to_csv(tmp_path / "a.csv", index=False)
+    study = tmp_path / "study.json"
+    publish = ["publish", tmp_path / "a.csv", "--target", "died", "--out", study]
+    assert replearn(*publish)[0] == 0
+    code, text, _ = replearn("predict", tmp_path / "a.model.json", tmp_path / "a.csv")
+    assert code == 0
+    assert "'=cmd()," in text
+    assert not any(line.startswith("=") for line in text.splitlines())
+
+    code, text, _ = replearn("bundle", study, "--out", tmp_path / "bundle", "--json")
+    assert code == 0
+    page = (tmp_path / "bundle" / "study.html").read_bytes()
+    assert json.loads(text)["page_sha256"] == sha256(page).hexdigest()
+    rehearsal = tmp_path / "bundle" / "rehearsal.csv"
+    assert not re.search(r'(^|,)"?[=@-]', rehearsal.read_text(), re.MULTILINE)
+    code, _, errors = replearn("replicate", study, rehearsal)
+    assert code == 1, errors  # its labels are invented
+
+
+@pytest.mark.slow
+def test_of_two_that_publish_sealed_at_one_time_one_succeeds(inside: Path, tmp_path: Path) -> None:
+    publish = ["publish", "a.csv", "--target", "died", "--sealed", "--out", tmp_path / "s.json"]
+    command = [sys.executable, "-m", "replearn", *map(str, publish)]
+    runs = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(3)]
+    assert sorted(run.wait() for run in runs)[0] == 0
+    opening = tmp_path / "a.opening.json"
+    code, text, _ = replearn(
+        "replicate", tmp_path / "s.json", "b.csv", "--opened", opening, "--json"
+    )
+    assert (code, json.loads(text)["same"]) == (0, True)
+
+
 @pytest.mark.slow
 def test_what_an_earlier_study_needs_is_kept(inside: Path, tmp_path: Path) -> None:
     first, second = (tmp_path / f"{name}.json" for name in ("one", "two"))
@@ -649,7 +709,6 @@ def test_a_table_is_not_written_over(inside: Path, call: str) -> None:
         "combine linked.json --begin --out {f}",
         "fit data.csv --target y --margin 0.4 --out {f}",
         "fit data.csv --target y --margin 0.4 --bits 2 --study-out {f}",
-        "choose b.csv --target died --columns p_tree,p_logistic --out {f}",
         "shuffle a.csv --out {f}",
         "bundle study.json --out {f}",
     ],
@@ -700,6 +759,9 @@ REFUSALS = [
     ("show a.csv", "must be one JSON object"),
     ("compare a.model.json", "at least two"),
     ("evaluate a.model.json new.csv --by age2", "age2"),
+    ("update a.model.json b.csv", "either --constant or --slope"),
+    ("update a.model.json b.csv --constant --slope", "either --constant or --slope"),
+    ("update study.json b.csv --constant", "takes the original's model"),
     ("export a.model.json --out {tmp}/x.doc", "must end in"),
     ("demo --rows -3 --tables {tmp}/new", "rows must be one or more"),
     ("replicate study.json b.csv --page a.csv", "is no page"),
@@ -707,8 +769,6 @@ REFUSALS = [
     ("fit data.csv --target y --algorithm net --bits 2", "belongs to svm and sgd"),
     ("fit a.csv --target died", "must hold a number in every row"),
     ("plan --features 0", "--features"),
-    ("choose b.csv --target died --columns p_tree", "two candidates"),
-    ("choose b.csv --target died --columns p_tree,ward", "must hold probabilities"),
     ("shuffle a.csv --out {tmp}/a.parquet", "two .csv or two .parquet"),
     ("audit a.csv --study study.json --rows 5000", "cannot be cut"),
     ("combine study.json --out {tmp}/x.json", "at least one lab"),

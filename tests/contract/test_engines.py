@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import runpy
 import shutil
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -129,7 +131,8 @@ def test_a_lab_on_an_engine_is_told_about_other_units():
 
 
 def test_a_lab_on_an_engine_is_told_about_other_spreads():
-    study, rows = study_of(False), patients(4000, 2)
+    table = open_table(patients(3000, 1), target="died")
+    study, rows = publish(table, Request(target="died", ridge=0.01)).study, patients(4000, 2)
     other = replace(study, spreads=tuple(f"{10 * float(one):.3g}" for one in study.spreads))
 
     def pass_over(state):
@@ -228,11 +231,13 @@ def halves(n_rows=9000):
 
 
 @pytest.mark.filterwarnings("ignore::replearn.errors.ReplicabilityWarning")
+@pytest.mark.filterwarnings("ignore::replearn.errors.UselessModelWarning")  # noisy labels
 @pytest.mark.parametrize("name", ["ReplicableSVMClassifier", "ReplicableSGDClassifier"])
 def test_dask_fits_algorithms_1_and_2(client, tmp_path, name):
     X, y, table = halves()
     estimator = getattr(replearn, name)
-    expected = estimator(margin=0.3, shuffle=False).fit(X, y)
+    rows = table.drop(columns="label")
+    expected = estimator(margin=0.3, shuffle=False).fit(rows, table["label"])
     assert estimator(margin=0.3, shuffle=False).fit(X[:-900], y[:-900]).counts_ != expected.counts_
     for n_parts in (1, 16):
         folder = tmp_path / str(n_parts)
@@ -266,6 +271,7 @@ def during_passes(client, *happen):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::replearn.errors.ReplicabilityWarning")
+@pytest.mark.filterwarnings("ignore::replearn.errors.UselessModelWarning")  # noisy labels
 def test_dask_workers_that_die(tmp_path):
     """Processes are killed in the middle: the rows are encoded again, with the same bytes."""
     from distributed import Client, LocalCluster
@@ -531,6 +537,12 @@ def test_spark_refuses_as_in_memory(case, spark, tmp_path):
 
 
 LABS = {"north": 500, "south": 700, "west": 800}
+FLOWER = Path(__file__).parents[2] / "examples" / "flower"
+
+
+def flower_app(half):
+    """One half of the example app; a new one for each lab."""
+    return runpy.run_path(str(FLOWER / "labs" / "apps.py"))[half]
 
 
 @pytest.fixture(scope="module")
@@ -576,12 +588,10 @@ def lab(folder, name, **more):
     """The real app of a lab; of a simulated one, if its name is a number."""
     from flwr.app import Context, RecordDict
 
-    from replearn.engines.flower import client_app
-
     study = {"study": str(folder / "study.json")}
     node = {"data": str(folder / f"labs/{name}.csv"), "lab": name} | study | more
     run = {"labs": str(folder / "labs")} | study
-    app, node = client_app(), {"partition-id": name} if isinstance(name, int) else node
+    app, node = flower_app("client"), {"partition-id": name} if isinstance(name, int) else node
     return lambda message: app(message, Context(1, 1, node, RecordDict(), run))
 
 
@@ -589,13 +599,11 @@ def run(folder, out, labs, mode="coalition", **more):
     from flwr.app import Context, RecordDict
     from flwr.supercore.task_identity import TaskIdentity
 
-    from replearn.engines.flower import server_app
-
     TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1
     config = {"study": str(folder / "study.json"), "out": str(out), "mode": mode}
     config |= {"n-labs": len(LABS), "seconds": 60} | more
     grid = labs if isinstance(labs, LocalGrid) else LocalGrid(labs)
-    server_app()(grid, Context(1, 0, {}, RecordDict(), config))
+    flower_app("server")(grid, Context(1, 0, {}, RecordDict(), config))
     return json.loads((out / "result.json").read_text())
 
 
@@ -614,35 +622,6 @@ def failing(code):
     return lambda message: Message(Error(code, "gone"), reply_to=message)
 
 
-APP = """
-[project]
-name = "labs"
-version = "1.0.0"
-description = "Exact sums of labs"
-license = "BSD-3-Clause"
-dependencies = []
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-[tool.flwr.app]
-publisher = "labs"
-[tool.flwr.app.components]
-serverapp = "labs.apps:server"
-clientapp = "labs.apps:client"
-[tool.flwr.app.config]
-mode = ""
-out = ""
-study = "{study}"
-n-labs = 2
-seconds = 1200
-"""
-APPS = """
-from replearn.engines.flower import client_app, server_app
-server = server_app()
-client = client_app()
-"""
-
-
 def appears(path, seconds):
     end = time.monotonic() + seconds
     while not path.exists() and time.monotonic() < end:
@@ -659,10 +638,14 @@ def free_port():
 def flower(federation, tmp_path):
     """Starts programs of Flower, and ends them after the test."""
     folder, started = tmp_path / "flower", []
-    (folder / "app/labs").mkdir(parents=True)
-    (folder / "app/labs/__init__.py").touch()
-    (folder / "app/labs/apps.py").write_text(APPS)
-    (folder / "app/pyproject.toml").write_text(APP.format(study=federation[0] / "study.json"))
+    shutil.copytree(FLOWER, folder / "app")
+    settings_of_app = folder / "app/pyproject.toml"
+    text = settings_of_app.read_text().replace(
+        'study = ""', f'study = "{federation[0]}/study.json"'
+    )
+    # the SuperLink is told not to install anything: both are here
+    needs = 'dependencies = ["replearn", "flwr[simulation]>=1.20"]'
+    settings_of_app.write_text(text.replace(needs, "dependencies = []"))
     tools = os.path.dirname(sys.executable)
     settings = {"FLWR_HOME": str(folder), "FLWR_TELEMETRY_ENABLED": "0"}
     settings["PATH"] = os.pathsep.join((tools, os.environ["PATH"]))

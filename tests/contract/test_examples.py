@@ -11,7 +11,7 @@ import pytest
 from replearn.errors import ReplicabilityWarning
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SCRIPTS = sorted(EXAMPLES.glob("*/*.py"))
+SCRIPTS = sorted(EXAMPLES.glob("*/*.py"))  # the app in flower/ is run by test_engines.py
 FOUND = [str(path.relative_to(EXAMPLES)) for path in SCRIPTS]
 
 

@@ -17,7 +17,7 @@ import onnxruntime
 import pandas as pd
 import pytest
 
-from replearn.codes.model import HalfspaceModel
+from replearn.codes.model import HalfspaceDesign, HalfspaceModel
 from replearn.codes.space import CodeSpace
 from replearn.errors import ReplearnError
 from replearn.exports import to_csv, to_onnx, to_sklearn, to_sql
@@ -25,6 +25,7 @@ from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.design import Design
 from replearn.recipes.losses import Bernoulli, Gaussian, Multinomial, Poisson
 from replearn.recipes.model import Model
+from replearn.recipes.recalibration import Recalibration
 from replearn.tables import Encoding, LevelColumn, NumberColumn, Product
 
 HOSTILE = 'say "x"; --\n%s {0}'
@@ -84,9 +85,9 @@ def halfspace(names: tuple[str, ...] | None, fit_intercept: bool = True) -> Half
     n_inputs = 3 + fit_intercept
     space = CodeSpace("rounded", n_inputs, "none", n_inputs, "centre", "0.25", 0)
     codes = np.random.default_rng(n_inputs).integers(-9, 10, n_inputs)
-    said = None if names is None else {"columns": list(names)}
     classes = ("well", "ill")
-    return HalfspaceModel("svm", fit_intercept, space, "2026", classes, codes, provenance=said)
+    design = HalfspaceDesign("svm", "y", classes, fit_intercept, space, "2026", names)
+    return HalfspaceModel(design, codes)
 
 
 def table(n_rows: int = 10_000, seed: int = 0, has_missing: bool = True) -> pd.DataFrame:
@@ -120,6 +121,20 @@ def matrix(n_rows: int = 10_000) -> np.ndarray:
 REFUSING = replace(ENCODING, missing="refuse")
 NAMED = tuple(f"x{i}" for i in (2, 0, 1))
 
+
+def updated(model: Model, factor: str = "0.85") -> Model:
+    """The model as an update leaves it."""
+    constants = np.arange(1, model.design.loss.n_scores + 1) << 24
+    return replace(model, recalibration=Recalibration(model.fingerprint, constants, factor))
+
+
+def with_own_constant(model: Model) -> Model:
+    """A model whose study leaves the constant to labs."""
+    codes = np.where(model.design.is_constant, 0, model.codes)
+    local = Model(replace(model.design, constant="local"), codes)
+    return local.with_local_constants(np.array([-(1 << 25)]))
+
+
 MODELS: dict[str, Any] = {
     "logistic": glm(Bernoulli(), ("no", "o'yes")),
     "logistic, booleans, offset": glm(Bernoulli(), (False, True), offset="exposure"),
@@ -128,6 +143,9 @@ MODELS: dict[str, Any] = {
     "counts": glm(Poisson(3), offset="exposure"),
     "refuses": glm(Bernoulli(), (-1, 4), REFUSING),
     "array": glm(Bernoulli(), (0, 1), NUMBERS),
+    "updated": updated(glm(Bernoulli(), ("no", "yes"))),
+    "updated classes": updated(glm(Multinomial(3), ("a", "b", "c")), "1"),
+    "own constant": with_own_constant(glm(Bernoulli(), ("no", "yes"))),
     "halfspace": halfspace(None),
     "halfspace, names": halfspace(NAMED, fit_intercept=False),
     "halfspace, names, intercept": halfspace(NAMED),

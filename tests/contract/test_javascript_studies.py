@@ -4,6 +4,7 @@ import gzip
 import re
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 
 from replearn.errors import ReplearnError
 from replearn.exact.sums import integers
+from replearn.recipes.model import Model
 from replearn.recipes.newton import State as NewtonState
+from replearn.reports.update import update
 from replearn.study.coalition import Coalition, combine, lab_sums
 from replearn.study.passes import Counts, State
 from replearn.study.replication import Replication
@@ -20,6 +23,7 @@ from replearn.study.study import Study
 from replearn.tables import profile
 from tests.contract.replications import (
     CASES,
+    LOCAL_CASES,
     Case,
     items,
     large_table,
@@ -49,20 +53,94 @@ def test_model_files_are_equal(tmp_path):
         path = write_table(tmp_path / f"{number}.csv", case, seed=100 + number, n_rows=n_rows)
         opened = original if number % 3 == 0 else None
         model, replication = replicated(study, path, case, opened)
-        model.save(tmp_path / "model.json")
-        expected.append((name, (tmp_path / "model.json").read_text(), replication))
+        expected.append((name, saved(model, tmp_path), replication))
         calls.append(call(study, path, case, opened))
     for (name, file, replication), found in zip(expected, answers(calls), strict=True):
         # after a mismatch nothing looks like a usable model
-        assert found["model"] == (None if replication.same is False else file), name
+        assert found["model"] == file, name
         assert_same_words(replication, found)
     assert {replication.same for _, _, replication in expected} == {True, False}
+
+
+def saved(model: Model, folder: Path) -> str | None:
+    """The bytes of a model's file; None after a mismatch, when there is none."""
+    path = folder / "model.json"
+    if model.is_mismatch:
+        with pytest.raises(ReplearnError, match="nobody fitted"):
+            model.save(path)
+        return None
+    model.save(path)
+    return path.read_text()
+
+
+@needs_node
+@pytest.mark.slow
+def test_local_constants(tmp_path):
+    """Labs agree on slopes; constants stand beside the content of a model's file."""
+    calls, expected = [], []
+    for number, (name, case) in enumerate(LOCAL_CASES.items()):
+        study, original = make_study(write_table(tmp_path / "a.csv", case, seed=number), case)
+        n_rows = 97 if number == 1 else case.n_rows  # too few rows: a different model
+        path = write_table(tmp_path / f"{number}.csv", case, seed=100 + number, n_rows=n_rows)
+        opened = original if number % 2 else None
+        model, replication = replicated(study, path, case, opened)
+        expected.append((name, saved(model, tmp_path), replication))
+        calls.append(call(study, path, case, opened))
+    for (name, file, replication), found in zip(expected, answers(calls), strict=True):
+        assert found["model"] == file, name
+        assert_same_words(replication, found)
+        assert "leaves the constant to each lab" in found["sums"]["refused"], name
+    assert {replication.same for _, _, replication in expected} == {True, False}
+
+
+@needs_node
+@pytest.mark.slow
+def test_updated_models_are_equal(tmp_path):
+    """Byte for byte, of all losses; a second update keeps what the first one did."""
+    calls, expected = [], []
+    for number, (name, case) in enumerate((CASES | LOCAL_CASES).items()):
+        _, original = make_study(write_table(tmp_path / "a.csv", case, seed=number), case)
+        path = write_table(tmp_path / f"{number}.csv", case, seed=300 + number)
+        first = update(original, path, slope=case.loss.n_scores == 1, csv=case.csv).model
+        for parent, slope in ((original, False), (original, True), (first, False), (first, True)):
+            given = {"model": parent.content(), "path": str(path), "slope": slope}
+            given["options"] = {"decimal": case.csv.decimal, "thousands": case.csv.thousands}
+            calls.append(("update", given))
+            try:
+                found = update(parent, path, slope=slope, csv=case.csv).model
+            except ReplearnError as problem:
+                expected.append((name, {"refused": str(problem)}))
+            else:
+                expected.append((name, saved(found, tmp_path)))
+    for (name, file), found in zip(expected, answers(calls), strict=True):
+        assert found == file, name
+    refused = {str(file["refused"]) for _, file in expected if isinstance(file, dict)}
+    assert len(refused) == 1, "many classes have no factor in common"
+
+
+@needs_node
+def test_the_page_offers_an_update(tmp_path):
+    """Where the base risk alone differs, the page writes what `replearn update` writes."""
+    case = replace(CASES["typical centres"], n_rows=3000)
+    study, original = make_study(write_table(tmp_path / "a.csv", case, seed=1), case)
+    path = write_table(tmp_path / "b.csv", case, seed=2)
+    lines = path.read_text().splitlines()
+    # of those who died every second one is left out: the slopes stay, the base risk falls
+    died = [i for i, line in enumerate(lines) if line.split(",")[7] == "1"]
+    path.write_text("\n".join(line for i, line in enumerate(lines) if i not in died[::2]) + "\n")
+    replication = replicated(study, path, case)[1]
+    assert replication.verdict == "same slopes"
+    (found,) = answers([call(study, path, case)])
+    assert found["model"] is None
+    assert found["update"]["file"] == saved(update(original, path).model, tmp_path)
+    assert_same_words(replication, found)
 
 
 def assert_same_words(python: Replication, found: dict[str, Any]) -> None:
     """What is not a code is the same to all digits that are shown, in the same words."""
     facts = python.facts()
     assert found["verdict"] == facts.verdict
+    assert found["told"] == list(facts.told)
     assert found["items"] == items(facts.items)
     assert found["details"] == items(facts.details)
     assert found["picture"] == re.sub(' style="[^"]*"', "", facts.figures[0].draw())
@@ -175,7 +253,7 @@ BAD_ROWS = {
     "one class": ("", "some class has no row"),
     "a label that is missing": ("60,25,A,true,1,0,1,,x", "missing labels"),
     "a label that is unknown": ("60,25,A,true,1,0,1,2,x\n" * 10, "in 10 of 810 rows: '2'"),
-    "a level that is unknown": ("60,25,Z,true,1,0,1,1,x\n" * 60, "60 of 860 cells (7.0%)"),
+    "a level that is unknown": ("60,25,Z,true,1,0,1,1,x\n" * 500, "500 of 1,300 cells (38.5%)"),
     "numbers with commas": ('60,"25,5",A,true,1,0,1,1,x\n' * 60, 'decimal=","'),
     "infinity": ("60,inf,A,true,1,0,1,1,x", "infinite numbers"),
 }  # fmt: skip

@@ -5,6 +5,8 @@ import random
 import re
 import shutil
 import subprocess
+from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,14 @@ from replearn import cli
 from replearn.datasets import load_readmission
 from replearn.errors import ReplearnError
 from replearn.exact.rows import Kept
+from replearn.recipes.model import Model
 from replearn.recipes.newton import Summary, fit
-from replearn.study.replication import Replication
-from replearn.study.study import Study
-from replearn.tables import profile
+from replearn.recipes.survival import survival_at
+from replearn.reports.files import Opening
+from replearn.study.passes import table_of
+from replearn.study.replication import Replication, replicate
+from replearn.study.study import Study, sealed_commitment
+from replearn.tables import open_table, profile
 from tests.contract.replications import (
     CASES,
     Case,
@@ -41,6 +47,7 @@ from tests.contract.test_javascript_tables import (
     hostile_files,
     strange_file,
 )
+from tests.unit.test_survival import trial
 
 pytestmark = pytest.mark.slow
 
@@ -159,10 +166,16 @@ def call(folder: Path, study: Study, path: Path, case: Case, **more: Any) -> tup
 def assert_same_words(python: Replication, found: dict[str, Any], name: str) -> None:
     facts = python.facts()
     assert (found["same"], found["fingerprint"]) == (python.same, python.fingerprint), name
+    assert (found["word"], found["same_slopes"]) == (python.verdict, python.same_slopes), name
+    assert found["is_usable"] == (python.same is not False), name
     assert found["verdict"] == facts.verdict, name
     assert found["items"] == items(facts.items), name
     assert found["details"] == items(facts.details), name
-    assert found["differences"] == [difference.name for difference in python.differences], name
+    assert found["apart"] == list(python.apart), name
+    if python.support is not None:
+        test = python.support.test
+        expected = [test.p_value, test.p_slopes, test.p_factor]
+        assert np.allclose(found["p_values"], expected, rtol=1e-4, atol=1e-12), name
 
 
 def test_model_files_are_equal(tmp_path):
@@ -194,12 +207,13 @@ def test_model_files_are_equal(tmp_path):
         scale, centre = model.design.loss.scale
         assert np.allclose(np.reshape(found["scores"], scores.shape), scores * scale + centre), name
         own = said.own
-        if found["own"] is not None and own is not None and said.n_rows > 500:
+        assert (found["own"] is None) == (own is None), name
+        if own is not None:
             # R adds up in its own order, and stops a hundredth of a standard error away
-            error = own.standard_error[0]
-            assert (np.abs(np.array(found["own"][0]) - own.estimate[0]) < 0.05 * error).all(), name
-            # R takes the dispersion of weighted rows as 1
-            assert np.allclose(found["own"][1], error, rtol=0.1), name
+            estimate, error = (np.reshape(part, own.estimate.shape) for part in found["own"])
+            away = np.abs(estimate - own.estimate) / own.standard_error
+            assert (away < 0.05).all(), name
+            assert np.allclose(error, own.standard_error, rtol=0.02), name
         printed = np.column_stack([model.intercept, model.coef])
         assert np.allclose(np.reshape(found["coefficients"], printed.shape), printed), name
 
@@ -215,6 +229,160 @@ def test_the_same_columns_look_strange(tmp_path):
         assert_same_words(replication, found, name)
 
 
+def test_survival(tmp_path):
+    """Rows at risk, hazard ratios and risks within a time are Python's."""
+    study, calls, expected = None, [], []
+    for seed, n_rows in enumerate((1500, 1500, 120)):
+        frame = trial(n_rows, seed)
+        frame["arm"] = np.where(frame.pop("treated") == 1, "x y", "b")
+        frame.to_csv(path := tmp_path / f"{seed}.csv", index=False)
+        if study is None:
+            request = ["publish", str(path), "--event", "died", "--time", "days"]
+            assert cli.main([*request, "--out", str(tmp_path / "study.json")]) == 0
+            study = Study.load(tmp_path / "study.json")
+        model, replication = replicate(study, table_of(study.design, path))
+        model.save(tmp_path / f"{seed}.python.json")
+        given = {"study": str(tmp_path / "study.json"), "path": str(path), "options": {}}
+        given |= {"out": str(tmp_path / f"{seed}.r.json"), "horizon": 365}
+        calls.append(("replicate", given))
+        risks = 1 - survival_at(model, open_table(path), [365])[:, 0]
+        expected.append((replication, risks, model.coef))
+    found = answers(tmp_path, calls)
+    for seed, (replication, risks, coef) in enumerate(expected):
+        written = [tmp_path / f"{seed}.{name}.json" for name in ("python", "r")]
+        assert written[0].read_bytes() == written[1].read_bytes()
+        assert_same_words(replication, found[seed], f"survival {seed}")
+        assert np.allclose(found[seed]["response"], risks)
+        assert np.allclose(found[seed]["coefficients"][1:], coef[0])
+
+
+def opening_of(study: Study, model: Model, nonce: str) -> tuple[Study, Opening]:
+    """A study whose commitments are sealed, and what opens it."""
+    sealed = replace(
+        study,
+        sealed=True,
+        commitment=sealed_commitment(nonce, model.fingerprint),
+        slopes_commitment=sealed_commitment(nonce, model.without_constants.fingerprint),
+    )
+    return sealed, Opening(sealed.fingerprint, model.fingerprint, nonce)
+
+
+def test_sealed_studies_need_their_opening(tmp_path):
+    case, nonce = CASES["typical centres"], "0123456789abcdef" * 2
+    study, model = make_study(write_table(tmp_path / "a.csv", case, seed=0), case)
+    path = write_table(tmp_path / "b.csv", case, seed=1)
+    sealed, opening = opening_of(study, model, nonce)
+    opening.save(tmp_path / "opening.json")
+    replace(opening, study=study.fingerprint).save(tmp_path / "other.json")
+    model.save(tmp_path / "model.json")
+    own = str(tmp_path / "model.json")
+    calls = [
+        call(tmp_path, sealed, path, case, opened=opened)
+        for opened in ([], [own], [own, str(tmp_path / "opening.json")],
+                       [str(tmp_path / "opening.json")], [str(tmp_path / "other.json")])
+    ]  # fmt: skip
+    untold, refused, opened, by_nonce, other = answers(tmp_path, calls)
+    table = open_case(path, case, sealed.design.encoding.names)
+    assert_same_words(replicate(sealed, table)[1], untold, "sealed")
+    assert (untold["word"], untold["same"]) == ("untold", None)
+    assert "a sealed study needs its opening" in refused["refused"]
+    assert_same_words(replicate(sealed, table, model, nonce)[1], opened, "opened")
+    assert_same_words(replicate(sealed, table, None, nonce)[1], by_nonce, "by its nonce")
+    assert "opens a different study" in other["refused"]
+
+
+def tables_of_all_verdicts() -> dict[str, Any]:
+    """Patients that confirm a model, contradict it, have a different base risk, or are others."""
+    coins = np.random.default_rng(0)
+    table = load_readmission("Birchwood", 4000)
+    died, names = table.readmitted, [name for name in table.columns if name != "readmitted"]
+    permuted = table.copy()
+    for name in names:
+        permuted[name] = coins.permutation(table[name].to_numpy())
+    one_permuted = table.assign(prior_admissions=permuted.prior_admissions)
+    return {
+        "confirmed": table.head(1500),
+        "undecided": one_permuted,
+        "contradicted": permuted,
+        "same slopes": table[(died == 1) | (coins.random(len(table)) < 0.3)],
+        "different": table.head(1500).assign(readmitted=1 - died),
+    }
+
+
+def test_all_verdicts(tmp_path):
+    load_readmission("Ashford", 3000).to_csv(tmp_path / "a.csv", index=False)
+    publish = ["publish", str(tmp_path / "a.csv"), "--target", "readmitted", "--basis", "linear"]
+    # wide cells, so that patients who contradict the model get it all the same
+    assert cli.main([*publish, "--rows", "400", "--out", str(tmp_path / "study.json")]) == 0
+    study = Study.load(tmp_path / "study.json")
+    calls, expected = [], []
+    for verdict, table in tables_of_all_verdicts().items():
+        table.to_csv(path := tmp_path / f"{verdict}.csv", index=False)
+        replication = replicate(study, table_of(study.design, path))[1]
+        assert replication.verdict == verdict
+        expected.append((verdict, replication))
+        calls.append(call(tmp_path, study, path, Case()))
+    for (verdict, replication), found in zip(expected, answers(tmp_path, calls), strict=True):
+        assert_same_words(replication, found, verdict)
+
+
+def test_methods_of_r(tmp_path):
+    """Coefficients per unit, intervals, predictions, a plot; own estimates are those of glm."""
+    for seed in (0, 1):
+        coins = np.random.default_rng(seed)
+        age, bmi = coins.normal(60, 10, 2000).round(), coins.normal(25, 4, 2000).round(1)
+        died = coins.logistic(size=2000) < (age - 60) / 10 + (bmi - 25) / 20
+        lines = [f"{a:.0f},{b},{d:d}" for a, b, d in zip(age, bmi, died, strict=True)]
+        (tmp_path / f"{seed}.csv").write_text("\n".join(["age,bmi,died", *lines]))
+    publish = ["publish", str(tmp_path / "0.csv"), "--target", "died", "--basis", "linear"]
+    assert cli.main([*publish, "--out", str(tmp_path / "study.json")]) == 0
+    given = {"study": str(tmp_path / "study.json"), "path": str(tmp_path / "1.csv")}
+    given |= {"picture": str(tmp_path / "plot.pdf"), "family": "binomial"}
+    given |= {"formula": "died ~ age + bmi", "columns": ["age", "bmi"]}
+    (found,) = answers(tmp_path, [("methods", given)])
+    own, glm, error, glm_error = (
+        np.array(found[name]) for name in ("own", "glm", "error", "glm_error")
+    )
+    assert (np.abs(own - glm) < 0.05 * glm_error).all()
+    assert np.allclose(error, glm_error, rtol=0.1)  # robust ones, of a right model
+    assert np.allclose(found["widths"], 2 * 1.6448536 * error)
+    assert found["names"] == ["(constant)", "age", "bmi"]
+    assert np.allclose(found["link"], found["by_hand"])  # multiplied and added, per unit
+    assert np.allclose(found["response"], 1 / (1 + np.exp(-np.array(found["link"]))))
+    assert found["class"] == [int(link > 0) for link in found["link"]]
+    assert found["frame"] == ["term", "model", "estimate", "standard_error", "low", "high"]
+    assert any("This lab's own estimates (2,000 rows)" in line for line in found["printed"])
+    assert max(map(len, found["printed"])) <= 78
+    assert (tmp_path / "plot.pdf").stat().st_size > 2000
+
+
+def test_the_package(tmp_path):
+    """It passes R's own check, and gives the model that the script gives."""
+    case = CASES["typical centres"]
+    study, _ = make_study(write_table(tmp_path / "a.csv", case, seed=0), case)
+    study.save(tmp_path / "study.json")
+    model, _ = replicated(study, write_table(tmp_path / "b.csv", case, seed=1), case)
+
+    def run(*command: str) -> str:
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run("R", "CMD", "build", str(ROOT / "r"))
+    (built,) = tmp_path.glob("replearn_*.tar.gz")
+    assert f"_{metadata.version('replearn')}." in built.name
+    assert "Status: OK" in run("R", "CMD", "check", "--no-manual", built.name)
+    lines = (
+        ".libPaths(c('replearn.Rcheck', .libPaths())); library(replearn)",
+        "found <- replicate_study(read_study('study.json'), 'b.csv')",
+        "write_model(found$model, 'r.json'); capture.output(print(summary(found))) -> shown",
+        "again <- predict(read_model('r.json'), 'b.csv')",
+        "stopifnot(identical(again, predict(found$model, 'b.csv')))",
+        "cat(found$fingerprint)",
+    )
+    assert run("Rscript", "-e", "; ".join(lines)) == model.fingerprint
+
+
 def test_a_large_table(tmp_path):
     """Of several blocks, which are shorter here: R takes a second for two thousand rows."""
     study, case = large_table(path := tmp_path / "table.csv", 4500)
@@ -227,6 +395,40 @@ def test_a_large_table(tmp_path):
 def test_units_are_those_of_python(tmp_path):
     listed = [[factor, words] for factor, words in profile._UNITS.items()]
     assert answers(tmp_path, [("units", {})]) == [listed]
+
+
+#: Studies whose parts do not fit together, by the key that is changed.
+UNFIT = {
+    "n_centres": 3,
+    "between": "-1",
+    "spreads": "9",
+    "slopes_commitment": None,
+    "commitment": "0" * 63,
+    "max_disagreement": "1.5",
+    "n_original": 0,
+}
+
+
+def test_studies_that_do_not_fit_together(tmp_path):
+    case = CASES["text levels and missing values"]
+    path = write_table(tmp_path / "a.csv", case, seed=0)
+    make_study(path, case)[0].save(tmp_path / "study.json")
+    calls = []
+    for key, value in UNFIT.items():
+        content = json.loads((tmp_path / "study.json").read_bytes())
+        for name in ("fingerprint", "provenance"):
+            content.pop(name, None)
+        is_list = isinstance(content[key], list)
+        content[key] = [value] * len(content[key]) if is_list else value
+        if value is None:
+            del content[key]
+        (changed := tmp_path / f"{key}.json").write_text(json.dumps(content))
+        with pytest.raises(ReplearnError):
+            Study.load(changed)
+        given = {"study": str(changed), "path": str(path), "out": str(tmp_path / "m.json")}
+        calls.append(("replicate", given))
+    for key, found in zip(UNFIT, answers(tmp_path, calls), strict=True):
+        assert "Get the file anew" in found.get("refused", ""), key
 
 
 def test_refusals(tmp_path):

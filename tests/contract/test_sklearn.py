@@ -11,15 +11,14 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from replearn.errors import ReplicabilityWarning, UselessModelWarning
 from replearn.estimators.boosting import ReplicableBoostingClassifier
-from replearn.estimators.choice import ReplicableChoiceClassifier
 from replearn.estimators.dp import ReplicableDPClassifier
 from replearn.estimators.glm import (
     ReplicableLinearRegressor,
     ReplicableLogisticClassifier,
     ReplicablePoissonRegressor,
 )
+from replearn.estimators.halfspaces import ReplicableSGDClassifier, ReplicableSVMClassifier
 from replearn.estimators.net import ReplicableNetClassifier
-from replearn.estimators.paper import ReplicableSGDClassifier, ReplicableSVMClassifier
 
 ESTIMATORS = [
     ReplicableLogisticClassifier,
@@ -30,13 +29,12 @@ ESTIMATORS = [
     ReplicableNetClassifier,
     ReplicableDPClassifier,
     ReplicableBoostingClassifier,
-    ReplicableChoiceClassifier,
 ]
 
 
 @pytest.mark.parametrize(
     "estimator",
-    [*(pytest.param(cls, marks=pytest.mark.slow) for cls in ESTIMATORS[:-1]), ESTIMATORS[-1]],
+    [pytest.param(cls, marks=pytest.mark.slow) for cls in ESTIMATORS],
     ids=lambda cls: cls.__name__,
 )
 def test_check_estimator(estimator):

@@ -26,7 +26,7 @@ import pytest
 
 import replearn as rl
 from replearn.cli import main
-from replearn.codes.model import HalfspaceModel
+from replearn.codes.model import HalfspaceDesign, HalfspaceModel
 from replearn.codes.nets import NetSpace
 from replearn.codes.votes import VoteSpace
 from replearn.datasets import load_readmission, make_margin
@@ -51,6 +51,10 @@ NASTY = [
 JUNK = [b"\0", b"\xff\xfe", b'"', b",", b"\n", b"\r", b"1e999", b"-", b";", b"nan", b"[" * 50, b"{"]
 
 
+def _design(recipe: str, space: Any) -> HalfspaceDesign:
+    return HalfspaceDesign(recipe, "y", (0, 1), False, space, "0")
+
+
 @cache
 def workshop() -> tuple[Path, pd.DataFrame, dict[str, Any]]:
     """A folder with a file of every kind, a lab's rows, and the documents."""
@@ -60,16 +64,15 @@ def workshop() -> tuple[Path, pd.DataFrame, dict[str, Any]]:
     first = publish(open_table(load_readmission("Ashford", 600), target=TARGET), request)
     X, y = make_margin(800, 3, 0.4, random_state=0)
     paper = rl.ReplicableSVMClassifier(margin=0.4, sketch_bits=2).fit(X, y)
-    choice = rl.ReplicableChoiceClassifier({"a": 0, "b": 1}, scoring="accuracy")
-    choice.fit(np.column_stack([y, np.ones(len(y), dtype=int)]), y)
-    sums = rl.lab_sums(first.study, lab, lab="b")
-    made = {"study": first.study, "model": first.model, "sums": sums, "choice": choice.model_}
+    # sums of few rows are refused, since they would show single patients
+    sums = rl.lab_sums(first.study, load_readmission("Birchwood", 6000), lab="b")
+    made = {"study": first.study, "model": first.model, "sums": sums}
     made |= {"state": rl.combine(first.study, sums), "paper": paper.study_, "svm": paper.model_}
     made["opening"] = Opening(first.study.fingerprint, first.model.fingerprint, first.nonce or "")
     made["policy"] = Policy(500, 20, "0.05", ("study", "sums"))
     net, vote = NetSpace("net", 3, "none", 3, 99), VoteSpace("vote", 3, "foam", "0.1")
-    made["net"] = HalfspaceModel("net", False, net, "0", (0, 1), np.array([7]))
-    made["vote"] = HalfspaceModel("boosting", False, vote, "0", (0, 1), np.arange(8))
+    made["net"] = HalfspaceModel(_design("net", net), np.array([7]))
+    made["vote"] = HalfspaceModel(_design("foam", vote), np.arange(8))
     for name, document in made.items():
         document.save(folder / f"{name}.json")
     lab.to_csv(folder / "lab.csv", index=False)

@@ -89,8 +89,8 @@ def test_codes(rounding, bits):
 
 
 FITS = {
-    "ReplicableSVMClassifier": "971b519e7d2a000a",
-    "ReplicableSGDClassifier": "1ac41f48e07f32ed",
+    "ReplicableSVMClassifier": "985a6a9b76ec789a",
+    "ReplicableSGDClassifier": "907d12eb66bd9e02",
 }
 
 
@@ -98,9 +98,9 @@ FITS = {
 @pytest.mark.filterwarnings("ignore::replearn.errors.UselessModelWarning")  # no margin is 0.2
 @pytest.mark.parametrize("name", FITS)
 def test_fits(name):
-    from replearn.estimators import paper
+    from replearn.estimators import halfspaces
 
     grid = (np.arange(1200 * 5) * 7919 % 1009 / 504.5 - 1).reshape(1200, 5)  # no library's draws
     y = grid[:, 0] + grid[:, 1] > 0.1
-    fitted = getattr(paper, name)(margin=0.2, shared_seed="golden").fit(grid, y)
+    fitted = getattr(halfspaces, name)(margin=0.2, shared_seed="golden").fit(grid, y)
     assert fitted.fingerprint_[:16] == FITS[name]

@@ -20,7 +20,6 @@ from replearn.codes.stability import (
     width_for,
 )
 from replearn.errors import ReplicabilityWarning
-from replearn.estimators import choice
 from replearn.estimators.glm import ReplicableLogisticClassifier
 from replearn.recipes import glm
 from replearn.recipes.between import Between
@@ -33,30 +32,20 @@ from tests.error_budget import assert_rate_at_most, assert_rate_close
 from tests.populations import draw
 from tests.samples import Whole
 
-#: Sizes that run: 300 to 1,200 rows in practical mode; a choice has D candidates.
+#: Sizes that run: 300 to 1,200 rows in practical mode.
 PROMISE, D = Promise(0.5, 0.2, 0.3, 0.2), 4
-PROMISES = dict.fromkeys(RECIPES, PROMISE) | {"choice": replace(PROMISE, max_error=0.02)}
 
 every = pytest.mark.parametrize("name", list(RECIPES))
 
 
 def estimator(name, seed):
-    """The estimator of a recipe; candidates of a choice are columns of labels."""
-    if name != "choice":
-        return _shell(name, PROMISE, seed)
-    return choice.ReplicableChoiceClassifier(
-        list(range(D)), max_error=0.02, max_disagreement=0.3, shared_seed=seed
-    )
+    """The estimator of a recipe."""
+    return _shell(name, PROMISE, seed)
 
 
-def rows(name, n_rows, seed):
-    """Rows and labels; of a choice, the labels that candidates give, 85 to 88 % of them right."""
-    if name != "choice":
-        return draw("plain", n_rows, D, 0.5, seed)
-    rng = np.random.default_rng(seed)
-    y = rng.choice([-1, 1], n_rows)
-    wrong = rng.random((n_rows, D)) < [0.12, 0.13, 0.14, 0.15]
-    return np.where(wrong, -y[:, None], y[:, None]).astype(float), y
+def rows(n_rows, seed):
+    """Rows and labels of the plain population."""
+    return draw("plain", n_rows, D, 0.5, seed)
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +58,7 @@ def _few_rows():
 @every
 @pytest.mark.parametrize("mode", ["practical", "certified"])
 def test_plans_invert_it(name, mode):
-    recipe, promise = RECIPES[name], PROMISES[name]
+    recipe, promise = RECIPES[name], PROMISE
     plan = recipe.sizes(promise, D, mode, Sizes())
     step = getattr(plan, "batch_size", 1)
     least = rows_for(recipe.stability, plan, step)
@@ -90,11 +79,9 @@ def test_practical_plans_show_their_own_spread(name, promise):
     """However little is promised, rows as planned have an estimate."""
     recipe = RECIPES[name]
     plan = recipe.sizes(promise, D, "practical", Sizes())
-    fitted = recipe.run(Whole(*rows(name, plan.n_rows, 1)), plan, Coins(1), map)
+    fitted = recipe.run(Whole(*rows(plan.n_rows, 1)), plan, Coins(1), map)
     assert recipe.stability(plan, plan.n_rows, fitted.spread).expected is not None
-    few = recipe.stability(
-        plan, 30, recipe.run(Whole(*rows(name, 30, 1)), plan, Coins(1), map).spread
-    )
+    few = recipe.stability(plan, 30, recipe.run(Whole(*rows(30, 1)), plan, Coins(1), map).spread)
     assert few.expected is not None or "too few" in str(few)
 
 
@@ -102,12 +89,10 @@ def test_practical_plans_show_their_own_spread(name, promise):
 @pytest.mark.filterwarnings("ignore:The model is wrong on")  # under some seeds
 @every
 def test_counts_are_within_it(name, seeds):
-    n_rows = RECIPES[name].sizes(PROMISES[name], D, "practical", Sizes()).n_rows
+    n_rows = RECIPES[name].sizes(PROMISE, D, "practical", Sizes()).n_rows
     trials, n_differ, estimates, proved = 60, 0, [], []
     for seed in seeds(trials):
-        first, second = (
-            estimator(name, seed).fit(*rows(name, n_rows, [seed, lab])) for lab in (0, 1)
-        )
+        first, second = (estimator(name, seed).fit(*rows(n_rows, [seed, lab])) for lab in (0, 1))
         n_differ += first.fingerprint_ != second.fingerprint_
         estimates.append(first.certificate_.expected)
         proved.append(first.certificate_.proved)
@@ -119,8 +104,8 @@ def test_counts_are_within_it(name, seeds):
 
 @every
 def test_audits_agree_with_it(name):
-    n_rows = RECIPES[name].sizes(PROMISES[name], D, "practical", Sizes()).n_rows
-    X, y = rows(name, 6 * n_rows, 11)
+    n_rows = RECIPES[name].sizes(PROMISE, D, "practical", Sizes()).n_rows
+    X, y = rows(6 * n_rows, 11)
     shell = estimator(name, 5)
     found = audit(shell, X, y, n_pairs=12, n_rows=n_rows)
     estimate = shell.fit(X[:n_rows], y[:n_rows]).certificate_.expected
@@ -131,16 +116,13 @@ def test_audits_agree_with_it(name):
 @every
 def test_without_it_there_is_no_plan_no_certificate_and_no_audit(name, monkeypatch):
     recipe, shell = RECIPES[name], estimator(name, 0)
-    sample = rows(name, 700, 0)
+    sample = rows(700, 0)
     with monkeypatch.context() as context:
         context.delattr(import_module(recipe.run.__module__), "stability")
         with pytest.raises(NameError, match="stability"):
-            recipe.sizes(PROMISES[name], D, "practical", Sizes())
-    if name == "choice":
-        monkeypatch.setattr(choice, "stability", None)
-    else:
-        deleted = replace(recipe, stability=None)
-        monkeypatch.setattr(type(shell), "_recipe", lambda self: deleted)
+            recipe.sizes(PROMISE, D, "practical", Sizes())
+    deleted = replace(recipe, stability=None)
+    monkeypatch.setattr(type(shell), "_recipe", lambda self: deleted)
     for call in (lambda: shell.fit(*sample), lambda: audit(shell, *sample, n_pairs=2)):
         with pytest.raises(TypeError, match="not callable"):
             call()

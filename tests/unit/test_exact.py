@@ -9,7 +9,16 @@ from scipy import sparse
 from replearn.errors import ReplearnError
 from replearn.exact import algebra
 from replearn.exact.elementary import exp, log, sigmoid, softplus
-from replearn.exact.rows import MAX_BLOCK, Block, Kept, marks, pieces, scores, with_constant
+from replearn.exact.rows import (
+    MAX_BLOCK,
+    Block,
+    Kept,
+    marks,
+    pieces,
+    scores,
+    term_hashes,
+    with_constant,
+)
 from replearn.exact.sums import ExactSums, integers
 
 
@@ -87,7 +96,20 @@ def test_marks_follow_content_alone_and_are_well_mixed():
     assert (marks(terms[::-1])[::-1] == dense).all()
     counts = np.bincount(dense >> np.uint32(28), minlength=16)
     assert ((counts - 1250) ** 2 / 1250).sum() < 60  # chi-square of 15; 60 has p = 2e-7
-    assert np.corrcoef(dense, marks(terms, salt=1))[0, 1] == pytest.approx(0, abs=0.04)
+    hashes = term_hashes(terms)
+    assert (hashes >> np.uint64(32) == dense).all()
+    lower = (hashes & np.uint64(0xFFFFFFFF)).astype(np.float64)
+    assert np.corrcoef(dense, lower)[0, 1] == pytest.approx(0, abs=0.04)
+
+
+def test_hashes_of_different_rows_differ():
+    """Every row of twenty indicators, and neighbours in three numbers: the lattices of sums."""
+    every = np.arange(1 << 20)[:, None] >> np.arange(20) & 1
+    levels = (every * 4096).astype(np.int16)
+    assert np.unique(term_hashes(levels)).size == 1 << 20
+
+    numbers = np.stack(np.meshgrid(*[np.arange(-40, 40)] * 3), axis=-1).reshape(-1, 3)
+    assert np.unique(term_hashes(numbers.astype(np.int16))).size == 80**3
 
 
 def test_pieces_keep_sums_exact():

@@ -40,7 +40,7 @@ def test_classes_of_an_original(labels, classes):
         ([1, None], "got 1 missing labels"),
         (["a", "NA"], "got 1 missing labels"),
         ([0.5, 1.5], "continuous"),
-        (np.arange(2000), "at most 1,000 classes"),
+        (np.arange(2000), "at most 100 classes, got 2,000.*kind=linear"),
     ],
 )
 def test_labels_that_are_no_classes(labels, words):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from replearn.exact.levels import LevelRows
-from replearn.exact.rows import Block, Kept, contents, joined, product, with_constant
+from replearn.exact.rows import Block, Kept, joined, product, row_hashes, with_constant
 from replearn.recipes.derivatives import sums_at
 from replearn.recipes.glm import second_moments
 from replearn.recipes.influence import influence_of
@@ -42,7 +42,7 @@ def test_products_and_marks_are_those_of_all_indicators(rows):
     assert (product(levels, right) == with_constant(dense) @ right).all()
     assert (product(levels, right[:, :1]) == with_constant(dense) @ right[:, :1]).all()
     targets = np.zeros(len(dense))
-    assert (contents(Block(levels, targets)) == contents(Block(dense, targets))).all()
+    assert (row_hashes(Block(levels, targets)) == row_hashes(Block(dense, targets))).all()
 
 
 @pytest.mark.parametrize("loss", [Bernoulli(), Multinomial(4)])

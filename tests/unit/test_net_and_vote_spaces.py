@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from replearn.codes.coins import Coins
-from replearn.codes.model import HalfspaceModel
+from replearn.codes.model import HalfspaceDesign, HalfspaceModel
 from replearn.codes.nets import NetSpace, candidates
 from replearn.codes.votes import MAX_ROUNDS, VoteSpace, centre, hypothesis, round_mean, vote
 from replearn.errors import InvalidFile
@@ -26,7 +26,7 @@ CODES = {
 
 
 def model(space, codes):
-    return HalfspaceModel("test", False, space, "7", (0, 1), np.array(codes))
+    return HalfspaceModel(HalfspaceDesign("test", "y", (0, 1), False, space, "7"), np.array(codes))
 
 
 @pytest.mark.parametrize("space", CODES, ids=lambda space: f"{space.kind} {space.n_inputs}")
@@ -60,7 +60,7 @@ def test_a_model_survives_its_file(space, tmp_path):
 )
 def test_a_file_refuses_what_is_no_model(space, codes, words, tmp_path):
     content = model(NET, [1]).content() | {"codes": codes}
-    content["space"] = space.content()
+    content["design"] |= {"space": space.content(), "columns": ["a"] * space.n_inputs}
     with pytest.raises(InvalidFile, match=words):
         HalfspaceModel.from_content(content)
 

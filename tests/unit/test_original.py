@@ -1,6 +1,7 @@
 """Parts of an original beside what they stand for, in plain NumPy."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -33,11 +34,27 @@ def test_coordinates_of_many_columns_are_their_scales():
     moments = np.diag(np.linspace(0.25, 4.0, n_columns))
     found = Coordinates.of(np.array([[0.25]]), moments, 1e-9)
     assert found.columns is None
-    np.testing.assert_allclose(found.scales, 2**14 * np.sqrt(np.diagonal(moments)), atol=0.6)
+    np.testing.assert_allclose(found.scales, 2**14 * np.sqrt(np.diagonal(moments)), rtol=1 / 16)
     theta = np.arange(n_columns, dtype=float)[None] * 2**20
     np.testing.assert_allclose(found.to_theta(found.of_theta(theta)), theta * UNIT, rtol=1e-12)
-    z = np.sqrt(0.25) * theta[0] * UNIT * np.sqrt(np.diagonal(moments))
-    np.testing.assert_allclose(found.of_theta(theta), z, rtol=1e-3)
+    z = np.sqrt(0.25) * theta[0] * UNIT * found.scales * 2.0**-14
+    np.testing.assert_allclose(found.of_theta(theta), z, rtol=1e-12)
+
+
+def test_coordinates_are_rounded_and_stay_nearly_independent():
+    """Cells are planned for each coordinate: rounding them must not make one depend on others."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(2000, 40)) @ rng.normal(size=(40, 40)) / 6 + 0.5
+    X[:, 0] = 1.0
+    moments, less_one = X.T @ X / 2000, X[1:].T @ X[1:] / 1999
+    _, columns = Coordinates.of(np.eye(1), moments, 1e-6).factors()
+    turn = np.linalg.solve(columns, np.linalg.cholesky(moments))  # identity, if nothing is rounded
+    variances = np.diagonal(np.linalg.inv(turn @ turn.T))
+    assert 0.8 < variances.min() < variances.max() < 1.4
+
+    _, others = Coordinates.of(np.eye(1), less_one, 1e-6).factors()
+    places = np.tril_indices(40)
+    assert np.mean(columns[places] == others[places]) > 0.8
 
 
 def test_the_smallest_diagonal_of_a_triangle_is_one_unit():
@@ -127,9 +144,11 @@ def test_upper_bounds_of_a_variance():
     np.testing.assert_allclose(above([1e12, 200.0, 2.0]), [1.0, 1.35, 9.0], rtol=1e-5)
 
 
-def influence(rows, loss, theta):
+def influence(rows, loss, theta, coordinates=None):
     summary = Summary.of(rows, loss)
-    coordinates = Coordinates.of(loss.information(summary.shares), glm.second_moments(rows), 0.01)
+    if coordinates is None:
+        moments = glm.second_moments(rows)
+        coordinates = Coordinates.of(loss.information(summary.shares), moments, 0.01)
     return glm.spread_of(rows, loss, "0.01", theta, coordinates, summary), coordinates
 
 
@@ -158,11 +177,11 @@ def test_rows_of_one_group_count_as_one(n_copies):
     """
     alone, loss = lab(100, n_terms=2, seed=3), Bernoulli()
     theta = fit(alone, loss, "0.01", Summary.of(alone, loss))
-    single, _ = influence(alone, loss, theta)
+    single, coordinates = influence(alone, loss, theta)
     names = np.tile(np.array([f"person {i}" for i in range(100)], dtype=object), n_copies)
     terms = np.tile(alone.block.terms, (n_copies, 1))
     copies = Kept(Block(terms, np.tile(alone.block.targets, n_copies), groups=names))
-    grouped, _ = influence(copies, loss, theta)
+    grouped, _ = influence(copies, loss, theta, coordinates)
     # leverages of copies are smaller, and so is each influence, by up to a tenth
     np.testing.assert_allclose(grouped.observed, n_copies * single.observed, rtol=0.25)
     np.testing.assert_allclose(grouped.m_observed, single.m_observed, rtol=0.25)
@@ -239,7 +258,7 @@ def test_originals_keep_away_from_the_bound_of_coefficients():
 def test_a_weak_ridge_by_hand_is_not_published(tmp_path):
     X, y = nearly_separable()
     with pytest.warns(rl.ReplicabilityWarning, match="larger ridge"):
-        first = rl.ReplicableLogisticClassifier(ridge=1e-4).fit(X, y)
+        first = rl.ReplicableLogisticClassifier(ridge=1.2e-4).fit(X, y)
     assert np.abs(first.model_.theta[:, 1:]).max() > 12
     with pytest.raises(rl.ReplearnError, match="larger ridge"):
         first.study_.save(tmp_path / "study.json")
@@ -277,3 +296,25 @@ def test_small_labs_that_may_count_nothing_are_promised_nothing():
     with pytest.warns(rl.ReplicabilityWarning, match="no event"):
         rl.ReplicablePoissonRegressor(replication_rows=100, ridge=0.1).fit(X, counts)
     rl.ReplicablePoissonRegressor(replication_rows=500, ridge=0.1).fit(X, counts)
+
+
+# ---------------------------------------------------------------- bounds
+
+
+def test_models_that_no_file_could_hold_are_refused_before_the_fit():
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(400, 400)), np.arange(400) % 50
+    with pytest.raises(rl.ReplearnError, match=r"at most 16,384 coefficients, got 19,649.*linear"):
+        rl.ReplicableLogisticClassifier().fit(X, y)
+
+
+@pytest.mark.parametrize(("sigma", "is_problem"), [(1.0, False), (3.5, True)])
+def test_weights_that_let_a_few_rows_decide_are_a_problem(sigma, is_problem):
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(2000, 2))
+    y = rng.logistic(size=2000) < X[:, 0]
+    weights = np.exp(sigma * rng.normal(size=2000))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        first = rl.ReplicableLogisticClassifier(ridge=0.01).fit(X, y, sample_weight=weights)
+    assert any("equal weight" in one for one in first.study_.problems) == is_problem

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,10 +13,13 @@ import replearn as rl
 from replearn.datasets import load_readmission
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
 from replearn.recipes import glm
+from replearn.recipes.between import Between
 from replearn.recipes.model import Model
 from replearn.study.evidence import guess_bits
 from replearn.study.original import Request, publish
+from replearn.study.placebo import placebo_matches
 from replearn.study.replication import replicate
+from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import Study
 from replearn.tables import open_table
 
@@ -301,6 +305,40 @@ def test_studies_for_which_any_labels_will_do_are_found_out(labs, original, chan
         text = found.evidence.words() + " ".join(finding.sentence for finding in found.findings)
         assert "no evidence" in text or "count nothing" in text
         assert "no evidence" in str(rl.compare(honest, honest, study=study))
+
+
+def rows_of(study, lab):
+    return TableRows(table(lab), Reading.of(study.design))
+
+
+def test_a_study_that_coin_flips_replicate_is_exposed(labs, original):
+    """Cells are wide, by centres that are said to differ, and the model's numbers far from 0."""
+    content = forged(original, lambda c: c.update(between=["2"] * len(c["between"])))
+    between = Between(np.full(len(content["between"]), 2.0), content["n_centres"])
+    sampling = np.array(content["spreads"], dtype=float) * np.sqrt(2 / 3000)
+    widths = glm.planned_widths(sampling, between, float(content["max_disagreement"]), 8)
+    content["design"]["widths"] = [f"{width * 1.05:.3g}" for width in widths]
+    bait = Study.from_content(content)
+
+    cells = bait.design.cells
+    sketch = np.floor((cells.shifts - 0.45) % 1 * 256).astype(np.int64)
+    design = replace(bait.design, sketch=sketch)
+    model = Model(design, design.codes(np.zeros((1, design.n_numbers))))
+    slopes = model.without_constants.fingerprint
+    study = replace(bait, design=design, commitment=model.fingerprint, slopes_commitment=slopes)
+    assert np.median(np.abs(model.theta)) > 4
+    assert study.evidence(model).is_weak  # the first guess is that no column matters
+
+    coins = labs[1].copy()
+    coins[TARGET] = np.random.default_rng(2).permutation(coins[TARGET].to_numpy())
+    for lab in (coins, labs[1]):
+        _, found = replicate(study, table(lab))
+        assert found.same
+        assert found.verdict == "contradicted"
+        assert "Agreement here is no evidence" in str(found)
+        assert placebo_matches(study, model, read_rows(rows_of(study, lab)), 3000)
+    honest = read_rows(rows_of(original.study, labs[1]))
+    assert not placebo_matches(original.study, original.model, honest, 3000)
 
 
 def test_crafted_levels_that_hold_for_every_row_stop_the_fit(labs, original):

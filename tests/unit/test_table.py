@@ -301,3 +301,35 @@ def test_a_number_beyond_all_numbers_is_a_level():
         "-Infinity",
         "1",
     ]
+
+
+def _quoted(rows, first, second):
+    """Lines of a CSV file of four columns, with a stray quote in each of two rows."""
+    lines = ["note,a,b,y", *(f"ok,{i},{i % 7},{i % 2}" for i in range(rows))]
+    for line, quoted in (first, second):
+        lines[line] = quoted
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "line"),
+    [
+        ((10, '"ok,9,2,1'), (30, '"ok,29,1,1'), 11),  # twenty rows in a cell
+        ((10, '"ok,9,2,1'), (11, 'ok",10,3,0'), 11),  # two rows in one
+        ((10, 'ok,9,2,"1'), (12, 'ok,11,4,1"'), 11),
+    ],
+)
+def test_a_quote_that_swallows_rows_is_refused_with_its_line(tmp_path, first, second, line):
+    path = tmp_path / "rows.csv"
+    path.write_text(_quoted(60, first, second))
+    table = open_table(path, columns=["a", "b"])
+    with pytest.raises(ReplearnError, match=rf"line {line}, must not begin a quote"):
+        list(table.batches())
+
+
+def test_texts_of_several_lines_are_no_stray_quotes(tmp_path):
+    path = tmp_path / "rows.csv"
+    note = '"slept well,\ntook 5 mg, then 10\n\nand went"'
+    path.write_text(_quoted(60, (10, f"{note},9,2,1"), (20, f"ok,19,5,{note}")))
+    table = open_table(path, columns=["a", "b"])
+    assert sum(batch.n_rows for batch in table.batches()) == 60

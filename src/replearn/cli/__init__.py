@@ -32,6 +32,7 @@ from replearn.cli.command import (
     in_options,
     inputs_of,
     may_leave,
+    typed_options,
     width,
 )
 from replearn.errors import ReplearnError
@@ -44,6 +45,7 @@ COMMANDS = {
     "publish": "fit an original and write the study that others replicate",
     "replicate": "fit a study on your own rows: the same model?",
     "check": "what would go wrong with your table, without fitting",
+    "update": "the original's model, recalibrated on your rows",
     "bundle": "a folder with all that a lab needs to replicate, offline",
     "show": "explain a file of replearn",
     "compare": "are these models the same?",
@@ -56,7 +58,6 @@ COMMANDS = {
     "fit": "fit one of the paper's algorithms",
     "plan": "how many rows the paper's algorithms need",
     "table": "Table 1 of the paper, with numbers",
-    "choose": "choose one of several finished models, the same at every lab",
     "shuffle": "put the rows of a file into a random order",
 }
 
@@ -123,6 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = options.command
         if unknown:
             command.error(f"unrecognized arguments: {' '.join(unknown)}")
+        Parser.inputs = tuple(inputs_of(options))
+        options.typed = typed_options(given)
         page = getattr(options, "page", None)
         _check_page(page, options)
         with _warnings_in_one_line(command) as warned:
@@ -133,6 +136,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             text = (outcome.page or outcome.facts).html(outcome.title)
             write_atomically(page, text.encode("utf-8", "replace"))
+        elif page is not None:
+            complain("warning", "no page was written: this is a round in between.", command)
         if options.json:
             print(json.dumps(outcome.facts.data() | {"warnings": warned}, allow_nan=False))
         elif outcome.raw is not None:

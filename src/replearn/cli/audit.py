@@ -6,12 +6,14 @@ from typing import Any
 from replearn.cli.command import (
     DIFFERENT,
     DONE,
+    OF_HALFSPACES,
     Outcome,
     Parser,
     add_promise,
     csv_options,
     lab_table,
     read_numbers,
+    refuse_unused,
     working,
 )
 from replearn.cli.fit import estimator_of, of_study
@@ -54,19 +56,13 @@ def run(options: argparse.Namespace) -> Outcome:
 
 def _of_study(options: argparse.Namespace) -> Any:
     """Disjoint random parts of the table, each a lab."""
-    from replearn.documents import document_of
-    from replearn.reports.audit import audit_replications, audit_study, parts_of
-    from replearn.study.paper_study import PaperStudy
-    from replearn.study.study import Study
+    from replearn.reports.audit import audit_study, parts_of
+    from replearn.reports.files import load_study
 
-    study: Any = document_of(options.study, (Study, PaperStudy))
-    if isinstance(study, PaperStudy):
-        estimator, X, y, _ = of_study(options, study)
-        with working("replicating"):
-            return audit_replications(
-                estimator, X, y, n_rows=options.n_rows, most=options.n_pairs,
-                seed=options.shared_seed,
-            )  # fmt: skip
+    refuse_unused(options, "an audit of a --study", "algorithm", *OF_HALFSPACES)
+    study = load_study(options.study)
+    if study.design.kind == "halfspace":
+        return _of_halfspaces(options, study)
     table = lab_table(options, study.design)
     n_rows = options.n_rows or study.n_replication
     parts = parts_of(table, n_rows, options.n_pairs, options.shared_seed)
@@ -74,9 +70,22 @@ def _of_study(options: argparse.Namespace) -> Any:
         return audit_study(study, parts)
 
 
+def _of_halfspaces(options: argparse.Namespace, study: Any) -> Any:
+    from replearn.reports.audit import audit_replications
+
+    estimator, table = of_study(options, study)
+    X, y = table.numbers()
+    with working("replicating"):
+        return audit_replications(
+            estimator, X, y, n_rows=options.n_rows, most=options.n_pairs, seed=options.shared_seed
+        )
+
+
 def _of_estimator(options: argparse.Namespace) -> Any:
     from replearn.reports.audit import audit
 
+    if options.algorithm in ("glm", "sklearn"):
+        refuse_unused(options, f"--algorithm {options.algorithm}", *OF_HALFSPACES)
     if options.algorithm == "glm":
         import pyarrow as pa
 

@@ -1,6 +1,7 @@
 """``replearn bundle``: what a lab needs to replicate, offline."""
 
 import argparse
+from hashlib import sha256
 
 from replearn.cli.command import Outcome, Parser, may_leave
 from replearn.documents.facts import Facts, Row
@@ -29,6 +30,7 @@ def run(options: argparse.Namespace) -> Outcome:
     may_leave("study", study.n_original, study.design.n_numbers, study)
     folder = write_bundle(study, options.out)
     files = sorted(path.name for path in folder.iterdir())
+    digest = sha256((folder / "study.html").read_bytes()).hexdigest()
     return Outcome(
         Facts(
             f"The bundle is in {options.out}: send the whole folder to a lab.",
@@ -36,7 +38,9 @@ def run(options: argparse.Namespace) -> Outcome:
                 "A lab without Python opens study.html in a browser and chooses its CSV file.",
                 Row("files", ", ".join(files)),
                 f"Study {study.fingerprint}",
+                "Tell labs the SHA-256 of study.html by a different way:",
+                digest,
             ],
-            values={"study": study.fingerprint, "files": files},
+            values={"study": study.fingerprint, "files": files, "page_sha256": digest},
         )
     )

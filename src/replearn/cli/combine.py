@@ -12,10 +12,12 @@ from replearn.cli.command import (
     check_output_path,
     inputs_of,
     may_leave,
+    refuse_unused,
     working,
 )
 from replearn.cli.replicate import read_opened
 from replearn.documents.facts import Facts, Row
+from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
     from replearn.study.founding import LabColumns
@@ -70,17 +72,25 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.study.passes import State
     from replearn.study.study import Study
 
-    made = ("replearn/state", "replearn/model", "replearn/study")
+    made = ("replearn/state", "replearn/model/glm", "replearn/study/glm")
     check_output_path(options.out, "model", inputs_of(options), made)
     first: Any = document_of(options.study, (Study, LabColumns))
     if isinstance(first, LabColumns):
+        rounds = ("state", "begin", "opened", "publish", "replication_rows", "page")
+        refuse_unused(options, "a draft from columns", *rounds)
         return _draft(first, options)
+    refuse_unused(options, "a round of a study", "ridge", "seed")
     study: Study = first
     opened, nonce = read_opened(options.opened, study)
     if options.begin:
+        refuse_unused(options, "--begin", "state", "publish", "replication_rows", "page")
+        if options.sums:
+            raise ReplearnError("--begin needs no sums: no lab has added up rows yet.")
         begun = study.begin(opened)
         begun.save(options.out)
         return Outcome(_next(begun, options.out, 0))
+    if not options.publish:
+        refuse_unused(options, "a joint fit without --publish", "replication_rows")
     state = None if options.state is None else State.load(options.state)
     sums = [LabSums.load(path) for path in options.sums]
     with working("adding up sums"):
@@ -106,9 +116,13 @@ def run(options: argparse.Namespace) -> Outcome:
     if not isinstance(found, Coalition):
         found.save(options.out)
         return Outcome(_next(found, options.out, len(sums)))
-    found.model.save(options.out)
-    code = DIFFERENT if found.replication.same is False else DONE
-    return Outcome(found.facts(), code, title=f"Coalition of {options.study}")
+    code, facts = DONE, found.facts()
+    if found.replication.same is False:  # what these rows give is nobody's fit
+        code = DIFFERENT
+        facts = replace(facts, items=["No model file was written.", *facts.items])
+    else:
+        found.model.save(options.out)
+    return Outcome(facts, code, title=f"Coalition of {options.study}")
 
 
 def _draft(first: "LabColumns", options: argparse.Namespace) -> Outcome:

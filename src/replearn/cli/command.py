@@ -8,10 +8,11 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from replearn.documents.facts import Facts, wrapped
@@ -27,6 +28,9 @@ DIFFERENT = 1  # the models differ, or an audit exceeds, or a check finds what w
 BAD_INPUT = 2  # or bad usage
 BUG = 70  # not 1, which would say that two models differ
 CLOSED_PIPE = 141
+
+#: What a data owner lets leave.
+_POLICY = "replearn.policy.json"
 
 #: Columns of text that nobody exceeds.
 WIDEST = 78
@@ -58,6 +62,7 @@ class Parser(argparse.ArgumentParser):
     """Takes arguments as its help shows them, and complains in one line."""
 
     as_json = False  # whether errors, too, are one JSON object on standard output
+    inputs: tuple[str, ...] = ()  # of the command that runs: a policy may lie beside them
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         lines = partial(argparse.RawDescriptionHelpFormatter, width=width())  # of examples
@@ -88,6 +93,22 @@ class Parser(argparse.ArgumentParser):
         """Exit with the code of bad usage."""
         complain("error", f"{message}. See {self.prog} --help.")  # it may hold what was typed
         self.exit(BAD_INPUT)
+
+
+def refuse_unused(options: argparse.Namespace, road: str, *parameters: str) -> None:
+    """Refuse options that were typed and that this road does not use: nothing is ignored."""
+    command: Parser = options.command
+    unused = [
+        command.options[name] for name in parameters if command.options[name] in options.typed
+    ]
+    if unused:
+        raise ReplearnError(f"{road} does not use {', '.join(unused)}. Leave it out.")
+
+
+def typed_options(words: Iterable[str]) -> frozenset[str]:
+    """The options among the words of a command line, as they were typed."""
+    before = takewhile(lambda word: word != "--", words)
+    return frozenset(word.partition("=")[0] for word in before if word.startswith("--"))
 
 
 def in_options(message: str, command: "Parser | None") -> str:
@@ -185,11 +206,13 @@ def add_promise(parser: Parser, also: tuple[str, ...] = (), default: str = "svm"
     )
 
 
+#: Parameters of a fit of the paper's algorithms, which no other fit uses.
+OF_HALFSPACES = (*PROMISE, "mode", "sketch_bits", "fit_intercept")
+
+
 def promise_of(options: argparse.Namespace) -> dict[str, Any]:
     """What `add_promise` has read, as arguments of an estimator."""
-    return {
-        name: getattr(options, name) for name in (*PROMISE, "mode", "sketch_bits", "fit_intercept")
-    }
+    return {name: getattr(options, name) for name in OF_HALFSPACES}
 
 
 def read_numbers(
@@ -218,8 +241,15 @@ def csv_options(options: argparse.Namespace) -> "CsvOptions":
     """How the CSV files of this command are written."""
     from replearn.tables import CsvOptions
 
+    if not _may_be_csv(options.table):
+        refuse_unused(options, f"reading {options.table}", "delimiter", "decimal", "thousands")
     delimiter = {"tab": "\t", "\\t": "\t"}.get(options.delimiter, options.delimiter)
     return CsvOptions(delimiter, options.decimal, options.thousands)
+
+
+def _may_be_csv(path: str) -> bool:
+    """Whether a table may be text with delimiters."""
+    return not path.lower().endswith((".parquet", ".pq", ".npz", ".svm", ".feather", ".arrow"))
 
 
 def lab_table(options: argparse.Namespace, design: "Design") -> "Table":
@@ -248,8 +278,9 @@ def check_output_path(
 ) -> None:
     """Refuse before the work what could not, or must not, be written; no kind: it stays here.
 
-    ``formats`` are those of the documents that the command writes there; without any, no file is
-    replaced, since nobody can tell a table from what was exported. None: the caller looks.
+    ``formats`` are those of the documents that the command writes there, with the kind of their
+    design where it matters (replearn/study/glm); without any, no file is replaced, since nobody
+    can tell a table from what was exported. None: the caller looks.
     """
     if path is None:
         return
@@ -278,10 +309,12 @@ def _refuse_other_kind(path: str, formats: tuple[str, ...], public: bool) -> Non
     from replearn.errors import InvalidFile
 
     try:
-        found = read_json(path).get("format") if formats else None
+        content = read_json(path) if formats else {}
     except InvalidFile:
-        found = None
-    if found not in formats:
+        content = {}
+    design = content.get("design")
+    kind = design.get("kind") if isinstance(design, dict) else None
+    if not {content.get("format"), f"{content.get('format')}/{kind}"} & set(formats):
         what = " or ".join(formats) or "file that this command may replace"
         raise ReplearnError(
             f"{path} is there and is no {what}. Name a new file, or delete it first."
@@ -299,24 +332,45 @@ def may_leave(
     kind: "Kind", n_rows: int | None = None, n_numbers: int | None = None, study: Any = None
 ) -> None:
     """Refuse what a data owner's policy does not let leave."""
-    if (policy := policy_here()) is not None:
+    for policy in policies_here():
         policy.allow(kind, n_rows, n_numbers)
         if study is not None:
             policy.allow_levels(study)
 
 
-def policy_here() -> "Policy | None":
-    """The data owner's policy, if there is one."""
-    if not os.environ.get("REPLEARN_POLICY") and not os.path.exists("replearn.policy.json"):
-        return None
-    from replearn.reports.policy import current_policy
+def policies_here() -> "list[Policy]":
+    """The data owner's policies: in the working folder, beside each input, and as named."""
+    folders = {os.path.dirname(path) for path in Parser.inputs}
+    places = sorted(os.path.join(folder, _POLICY) for folder in {"", *folders})
+    paths = {os.path.realpath(place): place for place in places if _is_there(place)}
+    if named := os.environ.get("REPLEARN_POLICY"):
+        paths[os.path.realpath(named)] = named
+    if not paths:
+        return []
+    from replearn.reports.policy import Policy
 
-    return current_policy()
+    return [Policy.load(path) for path in paths.values()]
+
+
+def _is_there(path: str) -> bool:
+    """Whether a file has this name; one that cannot be read is there, so that it is not passed by.
+
+    `os.path.exists` takes a folder that nobody may enter, and a link to nowhere, for nothing.
+    """
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as problem:
+        raise ReplearnError(
+            f"{path} must be readable or absent, since it may forbid what you ask for: "
+            f"{problem.strerror}. Ask the data owner."
+        ) from None
+    return True
 
 
 def least_count() -> int:
     """Rows of each term and class of sums: as the policy says, else ten."""
     from replearn.tables.safety import LEAST_COUNT
 
-    policy = policy_here()
-    return LEAST_COUNT if policy is None else policy.least_count
+    return max((policy.least_count for policy in policies_here()), default=LEAST_COUNT)

@@ -4,9 +4,10 @@ import argparse
 import csv
 import os
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from replearn.cli.command import Outcome, Parser, width, working
+from replearn.cli.command import Outcome, Parser, refuse_unused, width, working
 from replearn.documents.facts import Facts, Row, Table, counted, percent
 
 if TYPE_CHECKING:
@@ -14,8 +15,9 @@ if TYPE_CHECKING:
     from replearn.study.study import Study
 
 EPILOG = """\
-Two hospitals with different patients fit one model. One publishes, the other
-replicates. Then the table that a sceptic asks for, measured on new patients.
+Both doors of the library, in seconds. Two labs that share a seed fit a
+halfspace: nobody is first. Two hospitals fit one model of their patients: one
+publishes, the other replicates. Each beside what people use otherwise.
 
 examples:
   replearn demo --rows 2000
@@ -26,6 +28,8 @@ _TARGET = "readmitted"
 _BITS = (3, 8)
 _PILOT_ROWS = 1000
 _NEW_ROWS = 20_000
+#: Of the halfspace: examples of each lab, their columns, and the margin.
+_EXAMPLES, _INPUTS, _MARGIN = 20_000, 10, 0.3
 
 
 def add_arguments(parser: Parser) -> None:
@@ -36,79 +40,161 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """An original, a blind replication, and the sceptic's table."""
-    from replearn.datasets import load_readmission
-
+    """Both doors: halfspaces, where nobody is first, and a study with its replication."""
     if options.tables is not None:
+        refuse_unused(options, "--tables", "labs")
         return _tables(options.tables, options.rows)
+    with working("two labs at work"):
+        halfspaces = _halfspaces()
+        study = _study(options.rows, options.labs)
+
+    all_same = halfspaces.same and study.same
+    verdict = "Two labs with different samples have exactly the same model, twice."
+    if not all_same:
+        verdict = "Two labs with different samples have different models this time."
+    facts = Facts(
+        verdict, [*halfspaces.facts, *study.facts], values={"same": all_same, "rows": options.rows}
+    )
+    text = [*halfspaces.text, "", *study.text]
+    return Outcome(facts, raw="\n".join(text) + "\n")
+
+
+@dataclass(frozen=True)
+class _Door:
+    """What one half of the demonstration shows."""
+
+    same: bool
+    facts: list[Row | Table]
+    text: list[str]
+
+
+def _halfspaces() -> _Door:
+    """Algorithm 1 at two labs that share a seed, beside LinearSVC on the same rows."""
+    import numpy as np
+    from sklearn.svm import LinearSVC
+
+    from replearn import ReplicableSVMClassifier
+    from replearn.datasets import make_margin
+
+    samples = [make_margin(_EXAMPLES, _INPUTS, _MARGIN, random_state=number) for number in range(2)]
+    fits = [
+        ReplicableSVMClassifier(margin=_MARGIN, shared_seed="2026").fit(X, y) for X, y in samples
+    ]
+    rivals = [LinearSVC(C=10.0).fit(X, y) for X, y in samples]
+    same = fits[0].fingerprint_ == fits[1].fingerprint_
+    rivals_agree = bool(np.array_equal(rivals[0].coef_, rivals[1].coef_))
+
+    new = make_margin(_NEW_ROWS, _INPUTS, _MARGIN, random_state=2)
+    errors = [1 - float(model.score(*new)) for model in (fits[0], rivals[0])]
+    lines = [
+        ("Algorithm 1", percent(errors[0]), "yes" if same else "no"),
+        ("LinearSVC", percent(errors[1]), "yes" if rivals_agree else "no"),
+    ]
+    table = Table(
+        f"Errors on {_NEW_ROWS:,} new examples",
+        ("model", "errors", "the same at both labs"),
+        lines,
+        key="halfspaces",
+    )
+    text = [
+        _said(
+            f"1. Halfspaces: nobody is first. North and South have {_EXAMPLES:,} invented examples "
+            "each, no example in both. They share a seed, and fit Algorithm 1 of the paper."
+        ),
+        "",
+        f"$ replearn fit north.csv --target y --margin {_MARGIN} --seed 2026",
+        f"Fingerprint {fits[0].fingerprint_}",
+        f"$ replearn fit south.csv --target y --margin {_MARGIN} --seed 2026",
+        f"Fingerprint {fits[1].fingerprint_}",
+        "",
+        _shown(table),
+    ]
+    return _Door(same, [Row("halfspace", fits[0].fingerprint_), table], text)
+
+
+def _study(n_rows: int, n_labs: int) -> _Door:
+    """An original, a blind replication, and what the model is worth beside its rivals."""
+    from replearn.datasets import load_readmission
     from replearn.study.original import Request, publish
     from replearn.study.registered import register_study
     from replearn.study.replication import replicate
     from replearn.tables import open_table
 
-    def lab(name: str, n_rows: int = options.rows, seed: int = 0) -> Any:
-        return load_readmission(name, n_rows, seed=seed, as_frame=False)
+    def lab(name: str, size: int = n_rows, seed: int = 0) -> Any:
+        return load_readmission(name, size, seed=seed, as_frame=False)
 
     def table(columns: Any) -> Any:
         return open_table(columns, target=_TARGET)
 
     ashford, birchwood = lab("Ashford"), lab("Birchwood")
-    with working("two labs at work"):
-        originals = {
-            bits: publish(table(ashford), Request(target=_TARGET, sketch_bits=bits))
-            for bits in _BITS
-        }
-        first = originals[8]
-        model, found = replicate(first.study, table(birchwood))
-        others = [lab("Dunmore", seed=seed) for seed in range(options.labs)]
-        new = lab("Castleton", _NEW_ROWS)
-        rows = _base_and_sklearn(ashford, others, new)
+    originals = {
+        bits: publish(table(ashford), Request(target=_TARGET, sketch_bits=bits)) for bits in _BITS
+    }
+    first = originals[8]
+    model, found = replicate(first.study, table(birchwood))
+
+    # the same at further labs, and on new patients
+    others = [lab("Dunmore", seed=seed) for seed in range(n_labs)]
+    new = lab("Castleton", _NEW_ROWS)
+    rows = _base_and_sklearn(ashford, others, new)
+    with warnings.catch_warnings():  # the table shows what it is worth
+        warnings.simplefilter("ignore")
         pilot = lab("Castleton", _PILOT_ROWS, seed=1)
-        with warnings.catch_warnings():  # the table shows what it is worth
-            warnings.simplefilter("ignore")
-            registered = register_study(pilot, _TARGET, samples_per_lab=options.rows)
-        models = [(registered, replicate(registered, table(ashford))[0])]
-        models += [(original.study, original.model) for original in originals.values()]
-        for study, model_of_ashford in models:
-            n_same = sum(
-                replicate(study, table(other))[0].fingerprint == model_of_ashford.fingerprint
-                for other in others
-            )
-            rows.append(_line(study, model_of_ashford, n_same, new))
-    sceptic = Table(
+        registered = register_study(pilot, _TARGET, samples_per_lab=n_rows)
+    models = [(registered, replicate(registered, table(ashford))[0])]
+    models += [(original.study, original.model) for original in originals.values()]
+    for study, model_of_ashford in models:
+        n_same = sum(
+            replicate(study, table(other))[0].fingerprint == model_of_ashford.fingerprint
+            for other in others
+        )
+        rows.append(_line(study, model_of_ashford, n_same, new))
+    performance = Table(
         f"Performance on {_NEW_ROWS:,} new patients",
-        ("model", "AUC", "log-loss", f"same at {options.labs} labs", "patients to match"),
+        ("model", "AUC", "log-loss", f"same at {n_labs} labs", "patients to match"),
         rows,
-        key="sceptic",
+        key="performance",
     )
-    n_rows = options.rows
-    verdict = "Two labs with different patients have exactly the same model."
-    if not found.same:
-        verdict = "Two labs with different patients have different models this time."
-    facts = Facts(
-        verdict,
-        [Row("original", first.model.fingerprint), Row("replication", model.fingerprint), sceptic],
-        values={"same": found.same, "rows": n_rows},
-    )
+
     share = percent(float(ashford[_TARGET].mean()))
     size = len(first.study.canonical_bytes())
-    steps = [
-        f"Ashford and Birchwood have {n_rows:,} invented patients each, no patient in both. "
-        f"{share} of Ashford's return within 30 days. No row leaves a lab.",
+    text = [
+        _said(
+            f"2. Studies: Ashford publishes. Ashford and Birchwood have {n_rows:,} invented "
+            f"patients each, no patient in both. {share} of Ashford's return within 30 days. No "
+            "row leaves a lab."
+        ),
+        "",
         "$ replearn publish ashford.csv --target readmitted --out study.json",
-        f"Ashford fits a model and sends a study file of {size:,} bytes: "
-        f"one byte for each of {first.study.design.n_numbers} coefficients, and a fingerprint. "
-        f"Planned: {percent(1 - first.certificate.planned)} of centres that differ as centres "
-        "typically do get it.",
+        _said(
+            f"Ashford fits a model and sends a study file of {size:,} bytes: one byte for each of "
+            f"{first.study.design.n_numbers} coefficients, and a fingerprint. Planned: "
+            f"{percent(1 - first.certificate.planned)} of centres that differ as centres typically "
+            "do get it."
+        ),
         "$ replearn replicate study.json birchwood.csv",
-        *found.facts().text(10_000).split("\n")[:3],
+        *(_said(line) for line in found.facts().text(10_000).split("\n")[:3]),
+        "",
+        _shown(performance),
+        "",
+        _said(_LESSON),
     ]
-    text = [Facts(step).text(width()) for step in steps]
-    text.insert(1, "")
-    text.insert(4, "")
-    text += ["", Facts("", [sceptic]).text(width(), details=True).strip("\n"), ""]
-    text.append(Facts(_LESSON).text(width()))
-    return Outcome(facts, raw="\n".join(text) + "\n")
+    facts: list[Row | Table] = [
+        Row("original", first.model.fingerprint),
+        Row("replication", model.fingerprint),
+        performance,
+    ]
+    return _Door(bool(found.same), facts, text)
+
+
+def _said(sentence: str) -> str:
+    """A paragraph that fits the terminal."""
+    return Facts(sentence).text(width())
+
+
+def _shown(table: Table) -> str:
+    """A table alone."""
+    return Facts("", [table]).text(width(), details=True).strip("\n")
 
 
 def _tables(folder: str, n_rows: int) -> Outcome:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from replearn.cli.command import Outcome, Parser, check_output_path
+from replearn.cli.command import Outcome, Parser, check_output_path, refuse_unused
 from replearn.documents.facts import Facts, Row
 from replearn.errors import ReplearnError
 
@@ -37,6 +37,8 @@ def run(options: argparse.Namespace) -> Outcome:
     check_output_path(options.out, "model", [options.model])
     model = load_model(options.model)
     kind = options.out.rpartition(".")[2].lower()
+    if kind != "sql":
+        refuse_unused(options, f"a .{kind} file", "table", "dialect")
     if kind == "csv":
         from replearn.exports.coefficients import to_csv
 

@@ -1,7 +1,6 @@
 """``replearn fit``: one of the paper's algorithms on the rows of a table."""
 
 import argparse
-from dataclasses import replace
 from typing import Any
 
 from replearn.cli.command import (
@@ -11,14 +10,16 @@ from replearn.cli.command import (
     Parser,
     add_promise,
     check_output_path,
+    csv_options,
     may_leave,
     promise_of,
-    read_numbers,
+    refuse_unused,
     working,
 )
 from replearn.documents.facts import Facts, Row, percent
 from replearn.errors import ReplearnError
-from replearn.study.paper_study import PaperStudy
+from replearn.study.halfspace_study import HalfspaceStudy
+from replearn.tables import Table, open_table
 
 EPILOG = """\
 examples:
@@ -58,59 +59,56 @@ def estimator_of(options: argparse.Namespace) -> Any:
 
 def run(options: argparse.Namespace) -> Outcome:
     """Fit, and say how replicable that is."""
-    check_output_path(options.out, "model", [options.table], ("replearn/halfspace",))
+    check_output_path(options.out, "model", [options.table], ("replearn/model/halfspace",))
     taken = [path for path in (options.table, options.out) if path]
-    check_output_path(options.study_out, "study", taken, ("replearn/paper-study",))
+    check_output_path(options.study_out, "study", taken, ("replearn/study/halfspace",))
     estimator = estimator_of(options)
-    X, y, names = read_numbers(options)
+    if options.study_out is not None and not getattr(estimator, "sketch_bits", 0):
+        raise ReplearnError("--study-out needs svm or sgd with --bits 1 to 4.")
+    table = open_table(options.table, target=options.target, csv=csv_options(options))
     with working(f"fitting {options.algorithm}"):
-        estimator.fit(X, y)
-    _save_model(estimator, names, len(y), options.out)
-    study = getattr(estimator, "study_", None)
+        estimator.fit_table(table)
+    n_rows = estimator.n_rows_
+    _save_model(estimator, options.out)
+    study: Any = getattr(estimator, "study_", None)
     if options.study_out is not None:
-        if study is None:
-            raise ReplearnError("--study-out needs svm or sgd with --bits 1 to 4.")
-        may_leave("study", len(y), study.design.space.n_codes)
-        stated = {"columns": list(names), "target": options.target}
-        replace(study, provenance=stated).save(options.study_out)
+        may_leave("study", n_rows, study.design.space.n_codes)
+        study.save(options.study_out)
     written = [(options.study_out, "send", "not the model"), (options.out, "keep", "your model")]
     files = [Row(word, path, note=note) for path, word, note in written if path]
-    facts, title = _facts(estimator, X, y, files), f"Fit of {options.algorithm}"
-    return Outcome(facts, title=title, n_rows=len(y))
+    facts, title = _facts(estimator, files), f"Fit of {options.algorithm}"
+    return Outcome(facts, title=title, n_rows=n_rows)
 
 
-def of_study(
-    options: argparse.Namespace, study: PaperStudy
-) -> tuple[Any, Any, Any, tuple[str, ...]]:
+def of_study(options: argparse.Namespace, study: HalfspaceStudy) -> tuple[Any, Table]:
     """The estimator of a replication of Algorithm 1 or 2, and the rows of a lab."""
+    from replearn.estimators.halfspaces import table_of
     from replearn.estimators.table import ESTIMATORS
 
-    stated = study.provenance or {}
-    options.target = options.target or stated.get("target")
-    X, y, names = read_numbers(options, stated.get("columns"))
     shell = ESTIMATORS[study.design.recipe](study=study, fit_intercept=study.design.fit_intercept)
-    return shell, X, y, names
+    return shell, table_of(study, options.table, options.target, csv_options(options))
 
 
-def replicate(options: argparse.Namespace, study: PaperStudy) -> Outcome:
+def replicate(options: argparse.Namespace, study: HalfspaceStudy) -> Outcome:
     """Fit the study of Algorithm 1 or 2 on a lab's own rows, and compare."""
-    estimator, X, y, names = of_study(options, study)
+    refuse_unused(options, "a study of halfspaces", "opened")
+    estimator, table = of_study(options, study)
     with working("fitting the study"):
-        estimator.fit(X, y)
-    _save_model(estimator, names, len(y), options.out)
+        estimator.fit_table(table)
+    _save_model(estimator, options.out)
     found, title = estimator.replication_, f"Replication of {options.study}"
     code = DONE if found.same else DIFFERENT
-    return Outcome(found.facts(), code, title=title, n_rows=len(y))
+    return Outcome(found.facts(), code, title=title, n_rows=found.n_rows)
 
 
-def _save_model(estimator: Any, names: tuple[str, ...], n_rows: int, path: str | None) -> None:
+def _save_model(estimator: Any, path: str | None) -> None:
     if path is not None:
-        may_leave("model", n_rows, estimator.model_.codes.size)
-        replace(estimator.model_, provenance={"columns": list(names)}).save(path)
+        may_leave("model", estimator.n_rows_, estimator.model_.codes.size)
+        estimator.model_.save(path)
 
 
-def _facts(estimator: Any, X: Any, y: Any, files: list[Row]) -> Facts:
-    bound, plan, n_rows = estimator.certificate_, estimator.plan_, len(y)
+def _facts(estimator: Any, files: list[Row]) -> Facts:
+    bound, plan, n_rows = estimator.certificate_, estimator.plan_, estimator.n_rows_
     if bound.expected is None and plan.mode == "practical":
         verdict = f"A model of {n_rows:,} rows; they are too few to say how replicable it is."
     else:
@@ -120,7 +118,7 @@ def _facts(estimator: Any, X: Any, y: Any, files: list[Row]) -> Facts:
             f"A second lab with {n_rows:,} rows gets the same model in {percent(1 - share)} of the "
             f"cases ({word})."
         )
-    right = float((estimator.predict(X) == y).mean())
+    right = 1 - estimator.counts_["own_errors"] / n_rows
     return Facts(
         verdict,
         [

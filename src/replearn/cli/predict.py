@@ -40,6 +40,7 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Predict some rows at a time."""
     from replearn.documents import write_atomically
+    from replearn.exports.coefficients import harmless
     from replearn.reports.files import load_model
 
     may_leave("predictions")
@@ -51,7 +52,7 @@ def run(options: argparse.Namespace) -> Outcome:
     with working("predicting"):
         for lines in _lines(model, options):
             n_rows += len(lines)
-            writer.writerows(lines)
+            writer.writerows([[harmless(cell) for cell in line] for line in lines])
     may_leave("predictions", n_rows - 1)
     facts = Facts(
         f"Predictions of {n_rows - 1:,} rows are in {options.out or 'standard output'}.",
@@ -66,11 +67,9 @@ def run(options: argparse.Namespace) -> Outcome:
 
 def _lines(model: Any, options: argparse.Namespace) -> Iterator[list[list[Any]]]:
     """The header, then the lines of each batch."""
-    from replearn.recipes.model import Model, decided
     from replearn.tables import open_table
 
-    design = getattr(model, "design", None)
-    is_survival = getattr(getattr(design, "loss", None), "kind", "") == "hazard"
+    is_survival = model.design.recipe == "survival"
     if is_survival != (options.horizon is not None):
         raise ReplearnError(
             "a survival model needs --horizon, the time within which the event may come, and no "
@@ -86,23 +85,12 @@ def _lines(model: Any, options: argparse.Namespace) -> Iterator[list[list[Any]]]
     table = open_table(
         options.table,
         columns=model.feature_names,
-        offset=getattr(design, "offset", None),
+        offset=model.design.offset,
         csv=csv_options(options),
     )
-    if not isinstance(model, Model):
-        yield [["prediction", "score"]]
-        for batch in table.batches():
-            scores = model.decision_function(batch.numbers())
-            labels = [model.classes[int(score > 0)] for score in scores]
-            yield [list(pair) for pair in zip(labels, map(repr, scores.tolist()), strict=True)]
-        return
-    classes = model.classes
-    yield [["prediction", *(f"probability of {label}" for label in classes or ())]]
+    yield [list(model.prediction_names)]
     for batch in table.batches():
-        scores = model.scores_of(batch)
-        means = model.design.loss.mean(scores)
-        if classes is None:
-            yield [[repr(value)] for value in means.ravel().tolist()]
-        else:
-            chosen = [classes[place] for place in decided(scores).tolist()]
-            yield [[c, *map(repr, p)] for c, p in zip(chosen, means.tolist(), strict=True)]
+        yield [
+            [repr(cell) if isinstance(cell, float) else cell for cell in line]
+            for line in model.predictions_of(batch)
+        ]

@@ -3,7 +3,7 @@
 import argparse
 import os
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.command import (
@@ -15,6 +15,7 @@ from replearn.cli.command import (
     csv_options,
     may_leave,
     names,
+    refuse_unused,
     working,
 )
 from replearn.documents import Document
@@ -22,9 +23,11 @@ from replearn.documents.facts import Facts, Figure, Row, percent
 from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from replearn.study.evidence import Evidence
     from replearn.study.original import Original
-    from replearn.tables import Table
+    from replearn.tables import Remark, Table
 
 EPILOG = """\
 examples:
@@ -33,8 +36,9 @@ examples:
   replearn publish p.csv --target died --out s.json --registered --rows 9000
 
 writes study.json to send; beside it a.model.json to keep (and a.opening.json
-if sealed). exit codes: 0 published; 1 published, but it ranks the wrong way
-round (AUC below 0.5); 2 no promise can be kept, or bad input
+if sealed). Publish once: each further study of nearly the same patients tells
+a little about those in whom they differ. exit codes: 0 published; 1 it ranks
+the wrong way round (AUC below 0.5); 2 no promise can be kept, or bad input
 """
 
 
@@ -77,6 +81,13 @@ def add_arguments(parser: Parser) -> None:
         "--between X",
         'how much centres differ: typical (default), 0 for one population, or "0.2,0.03"',
         type=_between,
+    )
+    parser.add(
+        "--local-constant",
+        "labs agree on slopes, and each fits its own constant (base risk)",
+        dest="constant",
+        action="store_const",
+        const="local",
     )
     parser.add("--evidence BITS", "refuse if fewer guesses than 2^BITS find the model", type=float)
     parser.add(
@@ -122,9 +133,10 @@ def run(options: argparse.Namespace) -> Outcome:
     beside = os.path.join(os.path.dirname(options.out), stem)
     model_path = options.keep or f"{beside}.model.json"
     opening_path = f"{model_path.removesuffix('.json').removesuffix('.model')}.opening.json"
-    check_output_path(options.out, "study", [options.table], ("replearn/study",))
-    check_output_path(model_path, None, [options.table, options.out], ("replearn/model",))
+    check_output_path(options.out, "study", [options.table], ("replearn/study/glm",))
+    check_output_path(model_path, None, [options.table, options.out], ("replearn/model/glm",))
     _refuse_forgotten(options)
+    _refuse_unused(options)
     _prepare_survival(options)
     is_survival = options.kind == "survival"
     table = open_table(
@@ -138,10 +150,10 @@ def run(options: argparse.Namespace) -> Outcome:
     )
     if options.registered:
         return _register(table, options)
-    known = {field.name for field in fields(Request)}
-    given = {name: value for name, value in vars(options).items() if value is not None}
+    known = [field.name for field in fields(Request) if field.name in options]
+    given = {name: getattr(options, name) for name in known}
     given["interactions"] = _pairs(options.interactions)
-    request = Request(**{name: value for name, value in given.items() if name in known})
+    request = Request(**{name: value for name, value in given.items() if value is not None})
     with working("fitting the original"):
         original = publish(table, request)
     refuse_unsafe(original.remarks)
@@ -151,7 +163,7 @@ def run(options: argparse.Namespace) -> Outcome:
     may_leave("study", study.n_original, study.design.n_numbers, study)
     if options.page is not None:  # it has all coefficients
         may_leave("model", study.n_original, study.design.n_numbers)
-    kept: dict[str, Document] = {model_path: model}
+    kept: dict[str, Document] = {}
     files = [
         Row("send", options.out, note="not the model"),
         Row("keep", model_path, note="your model"),
@@ -159,10 +171,8 @@ def run(options: argparse.Namespace) -> Outcome:
     if original.nonce is not None:
         kept[opening_path] = Opening(study.fingerprint, model.fingerprint, original.nonce)
         files.append(Row("keep", opening_path, note="opens the seal", key="opening"))
-    for path, document in kept.items():
-        _refuse_other(path, document)
-    for path, document in kept.items():
-        document.save(path, private=True)
+    kept[model_path] = model
+    _keep(kept)
     study.save(options.out)  # last: who has it may rely on the others
     facts = page = _facts(original, files)
     if options.page is not None:
@@ -171,9 +181,27 @@ def run(options: argparse.Namespace) -> Outcome:
 
         measured = ("by cross-validation within this lab:", evaluate_original(original))
         page = with_methods(facts, study, model, measured)
+        until = "before all fingerprints are on record" if study.sealed else "with the study"
+        words = f"Do not send this page ({options.page}) {until}: it holds the model."
+        facts, page = (replace(one, told=[words, *one.told]) for one in (facts, page))
     auc, title = original.worth.auc, f"Original of {options.out}"
     code = DIFFERENT if auc is not None and auc.value < 0.5 else DONE
     return Outcome(facts, code, title=title, n_rows=study.n_original, page=page)
+
+
+#: What only rows of an original say, or what only an original writes.
+_OF_ORIGINALS = (
+    *("keep", "sealed", "basis", "interactions", "sketch_bits", "centres", "between", "evidence"),
+    *("ridge", "missing", "class_weight", "numeric", "weights", "offset", "groups"),
+)
+
+
+def _refuse_unused(options: argparse.Namespace) -> None:
+    """Refuse options that belong to the other road."""
+    if options.registered:
+        refuse_unused(options, "--registered", *_OF_ORIGINALS)
+    else:
+        refuse_unused(options, "a study without --registered", "scores")
 
 
 def _prepare_survival(options: argparse.Namespace) -> None:
@@ -200,6 +228,11 @@ def _register(table: "Table", options: argparse.Namespace) -> Outcome:
 
     if options.replication_rows is None:
         raise ReplearnError("--registered needs --rows: how many rows each lab will have.")
+    if options.constant is not None:
+        raise ReplearnError(
+            "--local-constant does not go with --registered: there the constant is a number that "
+            "labs agree on. Leave it out; replearn update fits a constant afterwards."
+        )
     columns, y = columns_of(table.without(options.drop))
     with working("planning the study"):
         study = register_study(
@@ -253,16 +286,30 @@ def _refuse_forgotten(options: argparse.Namespace) -> None:
     )
 
 
-def _refuse_other(path: str, document: Document) -> None:
-    """Keep what an earlier study needs; the same file again is harmless."""
-    if not os.path.exists(path):
-        return
+def _keep(kept: dict[str, Document]) -> None:
+    """Write all private files, or none: of two that publish at one time one succeeds."""
+    absent = [path for path, document in kept.items() if not _is_kept(path, document)]
+    written: list[str] = []
+    try:
+        for path in absent:
+            kept[path].save(path, private=True, new=True)
+            written.append(path)
+    except ReplearnError:
+        for path in written:
+            os.unlink(path)
+        raise
+
+
+def _is_kept(path: str, document: Document) -> bool:
+    """Whether the same file is there; what an earlier study needs is not written over."""
+    if not os.path.lexists(path):
+        return False
     with suppress(ReplearnError):
         if type(document).load(path) == document:
-            return
+            return True
     raise ReplearnError(
         f"{path} is there already and belongs to an earlier study. Name a different file for your "
-        "model with --keep."
+        "model with --keep. If that study was never written, remove the file."
     )
 
 
@@ -278,6 +325,8 @@ def _pairs(text: str | None) -> Any:
 
 
 def _facts(original: "Original", files: list[Row]) -> Facts:
+    from replearn.study.sample_size import sample_size_row
+
     certificate, study = original.certificate, original.study
     verdict = (
         f"The study is published: {certificate.centre_words}, with "
@@ -288,7 +337,9 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
     if study.commitment is None:
         verdict = f"The study is registered: nobody is first. {certificate.facts().verdict}"
     own = original.own_worth
-    notes = [f"Column {r.column!r} {r.reason}." for r in original.remarks]
+    told, notes = _notes(original.remarks)
+    told = [*told, original.gaps] if original.gaps else told
+    cohort = [] if original.cohort is None else [original.cohort]
     evidence = study.evidence(original.model)
     worth = original.worth
     unclear = [f"These rows do not show that the model beats the {worth.null} alone."]
@@ -302,7 +353,6 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
             *certificate.cautions,
             *original.worth.rows()[:2],
             *unclear,
-            *notes[:2],
         ],
         details=[
             *original.worth.rows()[2:],
@@ -312,9 +362,11 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
             Row("published bits", study.design.bits, "for each coefficient"),
             Row("fingerprint", original.model.fingerprint),
             Row("study", study.fingerprint),
-            *certificate.facts().items[1:],
+            *(item for item in certificate.facts().items[1:] if isinstance(item, Row)),
             Row("patients needed to match", evidence.rows, note="half of the time"),
-            *notes[2:],
+            *sample_size_row(original.rows_needed, study.n_original),
+            *notes,
+            *cohort,
             *original.model.stating(original.own).coefficients.own_tables(),
         ],
         figures=[
@@ -324,7 +376,29 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
                 "Cross-validated within this lab.",
             )
         ],
+        told=told,
     )
+
+
+def _notes(remarks: "Sequence[Remark]") -> tuple[list[str], list[str]]:
+    """What is said of columns beside the verdict, each of them named; and the rest of it."""
+    asked = [f"Column {r.column!r} {r.reason}." for r in remarks if not (r.left_out or _folds(r))]
+    told = asked[:4]
+    if asked[4:]:
+        names = [repr(r.column) for r in remarks if not (r.left_out or _folds(r))][4:]
+        told.append(f"More questions, about {', '.join(names)}: see --details.")
+    for words, chosen in (
+        ("Left out, because nothing varies", [r for r in remarks if r.left_out]),
+        ("Rare levels taken together as (other)", [r for r in remarks if _folds(r)]),
+    ):
+        if chosen:
+            told.append(f"{words}: {', '.join(repr(r.column) for r in chosen)}.")
+    rest = [f"Column {r.column!r} {r.reason}." for r in remarks if r.left_out or _folds(r)]
+    return told, [*asked[4:], *rest]
+
+
+def _folds(remark: "Remark") -> bool:
+    return remark.kind == "folded"
 
 
 def _ladder(original: "Original") -> str:

@@ -1,8 +1,9 @@
 """``replearn replicate``: fit a study on a lab's own rows."""
 
 import argparse
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from replearn.cli.command import (
     DIFFERENT,
@@ -51,20 +52,21 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """Fit and compare."""
-    from replearn.documents import document_of
+    from replearn.cli import fit
+    from replearn.reports.files import load_study
+
+    check_output_path(options.out, "model", inputs_of(options), ("replearn/model",))
+    study = load_study(options.study)
+    roads: dict[str, Callable[[argparse.Namespace, Any], Outcome]]
+    roads = {"glm": _replicate, "halfspace": fit.replicate}
+    return roads[study.design.kind](options, study)
+
+
+def _replicate(options: argparse.Namespace, study: "Study") -> Outcome:
+    """Fit a regression on a lab's own rows, and compare."""
     from replearn.reports.methods import with_methods
-    from replearn.study.paper_study import PaperStudy
     from replearn.study.replication import replicate
-    from replearn.study.study import Study
 
-    check_output_path(
-        options.out, "model", inputs_of(options), ("replearn/model", "replearn/halfspace")
-    )
-    study: Any = document_of(options.study, (Study, PaperStudy))
-    if isinstance(study, PaperStudy):
-        from replearn.cli import fit
-
-        return fit.replicate(options, study)
     opened, nonce = read_opened(options.opened, study)
     table = lab_table(options, study.design)
     with working("fitting the study"):
@@ -78,7 +80,7 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.out is not None and found.same is not False:
         stated.save(options.out)
     elif options.out is not None:  # what these rows give is nobody's fit
-        facts = replace(facts, items=[*facts.items, "No model file was written."])
+        facts = replace(facts, items=["No model file was written.", *facts.items])
     page = facts
     if options.page is not None and found.same is not False:
         from replearn.reports.evaluate import evaluate
@@ -102,6 +104,6 @@ def read_opened(paths: list[str], study: "Study") -> "tuple[Model | None, str | 
             if found.study != study.fingerprint:
                 raise ReplearnError(f"{path} opens a different study. Ask the original for this.")
             nonce = found.nonce
-        elif isinstance(found, Model):
-            model = found
+        else:
+            model = cast(Model, found)
     return model, nonce

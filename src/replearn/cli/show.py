@@ -13,10 +13,8 @@ if TYPE_CHECKING:
 #: What a page of a file tells, in the words of a policy.
 _KINDS: "dict[str, Kind]" = {
     "replearn/study": "study",
-    "replearn/paper-study": "study",
     "replearn/sums": "sums",
     "replearn/model": "model",
-    "replearn/halfspace": "model",
     "replearn/state": "model",
 }
 #: Nobody has checked what a file says beside its content.
@@ -39,17 +37,16 @@ def run(options: argparse.Namespace) -> Outcome:
     """Read it strictly, and say what it is."""
     from replearn.reports.files import load
     from replearn.reports.methods import with_methods
-    from replearn.study.study import Study
 
     document = load(options.file)
     facts = document.facts()
     stated = [
         Row(name, value if isinstance(value, int | float | str) else str(value), note=_STATED)
         for name, value in (document.provenance or {}).items()
-        if name != "estimates"  # which the table of coefficients has
+        if name not in ("estimates", "constants")  # which the table of coefficients has
     ]
     facts = replace(facts, details=[*facts.details, *stated])
-    if isinstance(document, Study):
+    if document.FORMAT == "replearn/study" and document.KIND == "glm":
         facts = with_methods(facts, document)
     if options.page is not None and document.FORMAT in _KINDS:
         may_leave(_KINDS[document.FORMAT])

@@ -13,6 +13,7 @@ from replearn.cli.command import (
     least_count,
     may_leave,
     names,
+    refuse_unused,
     working,
 )
 from replearn.errors import ReplearnError
@@ -60,7 +61,9 @@ def run(options: argparse.Namespace) -> Outcome:
     check_output_path(options.out, "sums", inputs_of(options), formats)
     name = options.lab or os.path.basename(options.table).split(".")[0]
     if options.study is None:
+        refuse_unused(options, "a lab without a study", "state")
         return _columns(options, name)
+    refuse_unused(options, "a lab with a study", "kind", "categories", "drop")
     study = Study.load(options.study)
     state = None if options.state is None else State.load(options.state)
     with working("adding up rows"):

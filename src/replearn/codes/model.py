@@ -1,8 +1,12 @@
-"""A halfspace as the whole numbers that two labs compare, and what is needed to read them."""
+"""A halfspace as the whole numbers that two labs compare, and what is needed to read them.
 
+A design is what labs share. A model is a design and its codes.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,18 +15,74 @@ from replearn.codes.coins import Coins
 from replearn.codes.nets import NetSpace
 from replearn.codes.space import CodeSpace
 from replearn.codes.votes import VoteSpace
-from replearn.documents import MAX_WHOLE, Document, Integers, Label, Length, Unfit
+from replearn.documents import MAX_WHOLE, Document, Integers, Label, Length, Part, Text, Unfit
 from replearn.documents.facts import Facts, Figure, Row, Spoken
 from replearn.documents.pictures import forest
 from replearn.errors import ReplearnError
 from replearn.exact.lanes import lengths, row_products, unit
-from replearn.types import Codes, Vector, is_sparse
+from replearn.types import Codes, Matrix, Vector, is_sparse
 
 #: What turns codes into a direction; each has ``n_inputs``, ``check_codes`` and ``decode``.
 Space = CodeSpace | NetSpace | VoteSpace
 
 #: Codes that a file may hold.
 MAX_CODES = 1 << 20
+
+
+@dataclass(frozen=True)
+class HalfspaceDesign(Part):
+    """An algorithm, the columns and labels that it reads, and where its codes live."""
+
+    recipe: str  # name of the algorithm
+    target: Annotated[str, Text()]  # name of the column that is predicted
+    # ``decision_function(x) > 0`` is the second
+    classes: Annotated[tuple[Label, ...], Length(2, 2)]
+    fit_intercept: bool  # a constant 1 is appended to each row
+    space: Space
+    seed: str  # the published seed
+    # names of the columns, in order; absent for arrays, whose columns are x0, x1, ...
+    columns: Annotated[tuple[str, ...], Length(1)] | None = None
+    kind: Literal["halfspace"] = "halfspace"
+
+    def check(self) -> None:
+        """As many columns as the space has inputs."""
+        if self.n_features < 1:
+            raise Unfit("n_inputs must leave a feature besides the intercept, got none")
+        if self.columns is not None and len(self.columns) != self.n_features:
+            raise Unfit(f"columns must be {self.n_features:,} names, got {len(self.columns):,}")
+        if self.columns == self.positions:
+            raise Unfit("columns must be absent where they are x0, x1, ...")
+
+    @property
+    def n_features(self) -> int:
+        """Columns of a row."""
+        return self.space.n_inputs - self.fit_intercept
+
+    @property
+    def positions(self) -> tuple[str, ...]:
+        """What columns of arrays are called."""
+        return tuple(f"x{i}" for i in range(self.n_features))
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns; x0, x1, ... of arrays."""
+        return self.columns or self.positions
+
+    @property
+    def loss(self) -> None:
+        """None: a halfspace gives labels, and no probabilities or numbers."""
+
+    @property
+    def offset(self) -> None:
+        """None: no column is added to the scores."""
+
+
+def names_in_design(names: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Names of columns as a design has them: None where they are those of an array."""
+    given = None if names is None else tuple(str(name) for name in names)
+    if given is None or given == tuple(f"x{i}" for i in range(len(given))):
+        return None
+    return given
 
 
 @dataclass(frozen=True)
@@ -33,47 +93,45 @@ class HalfspaceModel(Spoken, Document):
     rows) is part of it.
     """
 
-    FORMAT = "replearn/halfspace"
+    FORMAT = "replearn/model"
+    KIND = "halfspace"
 
-    recipe: str  # name of the algorithm
-    fit_intercept: bool  # its own length is appended to each row: a constant 1 to ``x / |x|``
-    space: Space
-    seed: str  # the published seed
-    # ``decision_function(x) > 0`` is the second
-    classes: Annotated[tuple[Label, ...], Length(2, 2)]
+    design: HalfspaceDesign
     codes: Annotated[Codes, Integers(1, -MAX_WHOLE, MAX_WHOLE, MAX_CODES)]
 
     def check(self) -> None:
         """As many codes as the space has."""
-        self.space.check_codes(self.codes)
-        if self.n_features < 1:
-            raise Unfit("n_inputs must leave a feature besides the intercept, got none")
+        self.design.space.check_codes(self.codes)
+
+    @property
+    def recipe(self) -> str:
+        """Name of the algorithm."""
+        return self.design.recipe
+
+    @property
+    def classes(self) -> tuple[Label, ...]:
+        """Labels; a positive score stands for the second."""
+        return self.design.classes
 
     @property
     def n_features(self) -> int:
         """Columns of a row."""
-        return self.space.n_inputs - self.fit_intercept
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """Names of the columns, if the provenance has them.
-
-        They are no part of the fingerprint: a lab may hold the same columns without names.
-        """
-        found = (self.provenance or {}).get("columns")
-        if not isinstance(found, list) or len(found) != self.n_features:
-            return None
-        return tuple(str(name) for name in found)
+        return self.design.n_features
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the columns; x0, x1, ... if it has none."""
-        return self.names or tuple(f"x{i}" for i in range(self.n_features))
+        """Columns that it needs."""
+        return self.design.feature_names
+
+    @property
+    def number_names(self) -> tuple[str, ...]:
+        """Names of the codes, which mix all columns."""
+        return tuple(f"code {i + 1}" for i in range(self.codes.size))
 
     @cached_property
     def direction(self) -> Vector:
         """The halfspace's normal, length 1, intercept last; the same bits on every machine."""
-        return unit(self.space.decode(self.codes, Coins(self.seed)))
+        return unit(self.design.space.decode(self.codes, Coins(self.design.seed)))
 
     @property
     def coef(self) -> Vector:
@@ -83,7 +141,7 @@ class HalfspaceModel(Spoken, Document):
     @property
     def intercept(self) -> float:
         """Weight of a row's length, 0 without one: the constant of rows of length 1."""
-        return float(self.direction[-1]) if self.fit_intercept else 0.0
+        return float(self.direction[-1]) if self.design.fit_intercept else 0.0
 
     def decision_function(self, X: Any) -> Vector:
         """Score of each row of an array, a CSR matrix or a table with the model's columns.
@@ -92,30 +150,45 @@ class HalfspaceModel(Spoken, Document):
         """
         rows = self._rows(X)
         scores = row_products(rows, self.coef)
-        if self.fit_intercept:
+        if self.design.fit_intercept:
             scores = scores + self.intercept * lengths(rows)
         if not np.isfinite(scores).all():
             row = int(np.argmin(np.isfinite(scores)))
             raise ReplearnError(f"X must be finite, got NaN or inf in row {row}. Fill or drop it.")
         return scores
 
+    def scores_of(self, batch: Any) -> Matrix:
+        """Scores of some rows of a table, in one column."""
+        return self.decision_function(batch.numbers())[:, None]
+
     def predict(self, X: Any) -> NDArray[Any]:
         """Label of each row."""
         return np.array(self.classes)[(self.decision_function(X) > 0).astype(np.int64)]
+
+    @property
+    def prediction_names(self) -> tuple[str, ...]:
+        """Columns of a table of predictions."""
+        return "prediction", "score"
+
+    def predictions_of(self, batch: Any) -> list[list[Any]]:
+        """Lines of a table of predictions: the label and the score of each row."""
+        scores = self.scores_of(batch)[:, 0]
+        return [[self.classes[int(score > 0)], score] for score in scores.tolist()]
 
     def _rows(self, X: Any) -> Any:
         if is_sparse(X):
             rows = X.tocsr()
             rows.sum_duplicates()
         else:
-            if self.names is not None and hasattr(X, "columns"):
-                missing = [name for name in self.names if name not in list(X.columns)]
+            names = self.design.columns
+            if names is not None and hasattr(X, "columns"):
+                missing = [name for name in names if name not in list(X.columns)]
                 if missing:
                     raise ReplearnError(
                         f"X must have the column {missing[0]!r}, got none of that name. Pass the "
                         "columns that the model was fitted on."
                     )
-                X = X[list(self.names)]
+                X = X[list(names)]
             rows = np.asarray(X, dtype=None if np.asarray(X).dtype.kind == "f" else np.float64)
         if rows.ndim != 2 or rows.shape[1] != self.n_features:
             raise ReplearnError(
@@ -135,7 +208,7 @@ class HalfspaceModel(Spoken, Document):
                 Row("recipe", self.recipe),
                 Row("columns", self.n_features),
                 Row("codes", self.codes.size),
-                Row("seed", self.seed),
+                Row("seed", self.design.seed),
             ],
             details=weights,
             figures=[Figure("Weights of the columns", self._picture)],

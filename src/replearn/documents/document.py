@@ -39,6 +39,8 @@ class Document(Part):
     FORMAT: ClassVar[str]
     VERSION: ClassVar[int] = 1
     MAX_BYTES: ClassVar[int] = MAX_BYTES
+    #: The ``kind`` of its ``design``, where several classes share a format; None: it has no kinds.
+    KIND: ClassVar[str | None] = None
 
     provenance: dict[str, Any] | None = field(default=None, kw_only=True, compare=False, repr=False)
 
@@ -57,8 +59,10 @@ class Document(Part):
         """SHA-256 of the canonical bytes, in hex: equal if and only if the contents are."""
         return hashlib.sha256(self.canonical_bytes()).hexdigest()
 
-    def save(self, path: str | os.PathLike[str], private: bool = False) -> None:
+    def save(self, path: str | os.PathLike[str], private: bool = False, new: bool = False) -> None:
         """Write the file, whole or not at all; a private one only its owner may read.
+
+        A ``new`` one replaces no file, not even one that appears at the same time.
 
         What `load` would refuse is not written.
         """
@@ -67,7 +71,7 @@ class Document(Part):
         except ReplearnError as problem:
             raise ReplearnError(f"{path} was not written: {problem}") from None
         extra = {} if self.provenance is None else {"provenance": self.provenance}
-        write_json(path, self.content() | {"fingerprint": self.fingerprint} | extra, private)
+        write_json(path, self.content() | {"fingerprint": self.fingerprint} | extra, private, new)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -81,6 +85,9 @@ class Document(Part):
         try:
             read_inside("format", OneOf((cls.FORMAT,)), body.pop("format", None))
             read_inside("version", OneOf((cls.VERSION,)), body.pop("version", None))
+            if cls.KIND is not None and (found := _design_kind(body)) != cls.KIND:
+                rule = f"must be {cls.KIND!r}, got {short(found)}"
+                raise Unfit(rule, "replearn.load opens files of all kinds.", "design.kind")
             said, provenance = body.pop("fingerprint", None), body.pop("provenance", None)
             if "provenance" in content and not isinstance(provenance, dict):
                 raise Unfit(f"must be an object, got {short(provenance)}", key="provenance")
@@ -100,12 +107,24 @@ class Document(Part):
 
 
 def document_of(path: str | os.PathLike[str], classes: Iterable[type[D]]) -> D:
-    """Read a file of whichever of these classes its header names."""
-    known = {cls.FORMAT: cls for cls in classes}
-    content = read_json(path, max(cls.MAX_BYTES for cls in known.values()))
+    """Read a file of whichever of these classes its header, and the kind of its design, name."""
+    known: dict[str, dict[str | None, type[D]]] = {}
+    for cls in classes:
+        known.setdefault(cls.FORMAT, {})[cls.KIND] = cls
+    most = max(cls.MAX_BYTES for kinds in known.values() for cls in kinds.values())
+    content = read_json(path, most)
     found = content.get("format")
     try:
         read_inside("format", OneOf(tuple(known)), found)
+        kinds = known[str(found)]
+        kind = _design_kind(content) if len(kinds) > 1 else next(iter(kinds))
+        read_inside("design.kind", OneOf(tuple(kinds)), kind)
     except Unfit as problem:
         raise InvalidFile(f"{path}: {problem}") from None
-    return known[str(found)].from_content(content, str(path))
+    return kinds[kind].from_content(content, str(path))
+
+
+def _design_kind(content: dict[str, Any]) -> Any:
+    """The kind that the design of a document names, whatever it is; None without one."""
+    design = content.get("design")
+    return design.get("kind") if isinstance(design, dict) else None

@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import glob
-import importlib
 import json
 import math
 import os
@@ -20,15 +19,12 @@ from typing import Any
 from replearn.documents.canonical import canonical_json
 from replearn.errors import InvalidFile, ReplearnError
 
-#: Locks of files, which Windows has not.
-fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
-
 MAX_BYTES = 1 << 26
 MAX_DEPTH = 32
 _MAX_PARTS = 1 << 20
 
-#: After which a living writer has locked what it made.
-_SECONDS_TO_LOCK = 2
+#: No living writer leaves its hidden file alone for so long: a day.
+_SECONDS_TO_SWEEP = 86_400
 
 #: An escape that may stand for half of a character; UTF-8 itself has none.
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -50,16 +46,20 @@ def read_json(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> dict[
         ) from None
 
 
-def write_json(path: str | os.PathLike[str], content: Any, private: bool = False) -> None:
+def write_json(
+    path: str | os.PathLike[str], content: Any, private: bool = False, new: bool = False
+) -> None:
     """Write canonical JSON, whole or not at all; a private file only its owner may read."""
-    write_atomically(path, canonical_json(content) + b"\n", private)
+    write_atomically(path, canonical_json(content) + b"\n", private, new)
 
 
-def write_atomically(path: str | os.PathLike[str], content: bytes, private: bool = False) -> None:
+def write_atomically(
+    path: str | os.PathLike[str], content: bytes, private: bool = False, new: bool = False
+) -> None:
     """Write a file so that no reader ever sees half of it; see `in_place_of`."""
     if content[:1] in (b"{", b"<"):
         check_replaced(path, content[:1])
-    with in_place_of(path, private) as name, open(name, "wb") as file:
+    with in_place_of(path, private, new=new) as name, open(name, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())  # the content must be safe before its new name is
@@ -76,13 +76,13 @@ def check_replaced(path: str | os.PathLike[str], start: bytes) -> None:
 
 @contextmanager
 def in_place_of(
-    path: str | os.PathLike[str], private: bool = False, folder: bool = False
+    path: str | os.PathLike[str], private: bool = False, folder: bool = False, new: bool = False
 ) -> Iterator[Path]:
     """Give a hidden file or folder beside the target, which becomes the target at the end.
 
     If anything goes wrong, the old target stays and the new one is removed; if the process is
-    killed, the next writer removes it. What is private nobody but its owner may read, not for a
-    moment.
+    killed, a writer of a later day removes it. What is private nobody but its owner may read, not
+    for a moment. Of several who write a ``new`` file at one time one succeeds.
     """
     target = Path(os.path.realpath(path))  # a link stays a link
     names = (f".{target.name[:100]}.", ".part")
@@ -95,12 +95,14 @@ def in_place_of(
             os.close(number)
             made = Path(name)
         try:
-            with _locked(made):
-                yield made
-                if not private:  # it was made for its owner
-                    mask = os.umask(0)
-                    os.umask(mask)
-                    os.chmod(made, (0o777 if folder else 0o666) & ~mask)
+            yield made
+            if not private:  # it was made for its owner
+                mask = os.umask(0)
+                os.umask(mask)
+                os.chmod(made, (0o777 if folder else 0o666) & ~mask)
+            if new:
+                _appear(made, target)
+            else:
                 os.replace(made, target)
         except BaseException:
             _remove(made)
@@ -109,11 +111,23 @@ def in_place_of(
         raise ReplearnError(f"{path} cannot be written: {system_words(problem)}") from problem
 
 
+def _appear(made: Path, target: Path) -> None:
+    """Give a file its name, unless a different file has it."""
+    try:
+        os.link(made, target)  # which replaces nothing, other than a change of name
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links, such as FAT
+        os.replace(made, target)
+    else:
+        made.unlink()
+
+
 def _sweep(folder: Path, start: str, end: str) -> None:
-    """Remove what killed processes left: nobody holds the lock of such a file."""
+    """Remove what processes that were killed long ago left."""
     for left in folder.glob(f"{glob.escape(start)}*{end}"):
-        with contextlib.suppress(OSError), _locked(left) as is_ours:
-            if is_ours and time.time() - left.stat().st_mtime > _SECONDS_TO_LOCK:
+        with contextlib.suppress(OSError):  # a different writer was faster
+            if time.time() - left.stat().st_mtime > _SECONDS_TO_SWEEP:
                 _remove(left)
 
 
@@ -122,24 +136,6 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[bool]:
-    """Lock a file or folder as long as this process lives, and tell whether that went well."""
-    if fcntl is None:
-        yield False
-        return
-    number = os.open(path, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_ours = True
-        except OSError:  # a living writer has it, or the file system knows no locks
-            is_ours = False
-        yield is_ours
-    finally:
-        os.close(number)
 
 
 def system_words(problem: OSError) -> str:

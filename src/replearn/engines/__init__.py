@@ -1,4 +1,4 @@
-"""Rows past one machine: batches in, exact sums out, on Dask, Spark and Flower.
+"""Rows past one machine: batches in, exact sums out, on Dask and Spark.
 
 The model is that of the same rows in memory, to the bit, whatever the partitions, and whatever dies
 on the way: sums are whole numbers, so neither order nor a second attempt can change them.

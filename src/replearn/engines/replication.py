@@ -56,7 +56,7 @@ def replicate(
         findings += spread_findings(study, np.sqrt(spread.variance), n_rows)
     told = Later.known(tuple(findings))
     agreement = agreement_of(study, found.model, found.theta, opened, nonce)
-    return found.model, compare_with_original(
+    return agreement.usable(found.model), compare_with_original(
         study, found.model, found.theta, n_rows, agreement, told
     )
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from replearn.documents import document_of
 from replearn.errors import ReplearnError, short
-from replearn.study.paper_study import PaperStudy
+from replearn.study.halfspace_study import HalfspaceStudy
 from replearn.study.study import Study
 from replearn.tables import Table
 
@@ -34,7 +34,7 @@ def study_of(given: Any, kind: str) -> Any:
     """The study that an estimator of this kind replicates: from a path, or a fitted estimator."""
     study = given
     if isinstance(given, str | os.PathLike):
-        study = document_of(given, (Study, PaperStudy))
+        study = document_of(given, (Study, HalfspaceStudy))
     elif hasattr(given, "get_params"):
         study = getattr(given, "study_", None)
         if study is None:
@@ -42,24 +42,15 @@ def study_of(given: Any, kind: str) -> Any:
                 f"study must be a fitted estimator that has a study, got one that is not fitted or "
                 f"publishes nothing: {short(given)}. Fit it first, or pass a study file."
             )
-    if not isinstance(study, Study | PaperStudy):
+    if not isinstance(study, Study | HalfspaceStudy):
         raise ReplearnError(
             f"study must be a path, a Study or a fitted estimator, got {short(given)}. Pass "
             "study_ of an original."
         )
-    found = study.design.recipe if isinstance(study, PaperStudy) else _kind_of(study)
+    found = study.design.recipe
     if found != kind:
         raise ReplearnError(
             f"study must be one of {_ESTIMATORS[kind]}, got one of {_ESTIMATORS[found]}. Use that "
             "estimator."
         )
     return study
-
-
-def _kind_of(study: Study) -> str:
-    """Which regression a study is."""
-    if study.design.classes is not None:
-        return "logistic"
-    if study.design.loss.kind == "hazard":
-        return "survival"
-    return "linear" if study.design.loss.least is None else "poisson"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from replearn.errors import ReplearnError, ReplicabilityWarning, short
-from replearn.estimators.paper import PaperClassifier, documented
+from replearn.estimators.halfspaces import HalfspaceClassifier, documented
 from replearn.recipes.boosting import BOX, FOAM
 from replearn.recipes.recipe import Recipe
 from replearn.study.progress import warn
@@ -12,7 +12,7 @@ from replearn.study.progress import warn
 
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class ReplicableBoostingClassifier(PaperClassifier):
+class ReplicableBoostingClassifier(HalfspaceClassifier):
     """Boosting of rounded means, the prior work: both algorithms of [ILPS22].
 
     Each round takes the mean of ``y x`` over re-weighted rows and rounds it in the original space,

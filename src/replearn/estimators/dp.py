@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from replearn.estimators.halfspaces import documented
 from replearn.estimators.net import ChoosingClassifier
-from replearn.estimators.paper import documented
 from replearn.recipes.dp import DP, DPPlan
 from replearn.recipes.recipe import Recipe
 

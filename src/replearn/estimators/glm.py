@@ -194,8 +194,8 @@ class _ReplicableGLM(Options, BaseEstimator):
         self._own = replication.own_later
         if replication.same is False:
             warn(
-                "These rows do not give the original's model. Do not use this model; "
-                "replication_ says what differs.",
+                "These rows do not give the original's model, so there is no model to predict "
+                "with; replication_ says what differs, and what to do next.",
                 ReplicabilityWarning,
             )
 
@@ -410,6 +410,9 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
         How much the truth differs between centres: as it typically does, not at all (all labs
         sample one population), or with these standard deviations of the mean score and of slopes.
         Where ``fit`` has ``centres``, they show it.
+    constant : "shared" or "local", default="shared"
+        Local: labs agree on slopes, and each fits a constant of its own, which is no part of the
+        fingerprint.
     basis : "linear", "splines" or "auto", default="linear"
         How numbers enter; "auto" takes the one with less held-out loss.
     interactions : "all" or pairs of columns, optional

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from replearn.errors import ReplicabilityWarning
-from replearn.estimators.paper import PaperClassifier, documented
+from replearn.estimators.halfspaces import HalfspaceClassifier, documented
 from replearn.recipes.net import NET
 from replearn.recipes.recipe import Recipe
 from replearn.study.progress import warn
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ChoosingClassifier(PaperClassifier):
+class ChoosingClassifier(HalfspaceClassifier):
     """What the classifiers that choose from a net share. Not for direct use."""
 
     n_components: int | None = None

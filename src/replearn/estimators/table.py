@@ -6,8 +6,8 @@ from typing import Any
 
 from replearn.estimators.boosting import ReplicableBoostingClassifier
 from replearn.estimators.dp import ReplicableDPClassifier
+from replearn.estimators.halfspaces import ReplicableSGDClassifier, ReplicableSVMClassifier
 from replearn.estimators.net import ReplicableNetClassifier
-from replearn.estimators.paper import ReplicableSGDClassifier, ReplicableSVMClassifier
 
 ESTIMATORS: dict[str, Callable[..., Any]] = {
     "foam": partial(ReplicableBoostingClassifier, rounding="foam"),

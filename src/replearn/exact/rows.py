@@ -35,12 +35,15 @@ _ODD = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True)
 class Block:
-    """Some encoded rows: terms without the constant, targets, weights (1) and offsets (0)."""
+    """Some encoded rows: terms without the constant, targets, weights (1) and offsets (0).
+
+    An offset is a number for each row, or one for each of its scores.
+    """
 
     terms: Any
     targets: Vector
     weights: Vector | None = None
-    offset: Vector | None = None
+    offset: Vector | Matrix | None = None
     groups: NDArray[Any] | None = None
     centres: NDArray[Any] | None = None
 
@@ -183,7 +186,7 @@ def with_constant(terms: Any, room: Matrix | None = None) -> Any:
     return out
 
 
-def scores(rows: Any, theta: Matrix, offset: Vector | None) -> Matrix:
+def scores(rows: Any, theta: Matrix, offset: Vector | Matrix | None) -> Matrix:
     """Scores of rows; ``theta`` has a row of whole numbers for each score.
 
     Rows have their constant, except for those that `product` takes without.
@@ -195,7 +198,9 @@ def scores(rows: Any, theta: Matrix, offset: Vector | None) -> Matrix:
     found = product(rows, theta.astype(np.float64, copy=False).T)
     # in place, since new memory takes longer than arithmetic
     found *= 2.0 ** -(ROW_BITS + THETA_BITS)
-    return found if offset is None else found + offset[:, None]
+    if offset is None:
+        return found
+    return found + (offset[:, None] if offset.ndim == 1 else offset)
 
 
 def product(rows: Any, right: Matrix) -> Matrix:
@@ -213,25 +218,54 @@ def product(rows: Any, right: Matrix) -> Matrix:
     return found
 
 
-def marks(terms: Any, salt: int = 0) -> NDArray[np.uint32]:
-    """A well-mixed 32-bit number of each row's content, by which rows are sampled and folded.
+def marks(terms: Any) -> NDArray[np.uint32]:
+    """A well-mixed 32-bit number of each row's encoded numbers, by which rows are sampled.
 
-    The result depends on the encoded numbers alone, so no order of rows can matter and equal
-    rows are always together.
+    No order of rows can matter, and equal rows are always together. The twins in JavaScript and R
+    compute it too: docs/format.md has it in words.
+    """
+    return _lanes(terms, 1)[0]
+
+
+def term_hashes(terms: Any) -> NDArray[np.uint64]:
+    """A 64-bit hash of each row's encoded numbers, whose upper half is its mark."""
+    upper, lower = _lanes(terms, 2)
+    return (upper.astype(np.uint64) << np.uint64(32)) | lower
+
+
+def _lanes(terms: Any, n_lanes: int) -> list[NDArray[np.uint32]]:
+    """Numbers of 32 bits, each of two exact sums of a row's numbers times fixed random factors.
+
+    Sums with random factors of 24 bits are equal for two different rows with probability 2^-24,
+    and products make them as fast for levels and sparse rows as a score is.
     """
     n_columns = terms.shape[1] + 1
-    steps = (np.arange(1, n_columns + 1, dtype=np.uint64) * 2654435769) & 0xFFFFFFFF
-    steps = ((steps >> 7) | 1).astype(np.float64)
+    factors = _factors(n_columns, 2 * n_lanes)
     # exact, below 2^53
-    whole = np.asarray(terms @ steps[1:] + steps[0] * 2.0**ROW_BITS).astype(np.int64)
-    x = (whole & 0xFFFFFFFF).astype(np.uint32)
-    x ^= ((whole >> 32) & 0xFFFFFFFF).astype(np.uint32) * np.uint32(0x9E3779B1)
-    x ^= np.uint32(salt & 0xFFFFFFFF)
-    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        x ^= x >> np.uint32(shift)
-        x *= np.uint32(factor)
-    x ^= x >> np.uint32(16)
-    return x
+    sums = np.asarray(terms @ factors[1:] + factors[0] * 2.0**ROW_BITS).astype(np.int64)
+    lanes = []
+    for lane in range(n_lanes):
+        mixed = np.zeros(len(sums), dtype=np.uint32)
+        for whole in sums[:, 2 * lane : 2 * lane + 2].T:
+            mixed = _mixed32(mixed ^ (whole & 0xFFFFFFFF).astype(np.uint32))
+            mixed = _mixed32(mixed ^ ((whole >> 32) & 0xFFFFFFFF).astype(np.uint32))
+        lanes.append(mixed)
+    return lanes
+
+
+def _factors(n_columns: int, n_sums: int) -> Matrix:
+    """Fixed random odd numbers below 2^24: a row for each column, the constant's first."""
+    column = np.arange(1, n_columns + 1, dtype=np.uint32)[:, None]
+    place = column * np.uint32(4) + np.arange(n_sums, dtype=np.uint32)
+    seeds = (place * np.uint32(0x9E3779B1)).astype(np.uint32)
+    return ((_mixed32(seeds) >> np.uint32(8)) | np.uint32(1)).astype(np.float64)
+
+
+def _mixed32(x: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """All bits depend on all others (the last steps of MurmurHash3)."""
+    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    x = (x ^ (x >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return x ^ (x >> np.uint32(16))
 
 
 def sampled(rows: Rows, n_rows: int, most: int, salt: int) -> Kept:
@@ -249,13 +283,14 @@ def row_marks(block: Block, salt: int, apart: bool = True) -> NDArray[np.uint64]
     """A well-mixed number below 2^32 for each row, by which rows are sampled and folded.
 
     Rows of one group have one mark. Of rows that are equal in all respects each has its own,
-    unless ``apart`` is false. No order of rows changes the marks of a table.
+    unless ``apart`` is false: it does not matter which has which. No order of rows changes the
+    marks of a table.
     """
     if block.groups is not None:
         names, places = np.unique(block.groups, return_inverse=True)
         found = [zlib.crc32(f"{salt}/{name}".encode()) for name in names.tolist()]
         return np.array(found, dtype=np.uint64)[places]
-    x = contents(block)
+    x = row_hashes(block)
     if apart:
         order = np.argsort(x, kind="stable")
         here = np.arange(x.size)
@@ -266,10 +301,10 @@ def row_marks(block: Block, salt: int, apart: bool = True) -> NDArray[np.uint64]
     return _mixed(x ^ _mixed(np.full(1, salt + 1, dtype=np.uint64))) >> np.uint64(32)
 
 
-def contents(block: Block) -> NDArray[np.uint64]:
-    """A number of all that a row holds, but its group."""
-    parts = [marks(piece.terms) for piece in pieces(block, block.terms.shape[1] + 1)]
-    found = np.concatenate(parts).astype(np.uint64)
+def row_hashes(block: Block) -> NDArray[np.uint64]:
+    """A 64-bit hash of all that a row holds, but its group."""
+    parts = [term_hashes(piece.terms) for piece in pieces(block, block.terms.shape[1] + 1)]
+    found = np.concatenate(parts)
     for values in (block.targets, block.weights, block.offset):
         if values is not None:
             found = _mixed(found * np.uint64(_ODD) + (values + 0.0).view(np.uint64))

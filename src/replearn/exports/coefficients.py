@@ -77,8 +77,8 @@ def to_csv(source: Any, path: str | os.PathLike[str]) -> None:
     for k in range(len(rule.constants)):
         place = 0  # of the coefficient among the estimates
         for words, coefficient, places in _lines(rule, k):
-            row: list[Any] = [_harmless(rule.classes[k + 1])] if many and rule.classes else []
-            row += [*map(_harmless, words), *[""] * (len(_WORDS) - len(words)), coefficient]
+            row: list[Any] = [harmless(rule.classes[k + 1])] if many and rule.classes else []
+            row += [*map(harmless, words), *[""] * (len(_WORDS) - len(words)), coefficient]
             if ratio:
                 is_ratio = words[0] not in ("constant", "offset", "largest")
                 row.append(math.exp(min(coefficient, 700.0)) if is_ratio else "")
@@ -127,7 +127,7 @@ def _lines(rule: Rule, k: int) -> Iterator[tuple[tuple[str, ...], float, dict[st
         yield ("largest",), rule.largest, {}
 
 
-def _harmless(cell: Any) -> Any:
+def harmless(cell: Any) -> Any:
     """The cell, with an apostrophe before a text that might be computed."""
     if isinstance(cell, str) and cell.startswith(_STARTS) and not is_number_text(cell):
         return f"'{cell}"

@@ -4,7 +4,7 @@ Scores are a constant, what the terms of each column add, and what products of t
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,12 +137,12 @@ def level_places(column: LevelColumn) -> dict[str, int]:
 def rule_of(source: Any, as_table: bool = False) -> Rule:
     """The rule of a model, or of a fitted estimator; for programs, or as a table of lines."""
     model = getattr(source, "model_", source)
-    if not isinstance(model, HalfspaceModel | Model):
+    if getattr(getattr(model, "design", None), "kind", None) not in _RULES:
         raise ReplearnError(
             "an export needs a model or a fitted estimator of replearn, got "
             f"{type(source).__name__}. Call fit first, or load a model file."
         )
-    rule = _of_glm(model, as_table) if isinstance(model, Model) else _of_halfspace(model)
+    rule = _RULES[model.design.kind](model, as_table)
     levels = (text for column in rule.levels for text in level_places(column))
     for text in map(str, (*rule.names, *(rule.classes or ()), *levels)):
         if not text or "\0" in text:  # half of a character cannot be in a file
@@ -155,7 +155,7 @@ def rule_of(source: Any, as_table: bool = False) -> Rule:
     return rule
 
 
-def _of_halfspace(model: HalfspaceModel) -> Rule:
+def _of_halfspace(model: HalfspaceModel, as_table: bool) -> Rule:
     columns = tuple(NumberColumn(name, "0", "1") for name in model.feature_names)
     return Rule(
         link="sign",
@@ -197,3 +197,7 @@ def _of_glm(model: Model, as_table: bool) -> Rule:
         largest=loss.largest,
         ratio=loss.ratio,
     )
+
+
+#: By the kind of a model's design.
+_RULES: dict[str, Callable[[Any, bool], Rule]] = {"glm": _of_glm, "halfspace": _of_halfspace}

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replearn.codes.stability import freedom_of, least_number
 from replearn.recipes.coordinates import Coordinates
@@ -50,6 +51,10 @@ class Between:
             for rows, centres in zip(*(part.tolist() for part in variances), strict=True)
         ]
         return np.sqrt(variances[0] + variances[1]), freedoms
+
+    def of(self, numbers: NDArray[np.bool_]) -> "Between":
+        """The same of some of the numbers."""
+        return Between(self.deviations[numbers], self.n_centres)
 
     @classmethod
     def none(cls, n_numbers: int) -> "Between":

@@ -47,7 +47,7 @@ which may be eps/3 in every round: a further 1/eps. The printed rate of boxes, w
 rho')^2`` kept rows, does contain it. And T tests at rho/T each, by Hoeffding's inequality, need
 ``T^3 / (eps rho)^2 = eps^-5 tau^-6 rho^-2`` rows, which dominate for eps < tau / sqrt(d). The
 printed rates have room for T tests at rho each only. A formula with both terms scales between
-eps^-4 and eps^-5; version 0.2 had one, with a fitted exponent of -4.4. Mode "paper" takes the
+eps^-4 and eps^-5. Mode "paper" takes the
 printed accounting and scales as printed. Mode "certified" has all terms, with tests by point 3:
 eps^-4 in place of eps^-5. No accounting of these rounds that we know of proves eps^-3.
 
@@ -96,7 +96,7 @@ from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact.directions import UNIT_BITS, products, weighted_sums
 from replearn.exact.elementary import exp, log
-from replearn.exact.rows import marks
+from replearn.exact.rows import term_hashes
 from replearn.recipes.batches import directions
 from replearn.recipes.estimates import (
     MIN_GROUPS,
@@ -411,7 +411,7 @@ def run(sample: Sample, plan: BoostPlan, coins: Coins, work: BlockMap = map) -> 
     counts = {"zero_rows": n_zero, "rounds": len(codes), "below": int(passed)}
     spread = BoostSpread(
         n_parts=n_parts,
-        n_repeated=n_repeated([marks(rows)]),
+        n_repeated=n_repeated([term_hashes(rows)]),
         leaving=tuple(leaving),
         doubts=tuple(doubts),
     )

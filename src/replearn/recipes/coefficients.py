@@ -29,8 +29,8 @@ class Coefficients(Spoken):
     Attributes
     ----------
     design : Design
-    model : array of shape (n_scores, 1 + n_terms)
-        Coefficients of the model, the constant first.
+    model : array of shape (n_scores, 1 + n_terms), or None
+        Coefficients of the model, the constant first; None after a mismatch, when there is none.
     own : Estimates or None
         What a lab's own rows say, without the ridge.
 
@@ -49,7 +49,7 @@ class Coefficients(Spoken):
     """
 
     design: Design
-    model: Matrix
+    model: Matrix | None
     own: Estimates | None = None
 
     @property
@@ -59,8 +59,11 @@ class Coefficients(Spoken):
 
     def facts(self) -> Facts:
         """The table and its picture."""
-        own = [*self.own_tables(), self.table()]
-        return Facts("Coefficients of the model.", details=own, figures=[self.figure()])
+        own = self.own_tables()
+        if self.model is None:
+            return Facts("No model: these are this lab's own estimates.", details=own)
+        details = [*own, self.table()]
+        return Facts("Coefficients of the model.", details=details, figures=[self.figure()])
 
     @property
     def columns(self) -> dict[str, list[Any]]:
@@ -73,7 +76,9 @@ class Coefficients(Spoken):
         header = ["term", "model", "estimate", "standard_error"]
         header += [self.design.loss.ratio.replace(" ", "_")] if self.design.loss.ratio else []
         header = (
-            ["class", *header, "low", "high"] if len(self.model) > 1 else [*header, "low", "high"]
+            ["class", *header, "low", "high"]
+            if self.design.loss.n_scores > 1
+            else [*header, "low", "high"]
         )
         return {name: [row[i] for row in rows] for i, name in enumerate(header)}
 
@@ -94,7 +99,7 @@ class Coefficients(Spoken):
                             numbers[2:] = [None] * 3  # the constant is no ratio
                 elif ratio:
                     numbers.append(None)
-                row = [term, float(self.model[k, j]), *numbers]
+                row = [term, None if self.model is None else float(self.model[k, j]), *numbers]
                 found.append([label, *row] if len(labels) > 1 else row)
         return found
 
@@ -112,6 +117,8 @@ class Coefficients(Spoken):
         digits[shown.index("standard_error")] = 3
         said = "Intervals are 95%, from robust standard errors"
         said += f", of the {ratio}." if ratio else "."
+        if self.design.loss.kind == "hazard":
+            said += " Hazard ratios are those of Cox's partial likelihood, with Efron's ties."
         return [
             Table(title, header, rows, key="own_estimates", digits=digits),
             f"{said} The model itself has a ridge of {self.design.ridge}, which moves its "
@@ -121,7 +128,7 @@ class Coefficients(Spoken):
 
     def table(self) -> Table:
         """All coefficients of the model, and the references of levels."""
-        ratio, n_scores = self.design.loss.ratio, len(self.model)
+        ratio, n_scores = self.design.loss.ratio, self.design.loss.n_scores
         header = ["term", "coefficient"]
         if n_scores > 1:
             header[1:] = [f"of {label}" for label in (self.design.classes or ())[1:]]
@@ -136,6 +143,7 @@ class Coefficients(Spoken):
 
     def _lines(self) -> list[tuple[str, list[float]]]:
         """Names and coefficients, with a line for each reference level."""
+        assert self.model is not None
         encoding, found = self.design.encoding, []
         seen: set[str] = set()
         for place, (name, values) in enumerate(zip(self.terms, self.model.T.tolist(), strict=True)):
@@ -151,6 +159,7 @@ class Coefficients(Spoken):
 
     def figure(self) -> Figure:
         """The numbers of the table, drawn."""
+        assert self.model is not None
         n_marks = self.model[:, 1:].size
         some = f" The {MOST_DRAWN} furthest from no effect, of {n_marks:,}."
         lines = (
@@ -165,6 +174,7 @@ class Coefficients(Spoken):
 
     def _picture(self) -> str:
         """Ratios on a logarithmic scale, or coefficients."""
+        assert self.model is not None
         ratio, marks = self.design.loss.ratio, list[Mark]()
         low, high = (self.model, self.model) if self.own is None else self.own.interval
         for k, label in enumerate((self.design.classes or ("", ""))[1:]):

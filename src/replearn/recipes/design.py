@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Annotated, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replearn.codes.coins import Coins
 from replearn.codes.sketch import Cells
@@ -47,6 +48,8 @@ class Design(Part):
     directions: Annotated[Codes, Integers(2, -(1 << 13), 1 << 13, 1 << 20)] | None = None
     # absent if there are no bits
     sketch: Annotated[Codes, Integers(1, 0, 255, MAX_NUMBERS)] | None = None
+    # constants are no part of the model that labs agree on: each fits its own. Absent if shared
+    constant: Literal["local"] | None = None
     kind: Literal["glm"] = "glm"
 
     def check(self) -> None:
@@ -73,11 +76,34 @@ class Design(Part):
             self.sketch.size == self.n_numbers and self.sketch.max() < 1 << self.bits
         ):
             raise Unfit(f"the sketch must be {self.n_numbers} numbers of {self.bits} bits")
+        if self.constant == "local" and self.published[self.is_constant].any():
+            raise Unfit("the sketch must be 0 for constants that each lab fits by itself")
+
+    @property
+    def recipe(self) -> str:
+        """Which regression it is, in the word of its estimator."""
+        if self.classes is not None:
+            return "logistic"
+        if self.loss.kind == "hazard":
+            return "survival"
+        return "linear" if self.loss.least is None else "poisson"
 
     @property
     def n_numbers(self) -> int:
         """Coded numbers."""
         return self.loss.n_scores * self.coordinates.n_columns
+
+    @property
+    def is_constant(self) -> NDArray[np.bool_]:
+        """Which of the coded numbers are constants."""
+        return np.arange(self.n_numbers) % self.coordinates.n_columns == 0
+
+    @property
+    def is_agreed(self) -> NDArray[np.bool_]:
+        """Which of the coded numbers labs agree on: all, or all but the constants."""
+        if self.constant == "local":
+            return ~self.is_constant
+        return np.ones(self.n_numbers, dtype=bool)
 
     @property
     def number_names(self) -> tuple[str, ...]:
@@ -102,8 +128,9 @@ class Design(Part):
         return np.zeros(self.n_numbers, dtype=np.int64) if self.sketch is None else self.sketch
 
     def codes(self, theta: Matrix) -> Codes:
-        """Codes of a lab's fit, in whole units of 2^-26."""
-        return self.cells.replicate(self.coordinates.of_theta(theta), self.published)
+        """Codes of a lab's fit, in whole units of 2^-26; those of local constants are 0."""
+        found = self.cells.replicate(self.coordinates.of_theta(theta), self.published)
+        return np.where(self.is_agreed, found, 0)
 
     def decode(self, codes: Codes) -> Matrix:
         """Coefficients that codes stand for, a row for each score, the constant first."""

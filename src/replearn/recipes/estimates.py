@@ -80,7 +80,7 @@ def assumptions(margin: float | None, spread: Spread | None) -> str:
     return words
 
 
-def n_repeated(marks: Iterable[NDArray[np.uint32]]) -> int:
-    """Rows that occur a second time, or more often, by the marks of their content."""
-    every = np.concatenate(list(marks))
+def n_repeated(hashes: Iterable[NDArray[np.uint64]]) -> int:
+    """Rows that occur a second time, or more often, by the hashes of their content."""
+    every = np.concatenate(list(hashes))
     return int(every.size - np.unique(every).size)

@@ -10,12 +10,14 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from replearn.documents import Decimal3, Length, Part, Positive3, Text, Unfit, decimal_text
+from replearn.documents import Decimal3, Length, Part, Positive3, Range, Text, Unfit, decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact.elementary import LN2_HI, MAX_SCORE, exp, log, sigmoid, softplus
 from replearn.exact.rows import RESIDUAL_BITS, WEIGHT_BITS, on_grid
 from replearn.types import Matrix, Vector
 
+#: Counts are at most 2^16: residuals would lose their last bits.
+MOST_CAP_BITS = 16
 #: Rows below which nothing is promised, and no quantile is published.
 LEAST_ROWS = 50
 
@@ -277,7 +279,7 @@ class Gaussian(_Numbers):
 class Poisson(_Numbers):
     """A count, at most ``2^cap_bits``; the score is the logarithm of its mean."""
 
-    cap_bits: int
+    cap_bits: Annotated[int, Range(1, MOST_CAP_BITS)]
     kind: Literal["poisson"] = "poisson"
     least: ClassVar[float | None] = 0.0
     link: ClassVar[str] = "log"
@@ -292,7 +294,7 @@ class Poisson(_Numbers):
     def of(cls, numbers: Vector) -> "Poisson":
         """With the largest count that an original's targets suggest."""
         cap_bits = max(2, math.ceil(math.log2(4 * float(numbers.max()) + 1)))
-        if cap_bits > 16:
+        if cap_bits > MOST_CAP_BITS:
             raise ReplearnError(
                 f"counts must be at most {1 << 14:,}, got larger ones. Use "
                 "ReplicableLinearRegressor, or count in larger units."

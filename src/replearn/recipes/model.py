@@ -1,7 +1,8 @@
 """A fitted generalised linear model: a design and its codes, which are whole numbers."""
 
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, Self
 
@@ -10,9 +11,17 @@ from numpy.typing import NDArray
 
 from replearn.documents import MAX_WHOLE, Document, Integers, Label, Unfit
 from replearn.documents.facts import Facts, Row, Spoken
-from replearn.errors import ReplearnError
+from replearn.errors import ReplearnError, short
+from replearn.exact.rows import Rows
 from replearn.recipes.coefficients import Coefficients
 from replearn.recipes.design import DIRECTION_BITS, MAX_NUMBERS, Design
+from replearn.recipes.recalibration import (
+    MOST_UNITS,
+    Recalibration,
+    fit_constants,
+    slopes_of,
+    with_constants,
+)
 from replearn.recipes.sandwich import Estimates
 from replearn.tables import Batch, numbers_of, open_table
 from replearn.types import Codes, Matrix, Vector
@@ -26,16 +35,27 @@ class Model(Spoken, Document):
     """
 
     FORMAT = "replearn/model"
+    KIND = "glm"
 
     design: Design
     codes: Annotated[Codes, Integers(1, -MAX_WHOLE, MAX_WHOLE, MAX_NUMBERS)]
+    # of an updated model: its parent, and what is different from it
+    recalibration: Recalibration | None = None
+    # codes of a lab that missed the original's cells: with the original's sketch they stand for a
+    # model that nobody fitted, so nothing may predict with it
+    is_mismatch: bool = field(default=False, kw_only=True, compare=False, repr=False)
 
     def check(self) -> None:
         """One code for each number."""
         if self.codes.size != self.design.n_numbers:
             raise Unfit(f"codes must be {self.design.n_numbers} numbers, got {self.codes.size}")
-        if not np.abs(self.theta).max() < 1e9:
+        if not np.abs(self.design.decode(self.codes)).max() < 1e9:
             raise Unfit("codes must stand for coefficients below 10^9")
+        if self.design.constant == "local" and self.codes[self.design.is_constant].any():
+            raise Unfit("codes must be 0 for constants that each lab fits by itself")
+        updated, n_scores = self.recalibration, self.design.loss.n_scores
+        if updated is not None and updated.constants.size != n_scores:
+            raise Unfit(f"constants of the recalibration must be {n_scores} numbers")
 
     @property
     def without_constants(self) -> "Model":
@@ -59,10 +79,73 @@ class Model(Spoken, Document):
         """Columns that it needs."""
         return self.design.encoding.names
 
+    @property
+    def local_constants(self) -> Codes | None:
+        """Constants of this lab, where the design leaves them to labs, in whole units of 2^-26.
+
+        They stand beside the content, in the provenance: no part of the fingerprint.
+        """
+        stated = (self.provenance or {}).get("constants")
+        if stated is None:
+            return None
+        found = np.array(stated if isinstance(stated, list) else [])
+        is_whole = found.dtype == np.int64 and found.shape == (self.design.loss.n_scores,)
+        if not is_whole or np.abs(found).max() > MOST_UNITS:
+            raise ReplearnError(
+                f"constants beside the model must be {self.design.loss.n_scores} whole numbers, "
+                f"got {short(stated)}. Get the file anew from its source."
+            )
+        return found
+
+    def with_local_constants(self, constants: Codes) -> Self:
+        """The same model for a lab whose rows have these constants."""
+        stated = {"constants": [int(one) for one in constants]}
+        return replace(self, provenance={**(self.provenance or {}), **stated})
+
+    def with_constants_of(self, rows: Rows) -> Self:
+        """The model with constants of these rows, where its design leaves them to labs."""
+        if self.design.constant is None:
+            return self
+        slopes = slopes_of(self.design.decode(self.codes))
+        return self.with_local_constants(fit_constants(rows, self.design.loss, slopes))
+
+    @cached_property
+    def fitted_theta(self) -> Matrix:
+        """Coefficients of the columns of the fit, a row for each score, the constant first."""
+        self._refuse_mismatch()
+        found = self.design.decode(self.codes)
+        if self.recalibration is not None:
+            return self.recalibration.applied(found)
+        if self.design.constant is None:
+            return found
+        constants = self.local_constants
+        if constants is None:
+            raise ReplearnError(
+                "the model must have a constant to predict, but its study leaves the constant to "
+                "each lab, and this file has none. Fit yours: replearn update MODEL TABLE "
+                "--constant."
+            )
+        return with_constants(found, constants)
+
+    def _refuse_mismatch(self) -> None:
+        if self.is_mismatch:
+            raise ReplearnError(
+                "a replication must give the original's model to be used, but these rows did not: "
+                "what their codes stand for nobody fitted. The replication says what differs; "
+                "recalibrate the original's model with update, or fit one of your own."
+            )
+
+    def save(
+        self, path: "str | os.PathLike[str]", private: bool = False, new: bool = False
+    ) -> None:
+        """Write the file, whole or not at all; refused for what nobody fitted."""
+        self._refuse_mismatch()
+        super().save(path, private, new)
+
     @cached_property
     def theta(self) -> Matrix:
         """Coefficients of the encoded terms, a row for each score, the constant first."""
-        found = self.design.decode(self.codes)
+        found = self.fitted_theta
         if self.design.directions is None:
             return found
         turned = found[:, 1:] @ (self.design.directions * 2.0**-DIRECTION_BITS)
@@ -144,15 +227,41 @@ class Model(Spoken, Document):
             return self.design.loss.mean(found)
         return np.array(self.classes)[decided(found)]
 
+    @property
+    def number_names(self) -> tuple[str, ...]:
+        """Names of the codes."""
+        return self.design.number_names
+
+    @property
+    def prediction_names(self) -> tuple[str, ...]:
+        """Columns of a table of predictions."""
+        return "prediction", *(f"probability of {label}" for label in self.classes or ())
+
+    def predictions_of(self, batch: Batch) -> list[list[Any]]:
+        """Lines of a table of predictions: a number, or the label and all probabilities."""
+        scores = self.scores_of(batch)
+        means = self.design.loss.mean(scores)
+        if self.classes is None:
+            return [[value] for value in means.ravel().tolist()]
+        labels = [self.classes[place] for place in decided(scores).tolist()]
+        return [[label, *some] for label, some in zip(labels, means.tolist(), strict=True)]
+
     def facts(self) -> Facts:
         """What the model is, in words."""
         design = self.design
+        if self.is_mismatch:
+            return Facts(
+                "No model: these rows did not give the original's.",
+                [Row("fingerprint", self.fingerprint, note="of this lab's codes")],
+                details=self.coefficients.own_tables(),
+            )
         own = self.coefficients
         what = design.loss.says.format(target=design.target, last=(self.classes or ("",))[-1])
         return Facts(
-            f"This model predicts {what}.",
+            f"This {'updated ' if self.recalibration else ''}model predicts {what}.",
             [
                 Row("fingerprint", self.fingerprint),
+                *self._about_constants(),
                 Row("columns", len(self.feature_names)),
                 Row("coefficients", self.codes.size, key="n_coefficients"),
                 Row("ridge", design.ridge),
@@ -162,12 +271,28 @@ class Model(Spoken, Document):
             figures=[own.figure()],
         )
 
+    def _about_constants(self) -> list[Row]:
+        """Where constants come from, if not from the codes."""
+        if self.recalibration is not None:
+            factor = self.recalibration.factor
+            slopes = "the study's" if factor == "1" else f"{factor} times the study's"
+            return [
+                Row("updated from", self.recalibration.parent, key="parent"),
+                Row("slopes", slopes, note="constants were fitted anew"),
+            ]
+        if self.design.constant is None:
+            return []
+        stated = "none" if self.local_constants is None else "this lab's own"
+        return [Row("constant", stated, note="no part of the fingerprint")]
+
     @property
     def coefficients(self) -> Coefficients:
         """All coefficients as readers multiply and add them, and what its lab states of its own."""
-        found = np.column_stack([self.intercept, self.coef])
-        stated = Estimates.of_content((self.provenance or {}).get("estimates"), found.shape)
-        return Coefficients(self.design, found, stated)
+        shape = self.design.loss.n_scores, 1 + len(self.term_names)
+        stated = Estimates.of_content((self.provenance or {}).get("estimates"), shape)
+        if self.is_mismatch:
+            return Coefficients(self.design, None, stated)
+        return Coefficients(self.design, np.column_stack([self.intercept, self.coef]), stated)
 
     def stating(self, own: Estimates | None) -> Self:
         """The same model with a lab's own estimates beside it: no part of its fingerprint."""

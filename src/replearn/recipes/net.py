@@ -87,7 +87,7 @@ from replearn.codes.projection import FULL, check_components, projection_matrix
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact.directions import Points, project_rows
-from replearn.exact.rows import marks
+from replearn.exact.rows import term_hashes
 from replearn.recipes.batches import directions
 from replearn.recipes.estimates import Rivals, assumptions, calibrated, n_repeated
 from replearn.recipes.recipe import (
@@ -456,7 +456,7 @@ def project(sample: Sample, plan: Plan, cover: Cover, coins: Coins) -> tuple[Poi
     for rows, n_without in directions(sample, plan.n_inputs, most):
         n_zero += n_without
         parts.append(project_rows(rows, matrix))
-        seen.append(marks(rows))
+        seen.append(term_hashes(rows))
     points = np.concatenate(parts, axis=1)
     if points.shape[1] == 0:
         raise ReplearnError(

@@ -389,7 +389,7 @@ def _cumulants(piece: _Piece, loss: Loss) -> Vector:
     variance = piece.curvature[:, 0]
     if loss.by_class:
         return variance * (1.0 - 6.0 * variance)
-    if loss.kind == "poisson":
+    if loss.link == "log":  # counts, and events of rows at risk
         return variance
     squares = piece.residual[:, 0] ** 2
     mean = float(squares.mean())

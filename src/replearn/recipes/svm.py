@@ -72,7 +72,7 @@ from replearn.codes.coins import Coins
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact import squared_hinge
-from replearn.exact.rows import marks
+from replearn.exact.rows import term_hashes
 from replearn.recipes.batches import AddBatches, directions, round_mean, round_point, sum_batches
 from replearn.recipes.estimates import n_repeated
 from replearn.recipes.recipe import (
@@ -138,7 +138,7 @@ def _run_once(sample: Sample, plan: BatchPlan, coins: Coins) -> Fitted:
     parts, seen, n_zero = [], [], 0
     for rows, n_without in directions(sample, plan.n_inputs):
         parts.append(rows.astype(np.float32))  # which holds these whole numbers
-        seen.append(marks(rows))
+        seen.append(term_hashes(rows))
         n_zero += n_without
     every = stacked(parts)
     if every.shape[0] == 0:

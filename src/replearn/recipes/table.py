@@ -1,7 +1,6 @@
 """The one table of algorithms; each has a file of its own beside this one."""
 
 from replearn.recipes.boosting import BOX, FOAM
-from replearn.recipes.choice import CHOICE
 from replearn.recipes.dp import DP
 from replearn.recipes.net import NET
 from replearn.recipes.recipe import Recipe
@@ -13,4 +12,4 @@ TABLE1: dict[str, Recipe] = {recipe.name: recipe for recipe in (FOAM, BOX, SVM, 
 
 #: All recipes. Those of studies (`replearn.recipes.glm`) have no sizes before any row is seen: the
 #: original's rows choose them, so that they are no `Recipe`; their bound is `glm.stability`.
-RECIPES: dict[str, Recipe] = {**TABLE1, CHOICE.name: CHOICE}
+RECIPES: dict[str, Recipe] = TABLE1

@@ -257,13 +257,13 @@ def audit_replications(
     """
     from sklearn.base import clone
 
-    design = estimator.study.design
-    parts = _parts(len(y), n_rows or design.n_rows, most, seed)
+    study = estimator.study
+    parts = _parts(len(y), n_rows or study.n_original, most, seed)
 
     def replicated(part: NDArray[np.int64]) -> Any:
         return clone(estimator).fit(_rows(X, part), y[part]).replication_
 
-    return _count(replicated, parts, float(design.max_disagreement))
+    return _count(replicated, parts, float(study.plan.max_disagreement))
 
 
 def _rows(X: Any, places: NDArray[np.int64]) -> Any:

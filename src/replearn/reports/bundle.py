@@ -27,11 +27,12 @@ from replearn.documents import (
 from replearn.errors import ReplearnError, printable
 from replearn.study.study import Study
 from replearn.tables import MISSING, OTHER, LevelColumn, NumberColumn
+from replearn.tables.cells import is_number_text
 from replearn.types import Vector
 
 _MODULES = (
-    *("words", "exact", "stability", "table", "check", "evidence", "tails", "support", "worth"),
-    *("compare", "replicate", "disclosure", "sums", "lab", "worker"),
+    *("words", "exact", "stability", "table", "check", "evidence", "tails", "support"),
+    *("recalibration", "worth", "compare", "replicate", "disclosure", "sums", "lab", "worker"),
 )
 
 #: Rows of a rehearsal, and of each of its classes at least.
@@ -73,7 +74,7 @@ def study_page(study: Study) -> str:
     }
     parts["policy"] = (
         "default-src 'none'; connect-src 'none'; worker-src blob:; base-uri 'none'; "
-        f"form-action 'none'; script-src {_hash(parts['script'])}; "
+        f"form-action 'none'; webrtc 'block'; script-src {_hash(parts['script'])}; "
         f"style-src {_hash(parts['style'])}"
     )
     return re.sub(r"\$(\w+)", lambda found: parts[found[1]], _source("page.html"))
@@ -160,6 +161,9 @@ def _chosen(texts: list[str], shares: list[float], u: Vector) -> list[str]:
 
 
 def _cell(text: str) -> str:
+    """A cell that no spreadsheet computes: readers of tables trim the space before a formula."""
+    if re.match(r"[=+@-]", text) and not is_number_text(text):
+        text = f" {text}"
     if re.search(r'[",;\t|\r\n]|^ | $', text):
         return '"' + text.replace('"', '""') + '"'
     return text

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,11 @@ class Comparison(Spoken):
         Whether the common model is the one that the study commits to.
     of_study : bool
         Whether the models are replications of a study, not fits of the paper's algorithms.
+    renamed : tuple of str
+        Columns, or the target, that the first model calls differently, or has in another place,
+        where all else is equal.
+    updates : tuple of (str, str, str)
+        Updated models among them: name, parent, and how the slopes were changed.
     """
 
     names: tuple[str, ...]
@@ -46,6 +51,10 @@ class Comparison(Spoken):
     evidence: Evidence | None = None
     original: bool | None = None
     of_study: bool = True
+    renamed: tuple[str, ...] = ()
+    # of updated models: whose fingerprint each names as its parent, and what it changed
+    updates: tuple[tuple[str, str, str], ...] = ()
+    local_constants: bool = False  # their study leaves constants to labs
 
     @property
     def same(self) -> bool:
@@ -59,6 +68,11 @@ class Comparison(Spoken):
         if self.same:
             which = "both" if n_models == 2 else f"all {n_models}"
             verdict = f"The same model: {which} are identical bit for bit."
+            if self.local_constants:
+                verdict = (
+                    f"The same slopes: those of {which} are identical bit for bit; constants are "
+                    "each lab's own."
+                )
             if self.evidence is not None:
                 items.append(self.evidence.words())
             elif self.of_study:
@@ -69,9 +83,16 @@ class Comparison(Spoken):
                     if self.original
                     else "It is not the model to which the study commits."
                 )
+        elif self.renamed:
+            verdict = "The same numbers for different columns: these are different models."
+            items.append(Row("the first model has", ", ".join(self.renamed[:3])))
+            items.append("Fit all models on columns of the same names, in the same order.")
         elif not self.one_study:
             verdict = "Models of different studies: they cannot be the same."
             items.append("Compare models that labs made from one study file.")
+        elif self.updates and not self.differences:
+            verdict = "Different models: slopes of one model, recalibrated on different rows."
+            items += self._about_updates()
         else:
             n_kinds = len(set(self.fingerprints))
             verdict = f"Different models: {n_models} labs have {n_kinds} different models."
@@ -109,6 +130,14 @@ class Comparison(Spoken):
             [Figure("Where the models differ", self._picture, _CAPTION)] if self.one_study else (),
             values={"same": self.same, "fingerprints": list(self.fingerprints)},
         )
+
+    def _about_updates(self) -> list[str]:
+        """What was updated from what."""
+        names = dict(zip(self.fingerprints, self.names, strict=True))
+        return [
+            f"{name} was updated from {names.get(parent, parent[:16])}; its slopes are {slopes}."
+            for name, parent, slopes in self.updates[:4]
+        ]
 
     def _picture(self) -> str:
         """The numbers that differ; where none does, all of them as one."""
@@ -166,29 +195,55 @@ def compare(*models: Any, study: Study | None = None) -> Comparison:
             for m, n in zip(models, names, strict=True)
         ]
     first = found[0]
-    one_study = all(_design(model) == _design(first) for model in found)
-    if study is not None and any(_design(model) != study.design for model in found):
+    one_study = all(model.design == first.design for model in found)
+    if study is not None and any(model.design != study.design for model in found):
         raise ReplearnError(
             "all models must be of the study that was passed, got one of a different study. "
             "Compare without it, or pass the right one."
         )
     prints = tuple(model.fingerprint for model in found)
     same = len(set(prints)) == 1
+    updates = tuple(
+        (name, *told) for name, model in zip(names, found, strict=True) if (told := _update(model))
+    )
+    has_evidence = study is not None and same and not updates
     return Comparison(
         tuple(names),
         prints,
         one_study,
         _differences(found) if one_study and not same else (),
-        study.evidence(first) if study is not None and same else None,
-        study.commits_to(first.fingerprint) if study is not None and same else None,
-        hasattr(first, "design"),
+        study.evidence(first) if study is not None and has_evidence else None,
+        study.commits_to(first.fingerprint) if study is not None and has_evidence else None,
+        first.design.kind == "glm" and not updates,
+        () if one_study else _renamed(found),
+        updates,
+        bool(getattr(first.design, "constant", None)) and not updates,
     )
 
 
-def _design(model: Any) -> Any:
-    """All but the codes."""
-    found = model.content()
-    return getattr(model, "design", None) or {k: v for k, v in found.items() if k != "codes"}
+def _renamed(models: Sequence[Any]) -> tuple[str, ...]:
+    """Names of the first halfspace that others of the same codes have not, or elsewhere."""
+    first, *others = models
+    for other in others:
+        if other.design.kind != "halfspace" or first.design.kind != "halfspace":
+            return ()
+        named = replace(other.design, columns=first.design.columns, target=first.design.target)
+        if named != first.design or not np.array_equal(other.codes, first.codes):
+            return ()
+    own = (*first.feature_names, first.design.target)
+    return tuple(
+        name
+        for place, name in enumerate(own)
+        if any((*model.feature_names, model.design.target)[place] != name for model in others)
+    )
+
+
+def _update(model: Any) -> tuple[str, str] | None:
+    """The parent of an updated model, and what it did to slopes."""
+    told = getattr(model, "recalibration", None)
+    if told is None:
+        return None
+    return told.parent, "unchanged" if told.factor == "1" else f"{told.factor} times the study's"
 
 
 def _differences(models: Sequence[Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -196,9 +251,6 @@ def _differences(models: Sequence[Any]) -> tuple[tuple[str, tuple[int, ...]], ..
     codes = np.stack([model.codes for model in models])
     away = codes - codes[0]
     most = np.abs(away).max(axis=0)
-    design = getattr(models[0], "design", None)
-    names = [f"code {i + 1}" for i in range(codes.shape[1])]
-    if design is not None:
-        names = list(design.number_names)
+    names = models[0].number_names
     order = [int(i) for i in np.argsort(-most, kind="stable") if most[i]]
     return tuple((names[i], tuple(away[:, i].tolist())) for i in order)

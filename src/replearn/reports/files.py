@@ -36,17 +36,16 @@ class Opening(Spoken, Document):
 
 def file_classes() -> tuple[type[Document], ...]:
     """All kinds of files that replearn writes."""
-    from replearn.codes.choices import ChoiceModel
     from replearn.codes.model import HalfspaceModel
     from replearn.recipes.model import Model
     from replearn.reports.policy import Policy
     from replearn.study.coalition import LabSums
     from replearn.study.founding import LabColumns
-    from replearn.study.paper_study import PaperStudy
+    from replearn.study.halfspace_study import HalfspaceStudy
     from replearn.study.passes import State
     from replearn.study.study import Study
 
-    own = (Study, Model, HalfspaceModel, ChoiceModel, PaperStudy)
+    own = (Study, Model, HalfspaceModel, HalfspaceStudy)
     return *own, LabSums, LabColumns, State, Opening, Policy
 
 
@@ -91,3 +90,11 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     from replearn.recipes.model import Model
 
     return document_of(path, (Model, HalfspaceModel))
+
+
+def load_study(path: str | os.PathLike[str]) -> Any:
+    """Read a study of any kind."""
+    from replearn.study.halfspace_study import HalfspaceStudy
+    from replearn.study.study import Study
+
+    return document_of(path, (Study, HalfspaceStudy))

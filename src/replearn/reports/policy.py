@@ -1,6 +1,5 @@
 """What a data owner lets leave: a small file that every command obeys."""
 
-import os
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -8,10 +7,6 @@ from replearn.documents import DecimalText, Document, Length, Range
 from replearn.documents.facts import Facts, Row, Spoken
 from replearn.errors import ReplearnError
 from replearn.study.study import Study
-
-#: Where a policy is looked for, besides the environment variable.
-POLICY_FILE = "replearn.policy.json"
-_VARIABLE = "REPLEARN_POLICY"
 
 Kind = Literal["study", "model", "sums", "predictions", "page", "rows"]
 
@@ -36,8 +31,9 @@ class Policy(Spoken, Document):
     Notes
     -----
     A file by hand: ``{"format": "replearn/policy", "version": 1, "least_rows": 500, "least_count":
-    20, "most_coefficients_per_row": "0.05", "may_leave": ["study", "sums"]}``. Commands find it in
-    the working folder as replearn.policy.json, or where REPLEARN_POLICY says.
+    20, "most_coefficients_per_row": "0.05", "may_leave": ["study", "sums"]}``. Commands find it
+    as replearn.policy.json in the working folder and beside their inputs, and where REPLEARN_POLICY
+    says; each of them must allow it.
     """
 
     FORMAT = "replearn/policy"
@@ -90,11 +86,3 @@ class Policy(Spoken, Document):
                 Row("coefficients for a row, at most", self.most_coefficients_per_row),
             ],
         )
-
-
-def current_policy() -> Policy | None:
-    """The policy that is in force here; None if there is none."""
-    path = os.environ.get(_VARIABLE) or POLICY_FILE
-    if path == POLICY_FILE and not os.path.exists(path):
-        return None
-    return Policy.load(path)

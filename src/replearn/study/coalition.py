@@ -517,7 +517,7 @@ def _coalition(
             )
         )
     return Coalition(
-        model,
+        agreement.usable(model),
         replication,
         tuple(found),
         q,

@@ -167,16 +167,19 @@ class Evidence:
         Guesses that find the model from the study file alone, as a power of two.
     is_open : bool
         Whether the study tells a guesser when they have found it; a sealed one does not.
+    placebo : bool
+        Whether the lab's own rows give the model with permuted labels, too.
     """
 
     rows: int
     bits: float
     is_open: bool = True
+    placebo: bool = False
 
     @property
     def is_weak(self) -> bool:
         """Whether agreement alone is no evidence."""
-        return self.bits < LEAST_BITS
+        return self.placebo or self.bits < LEAST_BITS
 
     @property
     def guesses(self) -> str:
@@ -185,6 +188,11 @@ class Evidence:
 
     def words(self) -> str:
         """In a sentence."""
+        if self.placebo:
+            return (
+                "Agreement here is no evidence: your rows give this model with permuted labels, "
+                "too. Whatever the outcomes are, a lab matches."
+            )
         if self.is_weak:
             return (
                 "Agreement here is no evidence: the study file gives the model away in about "

@@ -13,12 +13,14 @@ from replearn.codes.coins import seed_text
 from replearn.codes.stability import least_whole
 from replearn.documents import decimal_text
 from replearn.documents.facts import Facts, Figure, Row, Spoken, percent
+from replearn.documents.facts import Table as FactTable
 from replearn.documents.pictures import Rung, ladder
 from replearn.errors import ReplearnError, is_real, plain_float, probability, short, whole_number
-from replearn.exact.rows import MOST_TRIED, Kept, Rows, contents, sampled
+from replearn.exact.rows import MOST_TRIED, WEIGHT_BITS, Kept, Rows, on_grid, row_hashes, sampled
 from replearn.recipes import glm
 from replearn.recipes.between import Between, CentreFits, named_pair
-from replearn.recipes.design import Design
+from replearn.recipes.collinear import copies_of_numbers, repeated_columns
+from replearn.recipes.design import MAX_NUMBERS, Design
 from replearn.recipes.glm import MOST_INFLATION, Promise, Trial, stability
 from replearn.recipes.losses import LEAST_ROWS, Hazard, Kind, Loss, Poisson, loss_of
 from replearn.recipes.model import Model
@@ -26,21 +28,24 @@ from replearn.recipes.newton import Summary
 from replearn.recipes.recipe import Bound
 from replearn.recipes.sandwich import Estimates, estimates_of
 from replearn.recipes.validation import Fold, scored
+from replearn.study.cohort import cohort_table, gaps_told
 from replearn.study.progress import progress
 from replearn.study.rows import Reading, TableRows, read_rows
+from replearn.study.sample_size import rows_needed
 from replearn.study.study import Study, sealed_commitment
 from replearn.study.worth import Worth
 from replearn.tables import (
+    Encoding,
     Learned,
     LevelColumn,
     Remark,
     Table,
     learn_classes,
     learn_encoding,
-    levels_of,
     make_profile,
     target_numbers,
 )
+from replearn.tables.clusters import Clusters
 from replearn.tables.survival import (
     AT_RISK,
     INTERVAL,
@@ -56,6 +61,8 @@ from replearn.types import Later, Matrix, Vector
 
 #: Rows (or groups of them) that a level has for a coefficient of its own, at the smallest lab.
 LEAST_LEVEL = 20
+#: Rows of equal weight that weighted ones must count as, at the smallest lab.
+LEAST_EFFECTIVE = 30
 #: How often products are halved, by trial: a ridge shrinks quarters sixteen times as much.
 _HALVED = (0, 2)
 
@@ -67,6 +74,7 @@ class Options:
     max_disagreement: float = 0.01
     sketch_bits: int = 8
     between: Any = "typical"
+    constant: Literal["shared", "local"] = "shared"
     basis: Literal["linear", "splines", "auto"] = "linear"
     interactions: Literal["all"] | Sequence[tuple[str, str]] | None = None
     ridge: float | Literal["auto"] = "auto"
@@ -101,6 +109,7 @@ class Request(Options):
                 'between must be "typical", 0, or two standard deviations between centres, of the '
                 f"mean score and of slopes, such as (0.2, 0.03), got {short(self.between)}."
             )
+        _check_choice("constant", self.constant, ("shared", "local"))
         _check_choice("basis", self.basis, ("linear", "splines", "auto"))
         _check_choice("missing", self.missing, ("indicator", "refuse"))
         if self.ridge != "auto":
@@ -242,6 +251,23 @@ class Original:
     nonce: str | None = None
     # this lab's own estimates with standard errors, made when they are read
     own_later: Later[Estimates | None] = field(default=Later.known(None), compare=False, repr=False)
+    cohort_later: Later[FactTable | None] = field(
+        default=Later.known(None), compare=False, repr=False
+    )
+    gaps: str = ""
+
+    @property
+    def cohort(self) -> FactTable | None:
+        """Who is in the study, by outcome: Table 1 of a paper."""
+        return self.cohort_later()
+
+    @property
+    def rows_needed(self) -> int | None:
+        """How many rows such a model needs, by Riley et al.; None where it explains nothing."""
+        design, target = self.study.design, self.study.profile.target
+        share = float(target[1]) if len(design.classes or ()) == 2 and target else None
+        n_slopes = design.n_numbers - design.loss.n_scores
+        return rows_needed(design.loss, self.worth, n_slopes, share)
 
     @property
     def own(self) -> Estimates | None:
@@ -298,6 +324,7 @@ def publish(table: Table, request: Request) -> Original:
             learned = _with_intervals(learned, cuts)
         for halved in _HALVED if learned.encoding.products else (0,):
             encoding = replace(learned.encoding, products_halved=halved)
+            _refuse_too_many(encoding, loss)
             reading = Reading(encoding, loss, classes, weight)
             rows = read_rows(TableRows(table, reading), request.n_jobs)
             trial = _tried(rows, loss, promise, ridge, bool(request.verbose))
@@ -305,6 +332,8 @@ def publish(table: Table, request: Request) -> Original:
                 learned = replace(learned, encoding=encoding)
                 best = _Candidate(basis, learned, rows, reading, trial)
     assert best is not None
+    remarks = (*best.learned.remarks, *_about_columns(best))
+    best = replace(best, learned=replace(best.learned, remarks=remarks))
     return _published(best, request, promise, classes, labels)
 
 
@@ -352,8 +381,6 @@ def _with_intervals(learned: Learned, cuts: tuple[str, ...]) -> Learned:
 
 def _learned(table: Table, request: Request, basis: str, labels: Any, promise: Promise) -> Learned:
     shrink = max(1.0, promise.n_here / promise.n_there)
-    if table.roles.get("groups") is not None:  # rows of one person count once
-        shrink *= promise.n_here / max(1, len(levels_of(table.whole("groups"))[1]))
     return learn_encoding(
         table,
         labels,
@@ -363,7 +390,22 @@ def _learned(table: Table, request: Request, basis: str, labels: Any, promise: P
         categories=request.categories,
         numeric=request.numeric,
         least_rows=math.ceil(LEAST_LEVEL * shrink),
+        clusters=Clusters.of(table, labels),
     )
+
+
+def _refuse_too_many(encoding: Encoding, loss: Loss) -> None:
+    """Refuse what no file could hold, before a fit that takes hours."""
+    n_columns = len(encoding.term_names) + 1
+    n_numbers = loss.n_scores * n_columns
+    if n_numbers > MAX_NUMBERS:
+        advice = "Drop columns"
+        if loss.n_scores > 1:
+            advice += ", or pass kind=linear if the target is a measured number"
+        raise ReplearnError(
+            f"a model must have at most {MAX_NUMBERS:,} coefficients, got {n_numbers:,}: "
+            f"{n_columns:,} for each of {loss.n_scores:,} scores. {advice}."
+        )
 
 
 def _class_weight(given: Any, classes: tuple[Any, ...] | None, labels: Any) -> Vector | None:
@@ -399,10 +441,14 @@ def _published(
         class_weight=None if weight is None else tuple(map(decimal_text, weight.tolist())),
         weights=request.weights,
         offset=request.offset,
+        constant="local" if request.constant == "local" else None,
     )
-    codes, sketch = design.cells.publish(trial.coordinates.of_theta(trial.theta))
+    codes, sketch = (
+        np.where(design.is_agreed, one, 0)
+        for one in design.cells.publish(trial.coordinates.of_theta(trial.theta))
+    )
     design = replace(design, sketch=sketch if promise.bits else None)
-    model = Model(design, codes)
+    model = Model(design, codes).with_constants_of(best.rows)
     own_worth, worth = (
         worth_of(best.reading.loss, folds) for folds in (trial.validation.folds, trial.folds)
     )
@@ -410,10 +456,12 @@ def _published(
     shares = design.loss.totals(targets, np.ones(len(targets))) / len(targets)
     certificate = _certificate(best, promise, model, worth, shares)
     unsafe = [
-        f"It must not publish {remark}. Leave it out: drop=[{remark.column!r}]."
+        f"It must not publish column {remark.column!r}, which {remark.reason}. Leave it out: "
+        f"drop=[{remark.column!r}]."
         for remark in best.learned.remarks
         if remark.refused
     ]
+    unsafe += _left_out(best.learned.remarks, request)
     nonce = secrets.token_hex(16) if request.sealed else None
     committed = [model.fingerprint, model.without_constants.fingerprint]
     if nonce is not None:
@@ -438,9 +486,32 @@ def _published(
         summary = Summary.of(rows, design.loss)
         return estimates_of(rows, design.encoding, design.loss, trial.theta, summary)
 
+    learned = best.learned
     return Original(
-        study, model, certificate, worth, own_worth, remarks, best.basis, folds, nonce, Later(own)
+        study,
+        model,
+        certificate,
+        worth,
+        own_worth,
+        remarks,
+        best.basis,
+        folds,
+        nonce,
+        own_later=Later(own),
+        cohort_later=Later(lambda: cohort_table(learned, design.target, classes)),
+        gaps=gaps_told(learned),
     )
+
+
+def _left_out(remarks: Sequence[Remark], request: Request) -> list[str]:
+    """Columns that vary, or that a user named, and that the model goes without."""
+    named = {*request.categories, *request.numeric}
+    return [
+        f"It would go without column {remark.column!r}, which {remark.reason}. Say so with "
+        f"drop=[{remark.column!r}]; or join levels, or plan for larger labs (replication_rows)."
+        for remark in remarks
+        if remark.kind == "rare" or (remark.left_out and remark.column in named)
+    ]
 
 
 def worth_of(loss: Loss, folds: tuple[Fold, ...]) -> Worth:
@@ -450,6 +521,37 @@ def worth_of(loss: Loss, folds: tuple[Fold, ...]) -> Worth:
         pieces = [piece.offset for fold in folds for _, piece in scored(fold)]
         at_risk = np.concatenate([offset for offset in pieces if offset is not None])
     return Worth.of(loss, *held_out(folds), at_risk=at_risk)
+
+
+def _about_weights(rows: Rows, loss: Loss, promise: Promise) -> list[str]:
+    """Weights so unequal that a few rows decide: no law of large numbers holds for them.
+
+    Rows with the weights w count as ``(sum w)^2 / sum w^2`` rows of equal weight. Those of each
+    class are counted apart, because a weight that a whole class has makes no row of it decide.
+    """
+    n_classes = loss.n_scores + 1 if loss.by_class else 1
+    totals, squares = [0] * n_classes, [0] * n_classes
+    for block in rows.blocks():
+        if block.weights is None:
+            return []
+        units = on_grid(block.weights, WEIGHT_BITS).astype(np.int64)  # exact in any order
+        classes = block.targets if loss.by_class else np.zeros(len(units))
+        for label in range(n_classes):
+            here = units[classes == label]
+            totals[label] += int(here.sum())
+            squares[label] += int((here * here).sum())
+
+    counted = sum(
+        total**2 / square for total, square in zip(totals, squares, strict=True) if square
+    )
+    effective = counted * min(1.0, promise.n_there / promise.n_here)
+    if effective >= LEAST_EFFECTIVE:
+        return []
+    return [
+        f"The weights are so unequal that {promise.n_there:,} rows count as {effective:.0f} of "
+        f"equal weight, and {LEAST_EFFECTIVE} are needed. Cut the largest weights, or get more "
+        "rows."
+    ]
 
 
 def held_out(folds: tuple[Fold, ...]) -> tuple[Matrix, Vector, Vector | None]:
@@ -470,18 +572,21 @@ def _certificate(
     residual = z - design.cells.decode(model.codes, design.published)
     sampling = trial.spread.central(promise.n_here, promise.n_there)
     lacking, problems = without_model(design.loss, shares, promise, trial.theta)
+    agreed = design.is_agreed
+    widths, sampling, residual = design.cells.widths[agreed], sampling[agreed], residual[agreed]
     expected, at_centre = (
-        _different(stability(design.cells.widths, promise.bits, sampling, kind, residual), lacking)
+        _different(stability(widths, promise.bits, sampling, kind.of(agreed), residual), lacking)
         for kind in (Between.none(design.n_numbers), trial.spread.between)
     )
     effective = trial.spread.influence.effective
-    weakest = int(np.argmin(effective))
+    weakest = int(np.argmin(np.where(agreed, effective, np.inf)))
     names = ("(constant)", *design.encoding.term_names)
     place = weakest % len(names)
     n_repeated = 0
     if isinstance(best.rows, Kept):  # rows whose encoded numbers and target occurred before
-        found = contents(sampled(best.rows, best.rows.block.n_rows, MOST_TRIED, salt=4).block)
-        n_repeated = len(found) - len(np.unique(found))
+        some = sampled(best.rows, best.rows.block.n_rows, MOST_TRIED, salt=4)
+        hashes = row_hashes(some.block)
+        n_repeated = len(hashes) - len(np.unique(hashes))
     if promise.n_here < LEAST_ROWS:
         problems.append(
             f"{promise.n_here} rows are too few for any promise. Get at least {LEAST_ROWS}."
@@ -493,10 +598,14 @@ def _certificate(
             f"explain. Get about {_round_up(needed):,} rows, use fewer columns, or pass groups "
             "if rows come in clusters."
         )
+    problems += _about_weights(best.rows, best.reading.loss, promise)
     cautions = ["The model is no better than the base rate."] if worth.is_useless else []
+    if design.constant == "local":
+        cautions.append("Each lab fits its own constant (base risk): labs agree on slopes.")
     cautions += _about_centres(trial.centre_fits)
     cautions += trial.validation.untried
-    if n_repeated > 0.2 * min(promise.n_here, MOST_TRIED):
+    is_grouped = any(block.groups is not None for block in best.rows.blocks())
+    if n_repeated > 0.2 * min(promise.n_here, MOST_TRIED) and not is_grouped:
         cautions.append(
             f"{n_repeated:,} rows occur before. If the same person stands in several rows, pass "
             "groups; else the promise is too good."
@@ -516,6 +625,29 @@ def _certificate(
         tuple(problems),
         tuple(cautions),
     )
+
+
+def _about_columns(best: _Candidate) -> tuple[Remark, ...]:
+    """Columns that follow from others, and copies of an outcome of numbers."""
+    block, loss = next(iter(best.rows.blocks())), best.reading.loss
+    encoding = best.learned.encoding
+    found = []
+    if not loss.by_class and not isinstance(loss, Hazard):
+        found = [
+            Remark(encoding.columns[place].name, "copy", reason)
+            for place, reason in copies_of_numbers(block, encoding)
+        ]
+    for name, others in repeated_columns(block, encoding):
+        listed = ", ".join(map(repr, others))
+        found.append(
+            Remark(
+                name,
+                "repeats",
+                f"follows from {listed}: nobody can tell their effects apart (predictions do not "
+                "suffer). Leave one of them out",
+            )
+        )
+    return tuple(found)
 
 
 def _about_centres(fits: CentreFits | None) -> list[str]:

@@ -17,6 +17,7 @@ from replearn.recipes.model import Model
 from replearn.recipes.newton import Summary, fit
 from replearn.recipes.sandwich import Estimates, estimates_of
 from replearn.study.evidence import Evidence
+from replearn.study.placebo import placebo_matches
 from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import MOST_SPREAD, Study
 from replearn.study.support import UNLIKELY, Support, support_of
@@ -26,6 +27,8 @@ from replearn.types import Later, Matrix, Vector
 
 #: Numbers next to a wall that are moved to look for the original's model, one or two at a time.
 _MOVED = 24
+#: Questions about columns that stand beside a verdict; of more the rest is under details.
+MOST_TOLD = 6
 
 Verdict = Literal["confirmed", "contradicted", "undecided", "same slopes", "different", "untold"]
 
@@ -66,6 +69,7 @@ class Replication(Spoken):
     names: tuple[str, ...]
     landed: Landed
     planned_rows: int
+    local_constant: bool  # labs agree on slopes, and each has a constant of its own
     # what takes as long as the fit and not everybody reads
     evidence_later: Later[Evidence] = field(compare=False, repr=False)
     findings_later: Later[tuple[Finding, ...]] = field(compare=False, repr=False)
@@ -130,7 +134,7 @@ class Replication(Spoken):
         """In words: the verdict first."""
         support, verdict = self.support, self.verdict
         items: list[Any] = [*self._next_steps()]
-        if verdict != "different":
+        if self.same is not False:
             items.append(f"Fingerprint {self.fingerprint}")
         if self.same:
             items.append(self.evidence.words())
@@ -138,10 +142,9 @@ class Replication(Spoken):
             items += support.rows()
 
         findings = in_sentences(self.findings)
-        items += findings[:2]
         items.append(Row("rows here", self.n_rows, note=f"planned for {self.planned_rows:,}"))
         details: list[Any] = [
-            *findings[2:],
+            *findings[MOST_TOLD:],
             *([] if support is None else support.details()),
             *agreement_rows(self.disagreement, self.at_new_centre, self.n_rows),
             Row("guesses that find the model", self.evidence.guesses, note="from the study alone"),
@@ -162,26 +165,30 @@ class Replication(Spoken):
             "guess_bits": self.evidence.bits,
         }
         if support is not None:
-            values["p_value"] = support.test.p_value
+            values["p_value"] = support.p_value
             values["p_slopes"] = support.test.p_slopes
             values["gain"] = support.gain.value
-        return Facts(self._sentence(), items, details, [picture], values)
+        told = findings[:MOST_TOLD]
+        return Facts(self._sentence(), items, details, [picture], values, told)
 
     def _sentence(self) -> str:
         """The verdict, as people say it."""
         verdict, support = self.verdict, self.support
+        same, it, beats = "The same model", "it", "it beats"
+        if self.local_constant:
+            same, it, beats = "The same slopes, with your own constant", "them", "they beat"
         if verdict == "confirmed":
-            return "The same model, and your patients support it."
+            return f"{same}, and your patients support {it}."
         if verdict == "undecided" and support is None:
-            return "The same model; whether the patients support it was not tested."
+            return f"{same}; whether the patients support {it} was not tested."
         if verdict == "undecided":
             return (
-                f"The same model; your {self.n_rows:,} rows are too few to show whether it beats "
-                "your base rate."
+                f"{same}; your {self.n_rows:,} rows are too few to show whether {beats} your base "
+                "rate."
             )
         if verdict == "contradicted":
             assert support is not None
-            return f"The same model, but your patients contradict it ({self._why(support)})."
+            return f"{same}, but your patients contradict {it} ({self._why(support)})."
         if verdict == "same slopes":
             assert support is not None
             return f"The same model but for the {_base_risk(support)}."
@@ -190,10 +197,12 @@ class Replication(Spoken):
         return "A different model: these rows do not give the original's model. Do not use this."
 
     def _why(self, support: Support) -> str:
-        if support.test.p_value >= UNLIKELY:
+        if support.p_value >= UNLIKELY:
             return "it is worse than your base rate"
         culprits = ", ".join(support.culprits)
-        return p_value(support.test.p_value) + (f": {culprits}" if culprits else "")
+        if not culprits and support.test.p_slopes >= UNLIKELY:
+            culprits = "the base risk"
+        return p_value(support.p_value) + (f": {culprits}" if culprits else "")
 
     def _next_steps(self) -> list[str]:
         """What differs, by how much, and what to do."""
@@ -204,22 +213,58 @@ class Replication(Spoken):
                 "original's model."
             ]
         if verdict == "same slopes":
-            return ["Next: replearn update MODEL TABLE --constant keeps the slopes."]
+            return [_UPDATE_CONSTANT]
+        if verdict == "contradicted":
+            assert support is not None
+            return [_next_command(support)]
         if verdict != "different":
-            return []
+            return [] if support is None else _miscalibrated(support)
         found = []
         if self.n_rows < self.planned_rows and self.disagreement > 0.05:
             found.append(
                 f"{self.n_rows:,} rows are few: the study was planned for {self.planned_rows:,}."
             )
         if support is not None:
-            found.append(f"{_rung(support)}")
-        if self.apart:
+            found.append(_rung(support))
+        if self.apart and not (support is not None and _names_columns(support)):
             found.append(f"Coefficients that differ: {', '.join(self.apart[:3])}.")
-        elif self.nearest and support is None:
+        if self.nearest and not self.apart and support is None:
             near = ", ".join(self.nearest[:3])
             found.append(f"Coefficients nearest to the edge of their cells: {near}.")
+        found.append(_ASK_ORIGINAL if support is None else _next_command(support))
         return found
+
+
+#: Observed to expected events beyond it (the whole interval), or below its inverse, are told.
+_MISCALIBRATED = 1.1
+#: What to do next, from the rung that was reached.
+_UPDATE_CONSTANT = "Next: replearn update MODEL TABLE --constant fits the base risk here."
+_UPDATE_SLOPE = "Next: replearn update MODEL TABLE --slope fits base risk and one factor."
+_EVALUATE = "Next: replearn evaluate MODEL TABLE says what the model is worth here."
+_ASK_ORIGINAL = "Next: ask the original for its model, and pass it with --opened."
+_PUBLISH = "Next: replearn publish makes a study of your own rows."
+
+
+def _miscalibrated(support: Support) -> list[str]:
+    """What to do where agreement holds but the base risk here is a different one."""
+    ratio = support.ratio
+    if ratio is None or (ratio.low <= _MISCALIBRATED and ratio.high >= 1 / _MISCALIBRATED):
+        return []
+    return [
+        f"Events are {ratio.value:.2g} times as many as the model says: replearn update --constant."
+    ]
+
+
+def _next_command(support: Support) -> str:
+    """The command that suits the rung: after Vergouwe, the smallest change that is enough."""
+    test = support.test
+    if support.gain.high < 0:
+        return _PUBLISH
+    if support.p_value >= UNLIKELY:
+        return _EVALUATE
+    if test.p_slopes >= UNLIKELY:
+        return _UPDATE_CONSTANT
+    return _UPDATE_SLOPE if test.p_factor >= UNLIKELY else _PUBLISH
 
 
 def _base_risk(support: Support) -> str:
@@ -234,13 +279,19 @@ def _base_risk(support: Support) -> str:
 def _rung(support: Support) -> str:
     """How far the original's model holds here, after Vergouwe's closed test."""
     test = support.test
-    if test.p_value >= UNLIKELY:
+    if support.p_value >= UNLIKELY:
         return "Your patients do not contradict the original's model: chance made codes differ."
     if test.p_slopes >= UNLIKELY:
         return "Your patients have the original's slopes and a different base risk."
     if test.p_factor >= UNLIKELY:
         return "Your patients have the original's slopes up to one factor."
     return f"Your patients contradict these columns: {', '.join(support.culprits) or 'several'}."
+
+
+def _names_columns(support: Support) -> bool:
+    """Whether the rung is the last one, which says which columns differ."""
+    test = support.test
+    return bool(support.culprits) and max(support.p_value, test.p_slopes, test.p_factor) < UNLIKELY
 
 
 def agreement_rows(disagreement: float, at_new_centre: float, n_rows: int) -> list[Row]:
@@ -298,14 +349,15 @@ def replicate_rows(
     design, loss = study.design, study.design.loss
     summary = Summary.of(rows, loss).check(loss)
     theta = fit(rows, loss, design.ridge, summary)
-    model = Model(design, design.codes(theta))
+    model = Model(design, design.codes(theta)).with_constants_of(rows)
 
     agreement = agreement_of(study, model, theta, opened, nonce)
 
     def support() -> Support | None:
         if agreement.original is None:
             return None
-        return support_of(study, agreement.original, rows, summary.n_rows, theta)
+        original = agreement.original.with_constants_of(rows)
+        return support_of(study, original, rows, summary.n_rows, theta)
 
     def findings() -> tuple[Finding, ...]:
         counts = None if label_counts is None else label_counts.tolist()
@@ -316,14 +368,17 @@ def replicate_rows(
 
     def evidence() -> Evidence:
         tested = supported()
-        return study.evidence(model, None if tested is None else tested.test.spreads)
+        proof = study.evidence(model, None if tested is None else tested.test.spreads)
+        if not agreement.same or proof.is_weak:
+            return proof
+        return replace(proof, placebo=placebo_matches(study, model, rows, summary.n_rows))
 
     supported = Later(support)
     found = compare_with_original(
         study, model, theta, summary.n_rows, agreement, Later(findings), Later(evidence), supported
     )
     own = Later(lambda: estimates_of(rows, design.encoding, loss, theta, summary))
-    return model, replace(found, own_later=own)
+    return agreement.usable(model), replace(found, own_later=own)
 
 
 def spread_findings(study: Study, spreads: Vector | None, n_rows: int) -> tuple[Finding, ...]:
@@ -331,8 +386,9 @@ def spread_findings(study: Study, spreads: Vector | None, n_rows: int) -> tuple[
     if spreads is None or n_rows < LEAST_ROWS:
         return ()
     ratio = study.stated_spreads / np.maximum(spreads, 1e-30)
-    odd = int(np.count_nonzero((ratio < 1 / MOST_SPREAD) | (ratio > MOST_SPREAD)))
-    if 2 * odd <= ratio.size:
+    is_wide = ratio > MOST_SPREAD  # each of them: wide cells for a few numbers are enough to forge
+    odd = int(np.count_nonzero(is_wide | (ratio < 1 / MOST_SPREAD)))
+    if not is_wide.any() and 2 * odd <= ratio.size:
         return ()
     return (
         Finding(
@@ -350,6 +406,10 @@ class Agreement:
     original: Model | None
     same: bool | None
     same_slopes: bool | None
+
+    def usable(self, model: Model) -> Model:
+        """A lab's model, which nobody can use if it is not the original's."""
+        return replace(model, is_mismatch=True) if self.same is False else model
 
 
 def agreement_of(
@@ -375,7 +435,7 @@ def agreement_of(
     if same:
         return Agreement(model, same, same_slopes)
     original = None
-    if same_slopes:
+    if same_slopes and study.design.constant is None:
         original = _with_other_constants(study, model, nonce)
     elif same is False and not study.sealed:
         original = _neighbour(study, model, study.design.coordinates.of_theta(theta))
@@ -408,13 +468,16 @@ def compare_with_original(
     support: Later[Support | None] | None = None,
 ) -> Replication:
     """What a lab's fit says about the original's model."""
-    design, names = study.design, study.design.number_names
+    design, agreed = study.design, study.design.is_agreed
+    names = tuple(name for name, one in zip(design.number_names, agreed, strict=True) if one)
     z = design.coordinates.of_theta(theta)
-    offsets = design.cells.offsets(z, design.published)
-    codes = model.codes if agreement.original is None else agreement.original.codes
-    apart = np.flatnonzero(model.codes != codes)
+    offsets = design.cells.offsets(z, design.published)[agreed]
+    known = model if agreement.original is None else agreement.original
+    own, codes = model.codes[agreed], known.codes[agreed]
+    apart = np.flatnonzero(own != codes)
     order = apart[np.argsort(-np.abs(offsets - codes)[apart], kind="stable")]
-    near = np.argsort(np.abs(np.abs(offsets - model.codes) - 0.5), kind="stable")
+    near = np.argsort(np.abs(np.abs(offsets - own) - 0.5), kind="stable")
+    reach = 1.96 * study.stated_spreads / math.sqrt(n_rows) / study.widths
     return Replication(
         same=agreement.same,
         same_slopes=agreement.same_slopes,
@@ -425,10 +488,9 @@ def compare_with_original(
         apart=tuple(names[i] for i in order),
         nearest=tuple(names[i] for i in near[:5]),
         names=names,
-        landed=Landed(
-            offsets - codes, 1.96 * study.stated_spreads / math.sqrt(n_rows) / study.widths
-        ),
+        landed=Landed(offsets - codes, reach[agreed]),
         planned_rows=study.n_replication,
+        local_constant=design.constant == "local",
         evidence_later=evidence or Later(lambda: study.evidence(model)),
         findings_later=findings or Later(tuple),
         support_later=support or Later(lambda: None),
@@ -438,7 +500,8 @@ def compare_with_original(
 def _neighbour(study: Study, model: Model, z: Vector) -> Model | None:
     """The original's model, if one or two numbers next to a wall make the difference."""
     offsets = study.design.cells.offsets(z, study.design.published) - model.codes
-    near = np.argsort(np.abs(np.abs(offsets) - 0.5), kind="stable")[:_MOVED].tolist()
+    order = np.argsort(np.abs(np.abs(offsets) - 0.5), kind="stable")
+    near = order[study.design.is_agreed[order]][:_MOVED].tolist()
     for moved in (*combinations(near, 1), *combinations(near[:8], 2)):
         codes = model.codes.copy()
         for i in moved:

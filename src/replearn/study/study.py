@@ -74,6 +74,7 @@ class Study(Spoken, Document):
     """
 
     FORMAT = "replearn/study"
+    KIND = "glm"
 
     design: Design
     max_disagreement: Share3
@@ -88,10 +89,12 @@ class Study(Spoken, Document):
     sealed: bool = False
     problems: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
-    def save(self, path: "str | os.PathLike[str]", private: bool = False) -> None:
+    def save(
+        self, path: "str | os.PathLike[str]", private: bool = False, new: bool = False
+    ) -> None:
         """Publish the study; refused where its promise cannot be kept."""
         self.refuse_problems()
-        super().save(path, private)
+        super().save(path, private, new)
 
     def refuse_problems(self) -> None:
         """Stop where the promise cannot be kept."""
@@ -168,7 +171,10 @@ class Study(Spoken, Document):
         upper = np.sqrt(self.widths / self.implied_widths)
         centres = self.centres if new_centre else Between.none(self.design.n_numbers)
         sampling = self.sampling(n_rows) * upper
-        expected = stability(self.widths, self.design.bits, sampling, centres).expected
+        agreed = self.design.is_agreed
+        expected = stability(
+            self.widths[agreed], self.design.bits, sampling[agreed], centres.of(agreed)
+        ).expected
         assert expected is not None
         return expected
 
@@ -199,18 +205,24 @@ class Study(Spoken, Document):
         """
         design = self.design
         decoded = design.cells.decode(model.codes, design.published)
-        counts = np.ones(design.n_numbers, dtype=bool)
-        counts[:: design.coordinates.n_columns] = False  # the base rate gives constants away
+        counts = ~design.is_constant  # the base rate gives constants away
         if spreads is not None:
             ratio = self.stated_spreads / np.maximum(spreads, 1e-30)
             counts &= (ratio > 1 / MOST_SPREAD) & (ratio < MOST_SPREAD)
-        rows = rows_to_match(self.widths, self.stated_spreads, self.n_original, self.centres)
+        agreed = design.is_agreed
+        rows = rows_to_match(
+            self.widths[agreed],
+            self.stated_spreads[agreed],
+            self.n_original,
+            self.centres.of(agreed),
+        )
         offsets = design.cells.offsets(np.zeros(design.n_numbers), design.published)
         bits = guess_bits(self.widths[counts], offsets[counts], decoded[counts])
         return Evidence(rows, bits, is_open=self.commitment is not None and not self.sealed)
 
     def begin(self, opened: Model | None = None) -> State:
         """What the first pass over rows is asked for; from an opened model one pass is enough."""
+        self._refuse_sums()
         return passes.begin(self.design, self.fingerprint, opened)
 
     def sums(self, batches: Iterable[Any], state: State) -> Sums:
@@ -230,8 +242,17 @@ class Study(Spoken, Document):
         self.check_state(state)
         return passes.advance(self.design, state, sums)
 
+    def _refuse_sums(self) -> None:
+        """Sums are of rows of several labs, which have no constant in common."""
+        if self.design.constant == "local":
+            raise ReplearnError(
+                "sums of several labs give one constant, but this study leaves the constant to "
+                "each lab. Replicate it at each lab: replearn replicate STUDY TABLE."
+            )
+
     def check_state(self, state: State) -> None:
         """Refuse a state of a different study, or one that does not fit its coefficients."""
+        self._refuse_sums()
         if state.study != self.fingerprint:
             raise ReplearnError(
                 f"the state must be one of this study, {self.fingerprint[:16]}, got one of "
@@ -256,12 +277,14 @@ class Study(Spoken, Document):
         else:
             verdict = "A study to replicate: labs with rows of their own can get the same model."
         promised = 1 - float(self.max_disagreement)
+        local = [Row("constant", "each lab fits its own")] if design.constant else []
         return Facts(
             verdict,
             [
                 Row("target", design.target),
                 Row("columns", len(design.encoding.columns)),
                 Row("coded numbers", design.n_numbers, note=f"{design.bits} bits each"),
+                *local,
                 *(
                     [Row("rows of the original", self.n_original, note="as the lab states")]
                     if self.commitment

@@ -7,18 +7,27 @@ original's model and the lab's own fit on the same rows.
 """
 
 import math
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from replearn.documents.facts import Row, p_value
 from replearn.documents.facts import Table as FactTable
+from replearn.errors import ReplearnError
 from replearn.exact.rows import THETA_BITS, Rows, on_grid, pieces, sampled, scores, with_constant
 from replearn.recipes.losses import Loss
 from replearn.recipes.model import Model
+from replearn.recipes.recalibration import fit_constants, fit_factor, slopes_of
 from replearn.recipes.support import Reference, ScoreTest, score_test, shift_of
 from replearn.study.study import Study
-from replearn.study.worth import Measure, Worth, calibration_line
+from replearn.study.worth import (
+    Measure,
+    Worth,
+    calibration_in_the_large,
+    calibration_line,
+    observed_to_expected,
+)
 from replearn.tables import NumberColumn
 from replearn.types import Matrix, Vector
 
@@ -68,11 +77,17 @@ class Support:
     line: tuple[Measure, Measure] | None
     columns: tuple[ColumnDifference, ...]
     measure: str  # "odds ratio", "rate ratio" or "coefficient"
+    of_slopes: bool = False  # constants are this lab's own, so that slopes alone are tested
+
+    @property
+    def p_value(self) -> float:
+        """Of all coefficients that labs agree on."""
+        return self.test.p_slopes if self.of_slopes else self.test.p_value
 
     @property
     def contradicts(self) -> bool:
         """The test rejects the model, or the base rate is better."""
-        return self.test.p_value < UNLIKELY or self.gain.high < 0
+        return self.p_value < UNLIKELY or self.gain.high < 0
 
     @property
     def contradicts_slopes(self) -> bool:
@@ -107,7 +122,7 @@ class Support:
     def details(self) -> list[Row | FactTable]:
         """The rest."""
         found: list[Row | FactTable] = [
-            Row("patients fit the model", p_value(self.test.p_value), key="compatible"),
+            Row("patients fit the model", p_value(self.p_value), key="compatible"),
             Row("slopes alone", p_value(self.test.p_slopes), key="compatible_slopes"),
             Row("slopes up to a factor", p_value(self.test.p_factor), key="compatible_factor"),
             self.gain.row("gain over the base rate", "constant fitted here"),
@@ -125,34 +140,78 @@ class Support:
         return found
 
 
+@dataclass(frozen=True)
+class ScoredRows:
+    """Scores of some models on the same rows, with the targets and weights of these."""
+
+    scores: tuple[Matrix, ...]
+    targets: Vector
+    masses: Vector
+
+    @classmethod
+    def of(cls, rows: Rows, n_rows: int, *thetas: Matrix) -> "ScoredRows":
+        """Of coefficients in whole units, on at most two million rows."""
+        kept = sampled(rows, n_rows, _MOST_MEASURED, salt=6)
+        parts = [p for block in kept.blocks() for p in pieces(block, thetas[0].shape[1])]
+        masses = [np.ones(p.n_rows) if p.weights is None else p.weights for p in parts]
+        return cls(
+            tuple(
+                np.concatenate([scores(with_constant(p.terms), theta, p.offset) for p in parts])
+                for theta in thetas
+            ),
+            np.concatenate([p.targets for p in parts]),
+            np.concatenate(masses),
+        )
+
+
+def rungs_of(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> ScoreTest:
+    """The score test, with the lower rungs tested where their free numbers are fitted.
+
+    Far away from the model its curvature is a different one: slopes, and single columns, are
+    tested at constants of these rows, and slopes up to a factor at the factor of these rows.
+    """
+    test = score_test(rows, loss, n_rows, reference)
+    slopes = slopes_of(reference.theta * 2.0**-THETA_BITS)
+
+    def tested_at(factor: str) -> ScoreTest:
+        theta = slopes_of(slopes * 2.0**-THETA_BITS, factor)
+        theta[:, 0] = fit_constants(rows, loss, theta)
+        return score_test(rows, loss, n_rows, replace(reference, theta=theta))
+
+    with suppress(ReplearnError):  # these rows have no bounded constant beside the slopes
+        test = replace(tested_at("1"), p_value=test.p_value, spreads=test.spreads)
+    if loss.n_scores == 1 and slopes.any():
+        with suppress(ReplearnError):  # or no positive factor
+            test = replace(test, p_factor=tested_at(fit_factor(rows, loss, slopes)).p_factor)
+    return test
+
+
 def support_of(study: Study, model: Model, rows: Rows, n_rows: int, own_theta: Matrix) -> Support:
-    """Test a model on a lab's rows and measure its performance there."""
+    """Test a model on a lab's rows and measure its performance there.
+
+    Where the study leaves constants to labs, the model must have those of this lab.
+    """
     design, loss = study.design, study.design.loss
-    theta = on_grid(design.decode(model.codes), THETA_BITS)
+    theta = on_grid(model.fitted_theta, THETA_BITS)
     reference = Reference(
         theta, float(design.ridge), design.coordinates, study.centres, study.n_original
     )
-    test = score_test(rows, loss, n_rows, reference)
+    test = rungs_of(rows, loss, n_rows, reference)
 
-    kept = sampled(rows, n_rows, _MOST_MEASURED, salt=6)
-    parts = [piece for block in kept.blocks() for piece in pieces(block, theta.shape[1])]
-    targets = np.concatenate([piece.targets for piece in parts])
-    masses = np.concatenate(
-        [np.ones(piece.n_rows) if piece.weights is None else piece.weights for piece in parts]
-    )
-    ours, own, base = (
-        np.concatenate([scores(with_constant(p.terms), one, p.offset) for p in parts])
-        for one in (theta, own_theta, np.zeros_like(theta))
-    )
+    scored = ScoredRows.of(rows, n_rows, theta, own_theta, np.zeros_like(theta))
+    (ours, own, base), targets, masses = scored.scores, scored.targets, scored.masses
+    # the base rate of a survival study is one of events for each unit of time
+    at_risk = base[:, 0] if loss.kind == "hazard" else None
     return Support(
         test,
         gain_of(loss, ours, base, targets, masses),
-        Worth.of(loss, ours, targets, masses, held_out=False),
-        Worth.of(loss, own, targets, masses, held_out=False),
-        _observed_to_expected(loss, ours, targets, masses),
-        _line(loss, ours, targets, masses),
+        Worth.of(loss, ours, targets, masses, held_out=False, at_risk=at_risk),
+        Worth.of(loss, own, targets, masses, held_out=False, at_risk=at_risk),
+        observed_to_expected(loss, ours, targets, masses),
+        calibration_of(loss, ours, targets, masses),
         _columns(model, test),
         loss.ratio or "coefficient",
+        of_slopes=design.constant == "local",
     )
 
 
@@ -165,33 +224,16 @@ def gain_of(loss: Loss, ours: Matrix, base: Matrix, targets: Vector, masses: Vec
     return Measure(mean.value, mean.value - reach, mean.value + reach)
 
 
-def _observed_to_expected(
-    loss: Loss, found: Matrix, targets: Vector, masses: Vector
-) -> Measure | None:
-    """Events (or totals) beside what the model predicts; None for many classes."""
-    if loss.n_scores > 1 or loss.link == "identity":
-        return None
-    expected = loss.residual(found, np.zeros(len(targets)))[:, 0]
-    total = float(expected @ masses)
-    ratio = float(targets @ masses) / total
-    spread = math.sqrt(float(((targets - expected) * masses) @ ((targets - expected) * masses)))
-    reach = 1.96 * spread / max(float(targets @ masses), 1e-12)
-    return Measure(ratio, ratio * math.exp(-reach), ratio * math.exp(reach))
-
-
-def _line(
+def calibration_of(
     loss: Loss, found: Matrix, targets: Vector, masses: Vector
 ) -> tuple[Measure, Measure] | None:
+    """Calibration in the large and slope, for two classes."""
     if loss.kind != "bernoulli":
         return None
     line = calibration_line(found[:, 0], targets, masses)
     if line is None:
         return None
-    shift = shift_of(loss, found, targets, masses)
-    information = float(loss.curvature(found + shift)[:, 0] @ masses)
-    reach = 1.96 / math.sqrt(max(information, 1e-12))
-    in_the_large = Measure(float(shift[0]), float(shift[0]) - reach, float(shift[0]) + reach)
-    return in_the_large, line[1]
+    return calibration_in_the_large(loss, found, targets, masses), line[1]
 
 
 def _columns(model: Model, test: ScoreTest) -> tuple[ColumnDifference, ...]:

@@ -244,15 +244,30 @@ class CsvFile:
                     ),
                 ) as stream,
             ):
-                yield from stream
+                n_rows = 0
+                for batch in stream:
+                    n_rows += batch.num_rows
+                    yield batch
         except ReplearnError as problem:
             raise self._in_words(problem, names) from None
-        if not self._is_closed and _ends_in_quotes(self.path, str(self.options.delimiter)):
+        if not self._is_closed:
+            self._check_quotes(n_rows)
+        self._is_closed = True
+
+    def _check_quotes(self, n_rows: int) -> None:
+        """Refuse a quote that is never closed, and one that swallows rows."""
+        delimiter = str(self.options.delimiter)
+        if _ends_in_quotes(self.path, delimiter):
             raise ReplearnError(
                 f"{self.path} must close every quote, but it ends inside of one. Check that the "
                 "file is complete."
             )
-        self._is_closed = True
+        line = _swallowing_line(self.path, delimiter, len(self.names), n_rows)
+        if line:
+            raise ReplearnError(
+                f"{self.path}, line {line:,}, must not begin a quote that takes the rows after it "
+                "into one cell. Remove the stray quote, or write it twice."
+            )
 
     def _in_words(self, problem: ReplearnError, names: Sequence[str]) -> Exception:
         """What Arrow's complaint means: a column that is no number, or a fault of the file."""
@@ -305,6 +320,37 @@ def _ends_in_quotes(path: str, delimiter: str) -> bool:
         except csv.Error as problem:
             return "expected after" not in str(problem)
     return False
+
+
+def _swallowing_line(path: str, delimiter: str, n_columns: int, n_rows: int) -> int:
+    """The line on which a quoted cell begins that holds whole rows; 0 if there is none.
+
+    Texts of several lines are fine. But lines with as many delimiters as a row has are rows.
+    """
+    opened = gzip.open if _packing(path) else open
+    with opened(path, "rb") as file:
+        n_lines = sum(1 for line in file if line.strip())
+    if n_columns < 3 or n_lines <= n_rows + 1:  # no cell has several lines
+        return 0
+    with opened(path, "rt", encoding="utf-8", newline="") as file:
+        records = csv.reader(file, delimiter=delimiter)
+        before = 0
+        for cells in records:
+            several = records.line_num - before > 1
+            if several and any(_is_of_rows(cells, i, delimiter) for i in range(len(cells))):
+                return before + 1
+            before = records.line_num
+    return 0
+
+
+def _is_of_rows(cells: Sequence[str], place: int, delimiter: str) -> bool:
+    """Whether lines of a cell are rows: those inside of it, or its first and its last one."""
+    first, *inner = (line.count(delimiter) for line in re.split(r"\r\n|\r|\n", cells[place]))
+    if not inner:
+        return False
+    last = inner.pop()
+    full = len(cells) - 1
+    return full in inner or (place + first == full and last + full - place == full)
 
 
 _SAVE_AS = 'Save it as "CSV UTF-8" (in Excel: Save As, CSV UTF-8).'

@@ -12,8 +12,8 @@ from replearn.errors import ReplearnError, short
 from replearn.tables.cells import Column, column_from, is_number_text, levels_of, numbers_of
 from replearn.types import Vector
 
-#: More classes than this are no classes.
-MAX_CLASSES = 1000
+#: More classes than this are no classes, and would take hours.
+MAX_CLASSES = 100
 
 _LEAST_SHOWN = 10  # rows of a label that a message may quote
 _YES_NO = {"0": "false", "1": "true", "false": "0", "true": "1"}
@@ -40,7 +40,9 @@ def learn_classes(
         )
     if len(found) > MAX_CLASSES:
         raise ReplearnError(
-            f"{place} must hold at most {MAX_CLASSES:,} classes, got more. Is it the label column?"
+            f"{place} must hold at most {MAX_CLASSES:,} classes, got {len(found):,}. Is it the "
+            "label column? For a measured or counted number use kind=linear or kind=poisson "
+            "(ReplicableLinearRegressor, ReplicablePoissonRegressor)."
         )
     if len(found) < 2:
         raise ReplearnError(

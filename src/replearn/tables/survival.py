@@ -12,6 +12,7 @@ import numpy as np
 
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
+from replearn.exact.elementary import log
 from replearn.tables.cells import Column, Texts
 from replearn.tables.labels import target_numbers
 from replearn.tables.table import Batch, Table
@@ -118,7 +119,8 @@ def _expanded(
     is_last = np.append(row[1:] != row[:-1], True)
     columns: dict[str, Column] = {name: batch.column(name)[row] for name in batch.names}
     columns[INTERVAL] = Texts(interval.astype(np.int32), intervals)
-    columns[AT_RISK] = np.log(exposure[row, interval])
+    # a library's logarithm differs in the last bit between machines
+    columns[AT_RISK] = log(exposure[row, interval])
     columns[event] = seen[row] * is_last
     if batch.groups is not None:
         columns[_GROUP] = batch.groups[row]

@@ -1,7 +1,8 @@
 // What a lab's fit says about the original's model, in the words of Python's `replicate`.
 import { Refusal, canonicalJson, contentOf, fingerprintOf, nScores, sealOf } from "./exact.js";
 import { deniedSpreads, evidence } from "./evidence.js";
-import { disagreement, isConstant } from "./stability.js";
+import { updated } from "./recalibration.js";
+import { disagreement, isAgreed, isConstant } from "./stability.js";
 import { counted, fixed, general, numbersInWords, pValue, percent, quoted, real, termNames } from "./words.js";
 import { supportOf } from "./worth.js";
 
@@ -25,7 +26,7 @@ const modelPrint = ({ design }, codes) =>
 
 /** The original's codes, if one or two numbers next to a wall make the difference. */
 function neighbour(study, { codes, places }) {
-  const near = byWall(places).slice(0, MOVED);
+  const near = byWall(places).filter((i) => isAgreed(study.design, i)).slice(0, MOVED);
   const tries = near.map((i) => [i]);
   for (let a = 0; a < Math.min(8, near.length); a++) {
     for (let b = a + 1; b < Math.min(8, near.length); b++) tries.push([near[a], near[b]]);
@@ -108,7 +109,7 @@ function agreementOf(study, found, files) {
 function verdictOf({ same, sameSlopes, support }) {
   if (same === null) return "untold";
   if (same) {
-    if (support.test.pValue < UNLIKELY || support.gain.high < 0) return "contradicted";
+    if (support.p < UNLIKELY || support.gain.high < 0) return "contradicted";
     return support.gain.low > 0 ? "confirmed" : "undecided";
   }
   const isDenied = !support || support.test.pSlopes < UNLIKELY || support.gain.high < 0;
@@ -127,18 +128,20 @@ export function compared(study, found, rows, files = []) {
   const positions = found.places.map((place, i) => place + (known ? found.codes[i] - known[i] : 0));
   const apart = names.map((_, i) => i).filter((i) => known && found.codes[i] !== known[i])
     .sort((a, b) => Math.abs(positions[b]) - Math.abs(positions[a]));
+  const agreed = (_, i) => isAgreed(design, i);  // constants of a lab's own are in no cell
   return {
+    known,
     same,
     sameSlopes,
     word: verdictOf({ same, sameSlopes, support }),
     nRows,
-    names,
+    names: names.filter(agreed),
     support,
     apart: apart.map((i) => names[i]),
-    nearest: byWall(found.places).slice(0, 5).map((i) => names[i]),
-    positions,
+    nearest: byWall(found.places).filter((i) => isAgreed(design, i)).slice(0, 5).map((i) => names[i]),
+    positions: positions.filter(agreed),
     reach: study.spreads.map((spread, i) =>
-      1.96 * Number(spread) / Math.sqrt(nRows) / Number(design.widths[i])),
+      1.96 * Number(spread) / Math.sqrt(nRows) / Number(design.widths[i])).filter(agreed),
     disagreement: disagreement(study, nRows),
     atNewCentre: disagreement(study, nRows, true),
     evidence: evidence(study, found.codes, support ? support.test.spreads : null),
@@ -187,9 +190,10 @@ const culpritsOf = ({ columns }) =>
 
 /** Why patients contradict a model. */
 function whyContradicted(support) {
-  if (support.test.pValue >= UNLIKELY) return "it is worse than your base rate";
-  const culprits = culpritsOf(support);
-  return pValue(support.test.pValue) + (culprits ? `: ${culprits}` : "");
+  if (support.p >= UNLIKELY) return "it is worse than your base rate";
+  let culprits = culpritsOf(support);
+  if (!culprits && support.test.pSlopes >= UNLIKELY) culprits = "the base risk";
+  return pValue(support.p) + (culprits ? `: ${culprits}` : "");
 }
 
 /** How the base risk differs. */
@@ -200,12 +204,15 @@ function baseRiskInWords({ ratio }) {
 }
 
 /** The verdict, as people say it. */
-function sentenceOf({ word, support, nRows }) {
+function sentenceOf({ design }, { word, support, nRows }) {
+  const [same, it, beats] = design.constant ?
+    ["The same slopes, with your own constant", "them", "they beat"] :
+    ["The same model", "it", "it beats"];
   return {
-    confirmed: () => "The same model, and your patients support it.",
-    undecided: () => `The same model; your ${counted(nRows)} rows are too few to show whether it ` +
-      "beats your base rate.",
-    contradicted: () => `The same model, but your patients contradict it (${whyContradicted(support)}).`,
+    confirmed: () => `${same}, and your patients support ${it}.`,
+    undecided: () => `${same}; your ${counted(nRows)} rows are too few to show whether ${beats} ` +
+      "your base rate.",
+    contradicted: () => `${same}, but your patients contradict ${it} (${whyContradicted(support)}).`,
     "same slopes": () => `The same model but for the ${baseRiskInWords(support)}.`,
     untold: () => "A model was made; the study does not tell whether it is the original's.",
     different: () => "A different model: these rows do not give the original's model. Do not use this.",
@@ -214,8 +221,8 @@ function sentenceOf({ word, support, nRows }) {
 
 /** How far the original's model holds here. */
 function rungOf(support) {
-  const { pValue: all, pSlopes, pFactor } = support.test;
-  if (all >= UNLIKELY) {
+  const { pSlopes, pFactor } = support.test;
+  if (support.p >= UNLIKELY) {
     return "Your patients do not contradict the original's model: chance made codes differ.";
   }
   if (pSlopes >= UNLIKELY) {
@@ -225,27 +232,70 @@ function rungOf(support) {
   return `Your patients contradict these columns: ${culpritsOf(support) || "several"}.`;
 }
 
+/** Whether the rung is the last one, which says which columns differ. */
+const namesColumns = (support) => culpritsOf(support) !== "" &&
+  Math.max(support.p, support.test.pSlopes, support.test.pFactor) < UNLIKELY;
+
+const MISCALIBRATED = 1.1;  // observed to expected events beyond it, or below its inverse, are told
+// what to do next, from the rung that was reached
+const UPDATE_CONSTANT = "Next: replearn update MODEL TABLE --constant fits the base risk here.";
+const UPDATE_SLOPE = "Next: replearn update MODEL TABLE --slope fits base risk and one factor.";
+const EVALUATE = "Next: replearn evaluate MODEL TABLE says what the model is worth here.";
+const ASK_ORIGINAL = "Next: ask the original for its model, and pass it with --opened.";
+const PUBLISH = "Next: replearn publish makes a study of your own rows.";
+
+/** What to do where agreement holds but the base risk here is a different one. */
+function miscalibrated({ ratio }) {
+  if (!ratio || (ratio.low <= MISCALIBRATED && ratio.high >= 1 / MISCALIBRATED)) return [];
+  return [`Events are ${general(ratio.value, 2)} times as many as the model says: replearn update ` +
+    "--constant."];
+}
+
+/** The command that suits the rung: the smallest change that is enough. */
+function nextCommand({ p, test, gain }) {
+  if (gain.high < 0) return PUBLISH;
+  if (p >= UNLIKELY) return EVALUATE;
+  if (test.pSlopes >= UNLIKELY) return UPDATE_CONSTANT;
+  return test.pFactor >= UNLIKELY ? UPDATE_SLOPE : PUBLISH;
+}
+
 /** What differs, by how much, and what to do. */
 function nextSteps(study, { word, support, nRows, disagreement: rate, apart, nearest }) {
   if (word === "untold") {
     return ["Compare the fingerprint with those of other labs, or pass --opened with the " +
       "original's model."];
   }
-  if (word === "same slopes") {
-    return ["Next: replearn update MODEL TABLE --constant keeps the slopes."];
-  }
-  if (word !== "different") return [];
+  if (word === "same slopes") return [UPDATE_CONSTANT];
+  if (word === "contradicted") return [nextCommand(support)];
+  if (word !== "different") return support ? miscalibrated(support) : [];
   const found = [];
   if (nRows < study.n_replication && rate > 0.05) {
     found.push(`${counted(nRows)} rows are few: the study was planned for ` +
       `${counted(study.n_replication)}.`);
   }
   if (support) found.push(rungOf(support));
-  if (apart.length) found.push(`Coefficients that differ: ${apart.slice(0, 3).join(", ")}.`);
-  else if (nearest.length && !support) {
+  if (apart.length && !(support && namesColumns(support))) {
+    found.push(`Coefficients that differ: ${apart.slice(0, 3).join(", ")}.`);
+  }
+  if (nearest.length && !support) {
     found.push(`Coefficients nearest to the edge of their cells: ${nearest.slice(0, 3).join(", ")}.`);
   }
+  found.push(support ? nextCommand(support) : ASK_ORIGINAL);
   return found;
+}
+
+/**
+ * A model file that a lab may use where the original's alone does not fit: its slopes, with a base risk
+ * of these rows and, where slopes differ by a factor, that factor. Null where neither is enough.
+ */
+export function updateOf({ design }, { known, word, support }, rows) {
+  if (!known || !support || !["same slopes", "contradicted", "different"].includes(word)) return null;
+  const next = nextCommand(support), withSlope = next === UPDATE_SLOPE;
+  if (next !== UPDATE_CONSTANT && !withSlope) return null;
+  const parent = { format: "replearn/model", version: 1, design, codes: known };
+  const file = updated(parent, rows, withSlope), { factor } = JSON.parse(file).recalibration;
+  const slopes = withSlope ? `the original's slopes times ${factor}` : "the original's slopes";
+  return { file, words: `You may use this: ${slopes}, with the base risk of your patients.` };
 }
 
 /** A table for people: numbers of a column have one precision. */
@@ -270,8 +320,8 @@ function performanceItems({ measure, base, model, own, ratio, line }) {
   return found;
 }
 
-function supportDetails({ test, gain, line, columns, scale }) {
-  const found = [["patients fit the model", pValue(test.pValue)],
+function supportDetails({ test, p: pAll, gain, line, columns, scale }) {
+  const found = [["patients fit the model", pValue(pAll)],
     ["slopes alone", pValue(test.pSlopes)], ["slopes up to a factor", pValue(test.pFactor)],
     rowOf("gain over the base rate", gain, "constant fitted here")];
   if (line) found.push(rowOf("calibration in the large", line.inTheLarge, "0 is perfect"));
@@ -281,25 +331,28 @@ function supportDetails({ test, gain, line, columns, scale }) {
   return found;
 }
 
+/** Questions about columns that stand beside a verdict. */
+const MOST_TOLD = 6;
+
 /**
- * What Python's `replicate` says: a verdict, items and details. An item is a sentence, a name and its
+ * What Python's `replicate` says: a verdict, questions, items and details. An item is a sentence, a name and its
  * value, or a table.
  */
 export function inWords(study, fingerprint, found, findings) {
   const { support, word, nRows } = found, sentences = inSentences(findings);
   const items = nextSteps(study, found);
-  if (word !== "different") items.push(`Fingerprint ${fingerprint}`);
+  if (found.same !== false) items.push(`Fingerprint ${fingerprint}`);
   if (found.same) items.push(proofInWords(found.evidence));
   if (support) items.push(...performanceItems(support));
-  items.push(...sentences.slice(0, 2),
+  items.push(
     ["rows here", `${counted(nRows)}, planned for ${counted(study.n_replication)}`]);
   const rates = [["a sample of the original's patients", found.disagreement],
     ["a new centre", found.atNewCentre]];
-  const details = [...sentences.slice(2), ...(support ? supportDetails(support) : []),
+  const details = [...sentences.slice(MOST_TOLD), ...(support ? supportDetails(support) : []),
     ...rates.map(([name, rate]) => [`agreement, ${name}`,
       `${percent(Math.max(1 - rate, 1e-5))}, estimated for ${counted(nRows)} rows`]),
     ["guesses that find the model", `${guessesInWords(found.evidence)}, from the study alone`]];
-  return { verdict: sentenceOf(found), items, details };
+  return { verdict: sentenceOf(study, found), told: sentences.slice(0, MOST_TOLD), items, details };
 }
 
 const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;")

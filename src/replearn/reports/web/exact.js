@@ -328,27 +328,37 @@ function dot(a, b, start, n) {
   return s + t + (u + v);
 }
 
+/** All bits depend on all others (the last steps of MurmurHash3). */
+function mixed32(x) {
+  x = Math.imul(x ^ (x >>> 16), 0x85ebca6b);
+  x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35);
+  return x ^ (x >>> 16);
+}
+
 /** Well-mixed 32-bit numbers of the content of rows, by which rows are sampled. */
 export function marks({ columns, nRows }) {
-  const stepOf = (place) => (Math.imul(place, 2654435769 | 0) >>> 7) | 1;
-  const mixed = new Float64Array(nRows).fill(ONE * stepOf(1));
-  columns.forEach((column, j) => {
-    const step = stepOf(j + 2);
-    for (let i = 0; i < nRows; i++) mixed[i] += column[i] * step;
-  });
-  return Uint32Array.from(mixed, (whole) => {
-    const high = Math.floor(whole / ALL);
-    let x = (whole - high * ALL) ^ Math.imul(high | 0, 0x9e3779b1);
-    x = Math.imul(x ^ (x >>> 16), 0x85ebca6b);
-    x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35);
-    return x ^ (x >>> 16);
-  });
+  // two exact sums of a row's numbers times fixed random odd factors below 2^24
+  const factor = (column, sum) => (mixed32(Math.imul(4 * column + sum, 0x9e3779b1)) >>> 8) | 1;
+  const found = new Uint32Array(nRows);
+  for (const sum of [0, 1]) {
+    const whole = new Float64Array(nRows).fill(ONE * factor(1, sum));
+    columns.forEach((column, j) => {
+      const step = factor(j + 2, sum);
+      for (let i = 0; i < nRows; i++) whole[i] += column[i] * step;
+    });
+    for (let i = 0; i < nRows; i++) {
+      const high = Math.floor(whole[i] / ALL);
+      found[i] = mixed32(mixed32(found[i] ^ (whole[i] - high * ALL)) ^ high);
+    }
+  }
+  return found;
 }
 
 /**
  * Gradient and information of the loss over rows.
  *
- * @param rows {columns: Int16Array[], targets, weights?, offset?, nRows}; the constant is implied
+ * @param rows {columns: Int16Array[], targets, weights?, offset?, nRows}; the constant is implied;
+ *   `offsets` in place of `offset` has an array for each score
  * @param theta an array of whole numbers for each score, the constant first
  * @param share rows whose mark is below it make the information matrix; 2^32 takes all, 0 none
  * @param whole whether it has all pairs of columns, or a first row and a diagonal for each score
@@ -370,7 +380,8 @@ export function sumsAt(rows, loss, theta, share, whole = true) {
   let weight = 0, sampled = 0;
   for (let start = 0; start < nRows; start += BLOCK) {
     const n = Math.min(BLOCK, nRows - start);
-    theta.forEach((row, k) => scoresInto(means[k], columns, row, start, n, offset));
+    theta.forEach((row, k) =>
+      scoresInto(means[k], columns, row, start, n, rows.offsets ? rows.offsets[k] : offset));
     toMeans(loss, means, n);
     for (let k = 0; k < q; k++) {
       let sum = 0;

@@ -1,7 +1,7 @@
 // All that a lab gets from a study and a table: verdict, model file, sums file, picture.
 import { Refusal } from "./exact.js";
 import { findings, refuseUnknown } from "./check.js";
-import { compared, inSentences, inWords, picture, spreadFinding } from "./compare.js";
+import { compared, inSentences, inWords, picture, spreadFinding, updateOf } from "./compare.js";
 import { fitted, readTable, rowsOf, scaleOf } from "./replicate.js";
 import { checkStudy } from "./stability.js";
 import { labSums } from "./sums.js";
@@ -43,12 +43,23 @@ function ownModel(study, read, opened, onProgress) {
     if (!(problem instanceof Refusal)) throw problem;
     return { refused: problem.message, questions: inSentences(odd) };  // sums may be good
   }
-  const comparison = compared(study, found, rows, opened), { support, same } = comparison;
+  const { known, ...comparison } = compared(study, found, rows, opened), { support, same } = comparison;
   odd.push(...spreadFinding(study, support ? support.test.spreads : null, rows.nRows));
   const words = inWords(study, found.fingerprint, comparison, odd), plain = plainSupport(support);
   if (same === false) found.model = null;  // nobody's fit: no file may look like a usable model
-  return { ...found, ...comparison, ...words, support: plain, findings: odd,
+  const update = possibleUpdate(study, { ...comparison, known }, rows);
+  return { ...found, ...comparison, ...words, update, support: plain, findings: odd,
     questions: inSentences(odd), picture: picture(comparison) };
+}
+
+/** The original's model with a base risk of these rows; null where that is not enough, or too much. */
+function possibleUpdate(study, comparison, rows) {
+  try {
+    return updateOf(study, comparison, rows);
+  } catch (problem) {
+    if (!(problem instanceof Refusal)) throw problem;
+    return null;  // too few events: the next step stands among the items
+  }
 }
 
 /** Without functions: a worker cannot send them. */

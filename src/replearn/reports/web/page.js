@@ -28,7 +28,8 @@
     }
     const levels = [column.reference, ...column.levels].filter((level) => !level.startsWith("("));
     const more = levels.length > 12 ? ` and ${levels.length - 12} more` : "";
-    return ["levels", levels.slice(0, 12).join(", ") + more];
+    const rarer = column.levels.includes("(other)") ? "; rarer ones are taken together" : "";
+    return ["levels", levels.slice(0, 12).join(", ") + more + rarer];
   }
 
   function fillColumns() {
@@ -53,8 +54,13 @@
   }
 
   /** Options of the command line are choices on the page. */
-  const here = (text) => text.replace(/--(decimal|thousands)="(.)"/g, '"$2" as the sign of $1')
-    .replace("(--decimal, --thousands)", "above").replace("pass --opened with", "open above");
+  const menuOf = (name, sign) => {
+    const menu = byId(name), choice = [...menu.options].find((option) => option.value === sign);
+    return `"${choice.text}" in the menu "${menu.labels[0].firstChild.textContent.trim()}" above`;
+  };
+  const here = (text) => text.replace(/--(decimal|thousands)="(.)"/g, (_, ...of) => menuOf(...of))
+    .replace("(--decimal, --thousands)", "above").replace("pass --opened with", "open above")
+    .replace("pass it with --opened", "open it above");
 
   function say(text, isRefusal = false) {
     byId("status").textContent = here(text);
@@ -130,6 +136,8 @@
     byId("asked").hidden = !found.questions.length;
     byId("own").hidden = !hasModel;
     byId("save-model").hidden = !found.model;  // after a mismatch there is no usable model
+    byId("save-update").hidden = !found.update;  // the original's slopes, with a base risk of here
+    byId("update-words").textContent = found.update ? found.update.words : "";
     if (hasModel) {
       const drawn = new DOMParser().parseFromString(found.picture, "image/svg+xml");
       byId("picture").replaceChildren(document.adoptNode(drawn.documentElement));
@@ -186,6 +194,8 @@
   });
   byId("save-model").addEventListener("click", () =>
     save("model.json", result.model, "application/json"));
+  byId("save-update").addEventListener("click", () =>
+    save("updated.model.json", result.update.file, "application/json"));
   byId("save-sums").addEventListener("click", () =>
     save(`${JSON.parse(result.sums.file).lab}.sums.json`, result.sums.file, "application/json"));
   byId("save-report").addEventListener("click", () => save("report.html", report(), "text/html"));

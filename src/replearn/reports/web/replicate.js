@@ -2,6 +2,8 @@
 import {
   Refusal, canonicalJson, codesOf, coordinatesOf, fingerprintOf, fit, offsetsOf, onGrid,
 } from "./exact.js";
+import { fitConstants, slopesOf } from "./recalibration.js";
+import { isAgreed } from "./stability.js";
 import { Table, levelText, textNumber } from "./table.js";
 import { counted, quoted } from "./words.js";
 
@@ -216,15 +218,17 @@ export function fitted(study, rows, onPass) {
   const theta = fit(rows, design.loss, Number(design.ridge), onPass);
   const numbers = coordinatesOf(design.coordinates, theta);
   const offsets = offsetsOf(design, numbers);
-  const codes = codesOf(offsets);
+  const codes = codesOf(offsets).map((code, i) => (isAgreed(design, i) ? code : 0));
   const content = { format: "replearn/model", version: 1, design, codes };
   const fingerprint = fingerprintOf(content);
+  const own = design.constant ?  // no part of the fingerprint
+    { provenance: { constants: fitConstants(rows, design.loss, slopesOf(design, codes)) } } : {};
   return {
     codes,
     fingerprint,
     theta,
     numbers: Array.from(numbers),
     places: Array.from(offsets, (offset, i) => offset - codes[i]),  // in cells, 0 at the centre
-    model: canonicalJson({ ...content, fingerprint }) + "\n",
+    model: canonicalJson({ ...content, fingerprint, ...own }) + "\n",
   };
 }

@@ -94,7 +94,7 @@ const chanceOfAny = (chances) => -Math.expm1(chances.reduce((sum, chance) =>
 /** Even degrees of freedom of a difference whose variance has two parts; null: the normal law. */
 function freedomOf(sampling, between, nCentres) {
   if (nCentres < 2 || between <= 0) return null;
-  const freedom = (4 + 2 * (nCentres - 1)) * ((sampling + between) / between) ** 2;
+  const freedom = (4 + nCentres - 1) * ((sampling + between) / between) ** 2;
   return freedom > MOST_FREEDOM ? null : 2 * Math.floor(freedom / 2);
 }
 
@@ -138,7 +138,8 @@ export function disagreement(study, nRows, isNewCentre = false) {
   const parts = isNewCentre ? withSampling(sampling, numbers(between), nCentres) :
     withSampling(sampling, between.map(() => 0), 0);
   return chanceOfAny(parts.map(({ deviation, freedom }, i) =>
-    chanceOfLeaving(widths[i] / deviation, design.bits, freedom)));
+    chanceOfLeaving(widths[i] / deviation, design.bits, freedom))
+    .filter((_, i) => isAgreed(design, i)));
 }
 
 /** Rows at which a lab gets the model half of the time. */
@@ -147,7 +148,8 @@ export function rowsToMatch(study) {
   return leastWhole((nRows) => {
     const parts = withSampling(samplingOf(study, nRows), between, study.n_centres);
     return chanceOfAny(parts.map(({ deviation, freedom }, i) =>
-      chanceFromCentre(widths[i] / deviation, freedom))) <= 0.5;
+      chanceFromCentre(widths[i] / deviation, freedom))
+      .filter((_, i) => isAgreed(study.design, i))) <= 0.5;
   });
 }
 
@@ -168,6 +170,9 @@ export function checkStudy(study) {
   need(design.bits ? design.sketch?.length === n &&
     design.sketch.every((entry) => isWhole(entry, 0, 2 ** design.bits - 1)) :
     design.sketch === undefined, `sketch must be ${n} whole numbers below 2^bits`);
+  need(design.constant === undefined || (design.constant === "local" &&
+    (design.sketch ?? []).every((entry, i) => !entry || !isConstant(design, i))),
+  "the sketch must be 0 for constants that each lab fits by itself");
   need(isDecimals(design.widths, 1e-300), "widths must be positive decimal texts");
   need(isDecimals(spreads, 1e-300), `spreads must be ${n} numbers`);
   need(isDecimals(between, 0), `between must be ${n} numbers`);
@@ -190,3 +195,6 @@ export function checkStudy(study) {
 
 /** Numbers that are constants of a score. */
 export const isConstant = (design, i) => i % (design.widths.length / nScores(design.loss)) === 0;
+
+/** Numbers that labs agree on: all, or all but constants that each lab fits by itself. */
+export const isAgreed = (design, i) => design.constant !== "local" || !isConstant(design, i);

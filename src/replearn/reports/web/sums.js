@@ -57,6 +57,10 @@ function checkedState(given, { design }, study, nColumns) {
 export function labSums(study, read, given, lab) {
   const { design } = study, { table, masses, columns } = read;
   const print = fingerprintOf(contentOf(study));
+  if (design.constant === "local") {
+    throw new Refusal("sums of several labs give one constant, but this study leaves the constant " +
+      "to each lab. Replicate it at each lab: replearn replicate STUDY TABLE.");
+  }
   if (design.widths.length > MOST_STEERED) {
     throw new Refusal(`labs must pool at most ${MOST_STEERED} coefficients, got ` +
       `${counted(design.widths.length)}: the fit of more takes too many rounds. Use fewer columns, ` +

@@ -4,6 +4,7 @@ import { curvature, residual, scoresInto, toMeans } from "./exact.js";
 import { tailOf } from "./tails.js";
 
 const MOST_TESTED = 600, UNIT = 2 ** -26;
+const ABSENT = 1e-9;  // information and variance of a column that a lab does not have
 
 export function scoresOf({ columns, offset, nRows }, theta) {
   return theta.map((row) => {
@@ -85,11 +86,12 @@ function atModel(rows, loss, theta, isWide) {
 /** Gradient, information and noise of rows at a model. */
 function momentsOf(rows, loss, q, { means, columnsAt, width }) {
   const size = q * width, information = zeros(size), noise = zeros(size);
-  const gradient = new Float64Array(size);
+  const gradient = new Float64Array(size), second = new Float64Array(width);
   let weight = 0, squares = 0, predicted = 0;
   for (let i = 0; i < rows.nRows; i++) {
     const x = columnsAt(i), mass = rows.weights ? rows.weights[i] : 1;
     weight += mass;
+    for (let a = 0; a < width; a++) second[a] += mass * x[0][a] * x[0][a];
     for (let k = 0; k < q; k++) {
       const pull = residual(loss, k, means[k][i], rows.targets[i]) * mass;
       squares += pull * pull;
@@ -114,7 +116,13 @@ function momentsOf(rows, loss, q, { means, columnsAt, width }) {
   }
   const isClass = loss.kind === "bernoulli" || loss.kind === "multinomial";
   const dispersion = isClass || predicted <= 0 ? 1 : Math.max(squares / predicted, 1e-12);
-  return { gradient, information, noise, weight, dispersion };
+  return { gradient, information, noise, second, weight, dispersion };
+}
+
+/** Mean squares of the columns here, beside those of the original. */
+function presenceOf({ second, weight }, coordinates) {
+  const [, byColumns] = factorsOf(coordinates);
+  return second.map((square, j) => square / Math.max(weight, 1e-12) / dot(byColumns[j], byColumns[j]));
 }
 
 /** Fourth cumulant of a row's residual, as the model predicts it. */
@@ -228,7 +236,10 @@ export function scoreTest(study, theta, rows) {
   const isWide = q * theta[0].length > MOST_TESTED;
   const at = atModel(rows, loss, theta, isWide), moments = momentsOf(rows, loss, q, at);
   const { prior, ridges, parameters } = priorOf(study, theta, isWide), { width } = at;
-  const size = q * width;
+  if (!isWide) {  // the ridge's pull was fitted to columns as often as the original had them
+    const presence = presenceOf(moments, design.coordinates);
+    ridges.forEach((ridge, i) => { ridges[i] = ridge * presence[i % width]; });
+  }
 
   // 1 covariance of the gradient under the model
   const information = moments.information.map((row, i) => {
@@ -237,19 +248,23 @@ export function scoreTest(study, theta, rows) {
   });
   const sampling = moments.noise.map((row) => row.map((value) => value * moments.dispersion));
   const centres = times(times(information, prior), information), ratio = n / study.n_original;
-  const total = sampling.map((row, i) => row.map((value, j) => (1 + ratio) * value + centres[i][j]));
-  total.forEach((row, i) => { row[i] += 1e-9 * row[i] + 1e-12; });
+  const exact = sampling.map((row, i) => row.map((value, j) => (1 + ratio) * value + centres[i][j]));
+  const total = exact.map((row, i) => row.map((value, j) =>
+    i === j ? value + 1e-9 * value + ABSENT : value));
   const inverse = inverted(total);
 
   // 2 the quadratic form, its mean and its variance
   const gradient = moments.gradient.map((value, i) =>
     value + moments.weight * ridges[i] * parameters[i]);
-  const mean = size;  // the trace of the inverse times the matrix
-  const variance = Math.max(2 * size + fourthOf(rows, loss, q, at, inverse), 0.5 * mean);
+  const inside = times(inverse, exact);  // a level without a row here has no variance, counts nothing
+  const mean = Math.max(traceOf(inside), 1e-9);
+  const spread = 2 * inside.reduce((sum, row, i) =>
+    sum + row.reduce((part, value, j) => part + value * inside[j][i], 0), 0);
+  const variance = Math.max(spread + fourthOf(rows, loss, q, at, inverse), 0.5 * mean);
   const share = inverse.reduce((sum, row, i) =>
     sum + row.reduce((part, value, j) => part + value * centres[j][i], 0), 0) / mean;
   const below = study.n_centres < 2 || share < 1e-6 ? Infinity :
-    (4 + 2 * (study.n_centres - 1)) / share ** 2;
+    (4 + study.n_centres - 1) / share ** 2;
 
   // 3 the rungs: all, whatever the constants, whatever the constants and one factor
   const constants = theta.map((_, k) => information.map((row) => row[k * width]));
@@ -259,7 +274,8 @@ export function scoreTest(study, theta, rows) {
     pFree(gradient, inverse, free, mean, variance, below));
 
   // 4 the lab's own estimates, one step away
-  information.forEach((row, i) => { row[i] *= 1 + 1e-9; });
+  const curved = information.map((row, i) => row[i]);
+  information.forEach((row, i) => { row[i] += 1e-9 * curved[i] + ABSENT; });
   const bread = inverted(information), step = applied(bread, gradient).map((value) => -value);
   const own = times(times(bread, sampling), bread), covariance = times(times(bread, total), bread);
   let spreads = null;
@@ -274,7 +290,7 @@ export function scoreTest(study, theta, rows) {
     return tailOf(dot(steps, fitted.map(([value]) => value)), q, below);
   };
   return { pValue, pSlopes, pFactor, step, width, spreads, pOf, isWide,
-    errors: own.map((row, i) => Math.sqrt(row[i])) };
+    errors: own.map((row, i) => curved[i] > ABSENT ? Math.sqrt(row[i]) : Infinity) };
 }
 
 /** What must be added to scores so that they predict the mean outcome: one for each score. */

@@ -1,8 +1,9 @@
 // What the original's model is worth to a lab's patients, beside the base rate and the lab's own fit.
 // For reading, not for codes: sums are made in plain float64.
 import {
-  decoded, nScores, onGrid, startOf, thetaOf, toMeans, totalsOf,
+  Refusal, decoded, nScores, onGrid, startOf, thetaOf, toMeans, totalsOf,
 } from "./exact.js";
+import { fitConstants, fitFactor, slopesOf, slopesTimes } from "./recalibration.js";
 import { scoreTest, scoresOf, shiftOf } from "./support.js";
 import { termNames } from "./words.js";
 
@@ -152,6 +153,31 @@ function columnsOf({ directions, encoding, loss }, theta, test) {
   }).sort((a, b) => a.p - b.p);
 }
 
+/** What `make` gives, or null where rows have no such fit. */
+function unlessRefused(make) {
+  try {
+    return make();
+  } catch (problem) {
+    if (!(problem instanceof Refusal)) throw problem;
+    return null;
+  }
+}
+
+/** The score test, with the lower rungs tested where their free numbers are fitted. */
+function rungsOf(study, theta, rows) {
+  const { loss } = study.design, found = scoreTest(study, theta, rows);
+  const real = theta.map((row) => row.map((value) => value * 2 ** -26)), slopes = slopesTimes(real, 1);
+  const testedAt = (factor) => {
+    const there = slopesTimes(real, Number(factor));
+    fitConstants(rows, loss, there).forEach((own, k) => { there[k][0] = own; });
+    return scoreTest(study, there, rows);
+  };
+  const same = unlessRefused(() => testedAt("1")) ?? found;
+  const hasFactor = theta.length === 1 && slopes[0].some((value) => value);
+  const scaled = hasFactor ? unlessRefused(() => testedAt(fitFactor(rows, loss, slopes))) : null;
+  return { ...same, pValue: found.pValue, spreads: found.spreads, pFactor: (scaled ?? same).pFactor };
+}
+
 /**
  * What a lab's patients say about the model that codes stand for.
  *
@@ -165,13 +191,17 @@ export function supportOf(study, codes, rows, ownTheta) {
   const masses = rows.weights ?? new Float64Array(nRows).fill(1);
   const real = thetaOf(design.coordinates, decoded(design, codes));
   const theta = real.map((row) => row.map((value) => onGrid(value, 26)));
-  const test = scoreTest(study, theta, rows);
+  if (design.constant === "local") {  // constants are this lab's own
+    fitConstants(rows, loss, slopesOf(design, codes)).forEach((own, k) => { theta[k][0] = own; });
+  }
+  const test = rungsOf(study, theta, rows);
   const [ours, own, base] = [theta, ownTheta, theta.map((row) => row.map(() => 0))]
     .map((one) => scoresOf(rows, one));
   const { weight, totals } = totalsOf(rows, loss);
   const constant = startOf(loss, totals.map((value) => value / weight));
   return {
     test,
+    p: design.constant === "local" ? test.pSlopes : test.pValue,  // of all that labs agree on
     gain: gainOf(loss, ours, base, targets, masses),
     measure: MEASURES[loss.kind] ?? "log-loss",
     base: mean(targets.map((target) => lossOf(loss, constant, target)), masses).value,

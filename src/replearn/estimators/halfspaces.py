@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from replearn.codes.coins import Coins, seed_text
-from replearn.codes.model import HalfspaceModel
+from replearn.codes.model import HalfspaceDesign, HalfspaceModel, names_in_design
 from replearn.documents import Label
 from replearn.errors import (
     NotEnoughSamples,
@@ -26,7 +26,7 @@ from replearn.errors import (
 from replearn.estimators import set_columns, study_of
 from replearn.recipes import sgd, svm
 from replearn.recipes.batches import FirstRows, MemoryRows, Trace, refuse_sorted, trace
-from replearn.recipes.paper_design import PaperDesign
+from replearn.recipes.published_plan import PublishedPlan
 from replearn.recipes.recipe import (
     Fitted,
     Plan,
@@ -40,9 +40,9 @@ from replearn.recipes.recipe import (
 from replearn.recipes.rounded import rows_that_pass
 from replearn.recipes.sgd import SGD
 from replearn.recipes.svm import SVM
-from replearn.study.paper_study import PaperReplication, PaperStudy
+from replearn.study.halfspace_study import HalfspaceReplication, HalfspaceStudy
 from replearn.study.progress import threads, tracked, warn
-from replearn.tables import learn_classes, open_table
+from replearn.tables import CsvOptions, Table, learn_classes, open_table
 from replearn.tables.samples import StreamedRows
 from replearn.types import BlockMap, Signs, unmasked
 
@@ -90,7 +90,7 @@ _SHARED = {
     rounding : {"ak", "centre", "e8", "leech"} or several joined by "+", or None, default=None
     sketch_bits : int, default=0
         Bits about each component that this original publishes, 0 to 4. With 0 nobody is first.
-    study : PaperStudy, path, fitted estimator or None, default=None
+    study : HalfspaceStudy, path, fitted estimator or None, default=None
         Of an original: this fit is then a replication.
     trace : bool, default=False
         Keep every intermediate of the fit, by the paper's letters, in ``trace_``.""",
@@ -103,9 +103,9 @@ _SHARED = {
         Rows of a lab, for paper mode.""",
     "attributes": """{found}
     plan_ : BatchPlan
-    study_ : PaperStudy
+    study_ : HalfspaceStudy
         With a sketch: what others need.
-    replication_ : PaperReplication
+    replication_ : HalfspaceReplication
         With ``study``: whether this is the original's model.
     trace_ : Trace
         With ``trace``: vectors of batches, mean, projection, offsets, thresholds, codes.""",
@@ -137,7 +137,7 @@ def documented(cls: type) -> type:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PaperClassifier(ClassifierMixin, BaseEstimator):
+class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
     """What the paper's classifiers share. Not for direct use.
 
     A subclass names its recipe and its sizes by hand.
@@ -180,8 +180,27 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        X, y = validate_data(self, unmasked(X), unmasked(y), order="C", **_ROWS)
+        rows, labels = validate_data(self, unmasked(X), unmasked(y), order="C", **_ROWS)
+        name = str(getattr(y, "name", None) or "y")
+        # a series keeps the name of the column that it was computed from
+        self._target = "y" if name in getattr(self, "feature_names_in_", ()) else name
+        return self._fit_rows(rows, labels, self._opened())
+
+    def fit_table(self, table: Table) -> Self:
+        """Learn from the rows of an open table of numbers, whose target is named: as `fit` does."""
         study = self._opened()
+        set_columns(self, table)
+        target = table.roles["target"]
+        self._target = target if isinstance(target, str) else "y"  # files of arrays bring theirs
+        if self.shuffle:
+            return self._fit_rows(*table.numbers(), study)
+        classes, places = learn_classes(table.whole("target"))
+        signs = self._signs(np.array(classes)[places], study)
+        refuse_sorted(signs)
+        return self._learn(StreamedRows(table, signs), self.classes_, study)
+
+    def _fit_rows(self, X: Any, y: Any, study: HalfspaceStudy | None) -> Self:
+        """Learn from rows in memory."""
         signs = self._signs(y, study)
         sample = MemoryRows(X, signs, self._order(signs, study))
         return self._learn(sample, self.classes_, study)
@@ -203,21 +222,7 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        study = self._opened()
-        stated = (study.provenance if study is not None else None) or {}
-        target = target or stated.get("target")
-        table = open_table(path, target=target, columns=stated.get("columns"))
-        set_columns(self, table)
-        if self.shuffle:
-            X, y = table.numbers()
-            signs = self._signs(y, study)
-            sample: Sample = MemoryRows(X, signs, self._order(signs, study))
-        else:
-            classes, places = learn_classes(table.whole("target"))
-            signs = self._signs(np.array(classes)[places], study)
-            refuse_sorted(signs)
-            sample = StreamedRows(table, signs)
-        return self._learn(sample, self.classes_, study)
+        return self.fit_table(table_of(self._opened(), path, target))
 
     def fit_sample(self, sample: Sample, classes: Any, work: BlockMap | None = None) -> Self:
         """Learn from rows wherever they are, in their canonical order.
@@ -225,10 +230,19 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         The sign +1 stands for ``classes[1]``. ``work`` is a function like ``map`` that makes the
         parts of the fit; by default threads do.
         """
+        self.__dict__.pop("feature_names_in_", None)
+        names = names_in_design(getattr(sample, "names", None))
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        self._target = getattr(sample, "target", "y")
         return self._learn(sample, classes, self._opened(), work)
 
     def _learn(
-        self, sample: Sample, classes: Any, study: PaperStudy | None, work: BlockMap | None = None
+        self,
+        sample: Sample,
+        classes: Any,
+        study: HalfspaceStudy | None,
+        work: BlockMap | None = None,
     ) -> Self:
         self.classes_, self.n_features_in_ = np.asarray(classes), sample.n_features
         constant = has_intercept(self.mode, self.fit_intercept)
@@ -247,7 +261,7 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
             )
             plan = recipe.sizes(promise, n_inputs, self.mode, given)  # type: ignore[arg-type]
         else:
-            seed, plan = study.design.seed, self._plan_of(study.design, n_inputs)
+            seed, plan = study.design.seed, self._plan_of(study, n_inputs)
         if plan.mode != "practical":
             plan.require(sample.n_rows)
         if work is None:  # compiled loops release the interpreter lock
@@ -256,20 +270,13 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         n_held_out = getattr(plan, "n_held_out", 0)
         training = FirstRows(sample, sample.n_rows - n_held_out) if n_held_out else sample
         fitted = recipe.run(training, plan, Coins(seed), work)
-        names = getattr(self, "feature_names_in_", None)
         self.plan_, self.counts_ = plan, dict(fitted.counts)
+        self.n_rows_ = sample.n_rows
         self.certificate_ = recipe.stability(plan, training.n_rows, fitted.spread)
         if getattr(plan, "looks", False):
             self._require_calm(plan, sample.n_rows, fitted)
-        self.model_ = HalfspaceModel(
-            recipe=recipe.name,
-            fit_intercept=constant,
-            space=fitted.space,
-            seed=seed,
-            classes=self._labels(),
-            codes=fitted.codes,
-            provenance=None if names is None else {"columns": [str(name) for name in names]},
-        )
+        design = self._design(fitted.space, seed, constant) if study is None else study.design
+        self.model_ = HalfspaceModel(design, fitted.codes)
         self.counts_["own_errors"] = _n_errors(self.model_, sample)
         if n_held_out:
             self._require_test(plan, sample)
@@ -302,38 +309,58 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
             raise ReplearnError(
                 f"the model must get at most {plan.n_allowed:,} of {plan.n_held_out:,} rows wrong "
                 f"that were held out, got {n_wrong:,}. Either no halfspace has the margin "
-                f"{plan.promise.margin:g} on them, or the seed {model.seed!r} was unlucky: take "
-                "new rows and another seed, or plan for a smaller margin."
+                f"{plan.promise.margin:g} on them, or the seed {model.design.seed!r} was unlucky: "
+                "take new rows and another seed, or plan for a smaller margin."
             )
 
     def _traced(self, sample: Sample, plan: Any, fitted: Fitted) -> Any:
         """Every intermediate of a fit; Algorithms 1 and 2 have them."""
         raise NotImplementedError
 
-    def _opened(self) -> PaperStudy | None:
+    def _opened(self) -> HalfspaceStudy | None:
         """The study that is replicated."""
         study = getattr(self, "study", None)
         return None if study is None else study_of(study, self._recipe().name)
 
-    def _plan_of(self, design: PaperDesign, n_inputs: int) -> Plan:
+    def _design(self, space: Any, seed: str, constant: bool) -> HalfspaceDesign:
+        """What labs share besides the codes."""
+        return HalfspaceDesign(
+            recipe=self._recipe().name,
+            target=self._target,
+            classes=self._labels(),
+            fit_intercept=constant,
+            space=space,
+            seed=seed,
+            columns=names_in_design(getattr(self, "feature_names_in_", None)),
+        )
+
+    def _plan_of(self, study: HalfspaceStudy, n_inputs: int) -> Plan:
         """The plan of a study, if it is one for this estimator and these rows."""
+        design = study.design
         if self.fit_intercept is not None and design.fit_intercept != bool(self.fit_intercept):
             raise ReplearnError(
                 f"fit_intercept must be that of the study, {design.fit_intercept}, got "
                 f"{bool(self.fit_intercept)}. Pass fit_intercept={design.fit_intercept}."
             )
         if design.space.n_inputs != n_inputs:
-            n_features = design.space.n_inputs - design.fit_intercept
             raise ReplearnError(
-                f"X must have {n_features:,} columns, as the original's rows, got "
+                f"X must have {design.n_features:,} columns, as the original's rows, got "
                 f"{n_inputs - design.fit_intercept:,}. Pass the same columns in the same order."
             )
-        return design.plan()
+        names = names_in_design(getattr(self, "feature_names_in_", None))
+        if None not in (names, design.columns) and names != design.columns:
+            pairs = zip(names or (), design.columns or (), strict=True)
+            here, there = next(pair for pair in pairs if pair[0] != pair[1])
+            raise ReplearnError(
+                f"columns must be those of the study, in its order: {there!r}, got {here!r}. Pass "
+                "X[list(study.design.columns)]."
+            )
+        return study.replication_plan
 
-    def _finish(self, plan: Any, fitted: Fitted, n_rows: int, study: PaperStudy | None) -> None:
+    def _finish(self, plan: Any, fitted: Fitted, n_rows: int, study: HalfspaceStudy | None) -> None:
         """Set what else a fit leaves behind."""
 
-    def _signs(self, y: Any, study: PaperStudy | None) -> Signs:
+    def _signs(self, y: Any, study: HalfspaceStudy | None) -> Signs:
         """Labels as -1 and +1; sets the classes."""
         self.classes_ = np.unique(y)
         check_classification_targets(self.classes_)  # of all labels it would sort them once more
@@ -358,7 +385,7 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
             )
         return np.where(positive, np.int8(1), np.int8(-1))
 
-    def _order(self, signs: Signs, study: PaperStudy | None) -> NDArray[np.int64]:
+    def _order(self, signs: Signs, study: HalfspaceStudy | None) -> NDArray[np.int64]:
         """Canonical order of the rows: as given, or by a keyed permutation."""
         if not self.shuffle:
             refuse_sorted(signs)
@@ -475,6 +502,18 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
+def table_of(
+    study: HalfspaceStudy | None, path: Any, target: str | None, csv: CsvOptions | None = None
+) -> Table:
+    """A table of numbers: all columns, or those of the study that is replicated."""
+    if study is None:
+        return open_table(path, target=target, csv=csv)
+    design = study.design
+    if target is None and not str(path).lower().endswith((".npz", ".svm")):
+        target = design.target
+    return open_table(path, target=target, columns=design.columns, csv=csv)
+
+
 def _n_errors(model: HalfspaceModel, sample: Sample, first: int = 0) -> int:
     """Rows of the lab, from a first one on, that the model gets wrong; no code depends on it."""
     n_wrong = n_before = 0
@@ -498,7 +537,7 @@ def _plain(value: Any) -> Any:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class BatchClassifier(PaperClassifier):
+class BatchClassifier(HalfspaceClassifier):
     """What Algorithms 1 and 2 share. Not for direct use."""
 
     n_batches: int | None = None
@@ -509,7 +548,7 @@ class BatchClassifier(PaperClassifier):
     rounding: str | None = None
     regularization: float | None = None
     sketch_bits: int = 0
-    study: "PaperStudy | str | os.PathLike[str] | None" = None
+    study: "HalfspaceStudy | str | os.PathLike[str] | None" = None
     trace: bool = False
 
     _by_hand: ClassVar[tuple[str, ...]] = (
@@ -532,12 +571,12 @@ class BatchClassifier(PaperClassifier):
                 "fit_file with shuffle=False, or set trace=False."
             )
         add = None if plan.one_fit else ADDERS[plan.recipe](plan)
-        return trace(sample, plan, Coins(self.model_.seed), fitted, add)
+        return trace(sample, plan, Coins(self.model_.design.seed), fitted, add)
 
     def _warn(self, n_rows: int) -> None:
         super()._warn(n_rows)
         plan: Any = self.plan_
-        space: Any = self.model_.space
+        space: Any = self.model_.design.space
         if plan.mode != "practical" or not space.sketch_bits:
             return
         times = float(space.grid_width) / 2**space.sketch_bits / (math.sqrt(12) * plan.noise)
@@ -549,32 +588,25 @@ class BatchClassifier(PaperClassifier):
                 UselessModelWarning,
             )
 
-    def _finish(self, plan: Any, fitted: Fitted, n_rows: int, study: PaperStudy | None) -> None:
+    def _finish(self, plan: Any, fitted: Fitted, n_rows: int, study: HalfspaceStudy | None) -> None:
         for name in ("study_", "replication_"):
             self.__dict__.pop(name, None)
         if study is not None:
             self.study_ = study
             nothing = np.zeros(plan.n_components)  # the mean of vectors that point anywhere
-            of_noise = fitted.space.encode(nothing, Coins(self.model_.seed), plan.sketch)
-            self.replication_ = PaperReplication(
-                self.fingerprint_ == study.commitment,
+            of_noise = fitted.space.encode(nothing, Coins(study.design.seed), plan.sketch)
+            self.replication_ = HalfspaceReplication(
+                study.commits_to(self.fingerprint_),
                 self.fingerprint_,
                 study.commitment,
                 n_rows,
                 bool((of_noise == fitted.codes).all()),
             )
         elif fitted.sketch is not None:
-            design = PaperDesign.of(
-                plan,
-                fitted.space,
-                fitted.sketch,
-                fitted.spread.batch_size,  # type: ignore[union-attr]
-                n_rows,
-                self.model_.seed,
-                self.model_.classes,
-                self.model_.fit_intercept,
-            )
-            self.study_ = PaperStudy(design, self.fingerprint_)
+            spread: Any = fitted.spread
+            published = PublishedPlan.of(plan, fitted.sketch, spread.batch_size)
+            design = self.model_.design
+            self.study_ = HalfspaceStudy(design, published, n_rows, self.fingerprint_)
 
 
 @documented

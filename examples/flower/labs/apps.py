@@ -1,7 +1,7 @@
 """Studies on Flower: labs send exact sums, round by round, or fit for themselves and compare.
 
-``server_app()`` and ``client_app()`` are the two halves of a Flower app. What travels are the files
-of this library, read as strictly as files: a lab that sends rubbish, or nothing, makes the round
+``server`` and ``client`` at the end are the two halves of the app. What travels are the files of
+replearn, read as strictly as files: a lab that sends rubbish, or nothing, makes the round
 fail; it never makes a different model.
 """
 
@@ -231,3 +231,7 @@ def _kept(reply: Any, node: int, folder: Path) -> tuple[str, Path]:
     path = folder / f"{node}.json"
     path.write_bytes(content)
     return lab, path
+
+
+server = server_app()
+client = client_app()

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from replearn.codes.coins import Coins
 from replearn.codes.model import HalfspaceModel
+from replearn.documents import write_json
 from replearn.errors import (
     InvalidFile,
     NotEnoughSamples,
@@ -18,9 +19,12 @@ from replearn.errors import (
     UselessModelWarning,
 )
 from replearn.estimators.boosting import ReplicableBoostingClassifier
-from replearn.estimators.paper import ReplicableSGDClassifier, ReplicableSVMClassifier
+from replearn.estimators.halfspaces import ReplicableSGDClassifier, ReplicableSVMClassifier
 from replearn.estimators.table import ESTIMATORS
-from replearn.study.paper_study import PaperStudy
+from replearn.reports.compare import compare
+from replearn.reports.files import load
+from replearn.study.halfspace_study import HalfspaceStudy
+from replearn.study.study import Study
 from tests.populations import draw
 
 both = pytest.mark.parametrize("cls", [ReplicableSVMClassifier, ReplicableSGDClassifier])
@@ -74,7 +78,9 @@ def test_order_and_seed(cls):
     assert cls(margin=0.3, shared_seed="0").fit(X, y).fingerprint_ == plain.fingerprint_
     assert cls(margin=0.3, shared_seed=1).fit(X, y).fingerprint_ != plain.fingerprint_
     # a private order changes batches, not the code space
-    assert cls(margin=0.3, random_state=5).fit(X, y).model_.space == plain.model_.space
+    assert (
+        cls(margin=0.3, random_state=5).fit(X, y).model_.design.space == plain.model_.design.space
+    )
 
 
 @both
@@ -88,13 +94,68 @@ def test_a_study_gives_the_originals_model(cls, tmp_path):
     assert second.fingerprint_ == first.fingerprint_
     assert second.replication_.same
     assert "same model" in str(second.replication_)
-    assert PaperStudy.load(path) == first.study_
-    assert first.study_.design.plan().sketch_bits == 3
+    assert HalfspaceStudy.load(path) == first.study_
+    assert first.study_.replication_plan.sketch_bits == 3
     assert second.certificate_.expected < 0.01
     with pytest.warns(UselessModelWarning, match="is wrong on"):
         other = cls(study=path).fit(X[4000:], labels[4000:][::-1])
     assert other.replication_.same == second.replication_.noise_matches
     assert ("pure noise" in str(second.replication_)) == second.replication_.noise_matches
+
+
+def test_columns_and_target_stand_in_the_design(tmp_path):
+    X, y = rows(8000)
+    names = [f"c{i}" for i in range(X.shape[1])]
+    table = pd.DataFrame(X, columns=names).assign(ill=y)
+    first = ReplicableSVMClassifier(margin=0.3, sketch_bits=3, max_disagreement=0.01)
+    first.fit(table[names][:4000], table.ill[:4000])
+    assert first.study_.design == first.model_.design
+    assert (first.study_.design.columns, first.study_.design.target) == (tuple(names), "ill")
+    replication = ReplicableSVMClassifier(study=first.study_)
+    assert replication.fit(X[4000:], y[4000:]).replication_.same  # an array, by position
+    with pytest.raises(ReplearnError, match="in its order: 'c0', got 'c5'"):
+        replication.fit(table[names[::-1]][4000:], y[4000:])
+    table[4000:].to_csv(tmp_path / "b.csv", index=False)
+    assert replication.fit_file(tmp_path / "b.csv").replication_.same  # by the names of the study
+
+
+def test_the_same_codes_of_other_columns_are_told(tmp_path):
+    X, y = rows()
+    table = pd.DataFrame(X).add_prefix("c")
+    first = ReplicableSVMClassifier(margin=0.3).fit(table, y)
+    turned = ReplicableSVMClassifier(margin=0.3).fit(
+        table.rename(columns={"c0": "c1", "c1": "c0"}), y
+    )
+    assert (first.model_.codes == turned.model_.codes).all()
+    found = compare(first, turned)
+    assert not found.same
+    assert found.renamed == ("c0", "c1")
+    assert str(found).startswith("The same numbers for different columns")
+    assert compare(first, ReplicableSVMClassifier(margin=0.3).fit(table, y)).same
+    named_as_arrays_are = ReplicableSVMClassifier(margin=0.3).fit(
+        pd.DataFrame(X).add_prefix("x"), y
+    )
+    assert compare(ReplicableSVMClassifier(margin=0.3).fit(X, y), named_as_arrays_are).same
+
+
+def test_files_of_both_kinds_share_a_format(tmp_path):
+    X, y = rows()
+    first = ReplicableSVMClassifier(margin=0.3, sketch_bits=3).fit(X, y)
+    first.study_.save(tmp_path / "study.json")
+    first.model_.save(tmp_path / "model.json")
+    for name, ours in (("study", first.study_), ("model", first.model_)):
+        path = tmp_path / f"{name}.json"
+        assert f'"format":"replearn/{name}"' in path.read_text()
+        assert load(path) == ours
+    with pytest.raises(
+        InvalidFile, match=r"design.kind must be 'glm', got 'halfspace'\. replearn.load"
+    ):
+        Study.load(tmp_path / "study.json")
+    content = first.model_.content()
+    content["design"] |= {"kind": "tree"}
+    write_json(tmp_path / "odd.json", content)
+    with pytest.raises(InvalidFile, match=r"design.kind must be 'glm' or 'halfspace', got 'tree'"):
+        load(tmp_path / "odd.json")
 
 
 @both
@@ -134,7 +195,7 @@ def test_models_survive_their_file(tmp_path):
     np.testing.assert_array_equal(loaded.predict(table[table.columns[::-1]]), fitted.predict(table))
     with pytest.raises(ReplearnError, match="column 'c0'"):
         loaded.predict(table.drop(columns="c0"))
-    path.write_text(path.read_text().replace(f'"{loaded.space.rounding}"', '"lech"'))
+    path.write_text(path.read_text().replace(f'"{loaded.design.space.rounding}"', '"lech"'))
     with pytest.raises(InvalidFile, match="rounding"):
         HalfspaceModel.load(path)
 
@@ -197,8 +258,7 @@ def test_an_original_of_few_rows_has_smaller_batches():
     X, y = rows(1500, 12)
     options = {"margin": 0.3, "sketch_bits": 3, "shuffle": False}
     expected = cls(**options).fit(X, y)
-    design = expected.study_.design
-    assert design.batch_size < expected.plan_.batch_size
+    assert expected.study_.plan.batch_size < expected.plan_.batch_size
     assert expected.counts_["batches"] >= 20
     more = rows(1500, 12, seed=1)
     assert cls(study=expected.study_).fit(*more).replication_.same

@@ -1,0 +1,19 @@
+# The script's functions under names of their own. All code is in replicate.R.
+read_study <- replearn$study
+read_model <- replearn$model
+replicate_study <- replearn$replicate
+
+write_model <- function(model, path) replearn$save(model, path)
+
+as.data.frame.replearn_replication <- replearn$internal$frame_replication
+coef.replearn_model <- replearn$internal$coef_model
+coef.replearn_replication <- replearn$internal$coef_replication
+confint.replearn_replication <- replearn$internal$confint_replication
+plot.replearn_replication <- replearn$internal$plot_replication
+predict.replearn_model <- replearn$internal$predict_model
+print.replearn_model <- replearn$internal$print_model
+print.replearn_replication <- replearn$internal$print_replication
+print.replearn_study <- replearn$internal$print_study
+print.replearn_summary <- replearn$internal$print_summary
+summary.replearn_replication <- replearn$internal$summary_replication
+vcov.replearn_replication <- replearn$internal$vcov_replication

@@ -1,0 +1,1 @@
+../../inst/replicate.R

@@ -1,0 +1,68 @@
+"""``replearn update``: the original's model, recalibrated on a centre's own rows."""
+
+import argparse
+from dataclasses import replace
+
+from replearn.cli.command import (
+    Outcome,
+    Parser,
+    check_output_path,
+    csv_options,
+    inputs_of,
+    may_leave,
+    working,
+)
+from replearn.documents.facts import Row
+
+EPILOG = """\
+examples:
+  replearn update a.model.json b.csv --constant --out b.model.json
+  replearn update a.model.json b.csv --slope --out b.model.json
+
+the updated model names its parent's fingerprint and has one of its own.
+predict, evaluate, show, export and compare take it like any other.
+exit codes: 0 updated; 2 bad usage or input, or too few events
+"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the options of the command."""
+    parser.add("model MODEL", "the original's model file")
+    parser.add("table TABLE", "your rows: .csv, .csv.gz, .parquet, .npz or .svm")
+    parser.add("--constant", "keep the slopes, fit the base risk here", action="store_true")
+    parser.add("--slope", "fit the base risk and one factor on all slopes", action="store_true")
+    parser.add("--out FILE", "write the updated model")
+    parser.add("--target COLUMN", "the labels, if their name here is not the model's")
+    parser.add("--weights COLUMN", "weights of rows, if their name here is not the model's")
+    parser.add("--offset COLUMN", "the offset, if its name here is not the model's")
+    parser.add_csv()
+    parser.add_page()
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Fit what was asked for, and write the model."""
+    from replearn.errors import ReplearnError
+    from replearn.reports.update import update
+
+    if options.constant == options.slope:
+        raise ReplearnError(
+            "update needs either --constant or --slope: the base risk alone, or with one factor on "
+            "all slopes. Pass one of them."
+        )
+    check_output_path(options.out, "model", inputs_of(options), ("replearn/model/glm",))
+    with working("updating the model"):
+        found = update(
+            options.model,
+            options.table,
+            options.target,
+            slope=options.slope,
+            sample_weight=options.weights,
+            offset=options.offset,
+            csv=csv_options(options),
+        )
+    facts = found.facts()
+    if options.out is not None:
+        may_leave("model", found.n_rows, 1 + len(found.shifts))
+        found.model.save(options.out)
+        facts = replace(facts, items=[*facts.items, Row("updated model", options.out, key="out")])
+    return Outcome(facts, title=f"Update of {options.model}", n_rows=found.n_rows)

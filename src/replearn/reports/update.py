@@ -1,0 +1,377 @@
+"""An original's model recalibrated on other rows: its slopes are kept, or take one factor."""
+
+import math
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from replearn.codes.model import HalfspaceModel
+from replearn.documents.facts import Facts, Row, Spoken, Table
+from replearn.errors import ReplearnError, short
+from replearn.exact.rows import THETA_BITS, Rows, on_grid
+from replearn.recipes.losses import Loss
+from replearn.recipes.model import Model
+from replearn.recipes.recalibration import (
+    Recalibration,
+    fit_constants,
+    fit_factor,
+    slopes_of,
+    thousandths,
+)
+from replearn.recipes.support import shift_of
+from replearn.reports.files import load
+from replearn.study.passes import table_of
+from replearn.study.rows import Reading, TableRows, read_rows
+from replearn.study.support import ScoredRows
+from replearn.study.worth import Measure, Worth, observed_to_expected
+from replearn.tables import CsvOptions, open_table
+from replearn.tables import Table as Rows_
+from replearn.types import Matrix, Vector
+
+#: Events, or rows of a class, for each number that is fitted.
+LEAST_EVENTS = 10
+
+
+@dataclass(frozen=True)
+class Update(Spoken):
+    """A model that was recalibrated, what changed, and its calibration before and after.
+
+    Attributes
+    ----------
+    model : Model
+        The updated one. It names its parent, and has a fingerprint of its own.
+    n_rows, n_events : int
+        Behind the update; events are rows of the last class, counts, or None for measurements.
+    shifts : tuple of (str, Measure)
+        How the base risk differs from what the parent says, for each score: a ratio of odds, rates
+        or hazards, or a difference of means.
+    slope : Measure or None
+        On the parent's slopes; 1 is perfect. None for many classes.
+    before, after : Worth
+        Performance of parent and updated model on these rows, which the update has seen.
+    ratios : (Measure or None, Measure or None)
+        Observed to expected events, before and after.
+    with_slope : bool
+        Whether the updated model has the factor.
+    """
+
+    model: Model
+    n_rows: int
+    n_events: int | None
+    shifts: tuple[tuple[str, Measure], ...]
+    slope: Measure | None
+    before: Worth
+    after: Worth
+    ratios: tuple[Measure | None, Measure | None]
+    with_slope: bool
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the updated model."""
+        return self.model.fingerprint
+
+    @property
+    def parent(self) -> str:
+        """Fingerprint of the model that was updated."""
+        assert self.model.recalibration is not None
+        return self.model.recalibration.parent
+
+    def facts(self) -> Facts:
+        """In words: what changed, first."""
+        loss, items = self.model.design.loss, list[Any]()
+        measure = f"base risk, {loss.ratio}" if loss.ratio else "difference of means"
+        note = f"{'1' if loss.ratio else '0'}: as the parent says"
+        if len(self.shifts) == 1:
+            items.append(self.shifts[0][1].row(measure, note))
+        else:
+            rows = [(name, one.value, one.low, one.high) for name, one in self.shifts]
+            items.append(Table(measure, ("class", "ratio", "from", "to"), rows, key="base_risks"))
+        if self.slope is not None:
+            items.append(self.slope.row("calibration slope", self._on_slope()))
+        events = "" if self.n_events is None else f"{self.n_events:,} events"
+        items += [self._calibration(), Row("rows here", self.n_rows, note=events)]
+        details = [Row("fingerprint", self.fingerprint), Row("parent", self.parent)]
+        values = {"events": self.n_events}
+        return Facts(self._sentence(), items, [*details, *self.after.rows()], values=values)
+
+    def _on_slope(self) -> str:
+        """What a calibration slope says."""
+        assert self.slope is not None
+        if _holds(self.slope, 1.0):
+            return "1 is perfect"
+        found = "weaker effects here" if self.slope.value < 1 else "stronger effects here"
+        return found if self.with_slope else f"{found}; see --slope"
+
+    def _calibration(self) -> Table:
+        """Both models on these rows."""
+        header = ["model", self.before.words]
+        rows: list[list[Any]] = [
+            ["parent", self.before.loss.value],
+            ["updated", self.after.loss.value],
+        ]
+        if self.ratios[0] is not None and self.ratios[1] is not None:
+            header.append("observed to expected")
+            for row, ratio in zip(rows, self.ratios, strict=True):
+                row.append(ratio.value)  # type: ignore[union-attr]
+        if self.slope is not None:
+            header.append("slope")
+            factor = self.slope.value if self.with_slope else 1.0
+            rows[0].append(self.slope.value)
+            rows[1].append(self.slope.value / factor)
+        title = "On these rows, which the update has seen"
+        return Table(title, header, rows, key="models")
+
+    def _sentence(self) -> str:
+        """What changed."""
+        loss, (_, first) = self.model.design.loss, self.shifts[0]
+        if len(self.shifts) > 1:
+            changed = "constants of all classes were fitted here"
+        elif loss.ratio:
+            changed = _base_risk(first, loss.ratio.removesuffix(" ratio"))
+        elif _holds(first, 0.0):
+            changed = "the mean does not differ from what the parent says"
+        else:
+            what = "higher" if first.value > 0 else "lower"
+            changed = f"the mean is {abs(first.value):.3g} {what} here"
+        kept = "the slopes are the parent's"
+        if self.with_slope and self.slope is not None:
+            kept = f"all slopes are {self.slope.value:.3g} times the parent's"
+        return f"The model is updated: {changed}; {kept}."
+
+
+def _holds(measure: Measure, value: float) -> bool:
+    return measure.low <= value <= measure.high
+
+
+def _base_risk(ratio: Measure, scale: str) -> str:
+    """How the base risk differs, if it does; on the scale of odds, rates or hazards."""
+    if _holds(ratio, 1.0):
+        return "the base risk does not differ from what the parent says"
+    times, word = (ratio.value, "high") if ratio.value > 1 else (1 / ratio.value, "low")
+    verb = "are" if scale == "odds" else "is"
+    return f"the base {scale} {verb} {times:.3g} times as {word} here"
+
+
+def update(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    slope: bool = False,
+    sample_weight: Any = None,
+    offset: Any = None,
+    csv: CsvOptions | None = None,
+) -> Update:
+    """Recalibrate a model on other rows: constants are fitted anew, and slopes are kept.
+
+    Use it where a replication says that the base risk alone differs, or slopes up to a factor. The
+    updated model names its parent and has a fingerprint of its own. It predicts, is evaluated,
+    shown, exported and compared like any other. The fit is exact: the same rows in any order give
+    the same bytes.
+
+    Parameters
+    ----------
+    model : path, model or fitted estimator of replearn
+        The original's.
+    X : path, dataframe, array or mapping of columns
+        Rows of this centre. Of a survival model they have the columns of time and event.
+    y : column name or array, optional
+        What is predicted; by default the model's own target.
+    slope : bool, default=False
+        Fit one factor on all slopes, too; for models of one score.
+    sample_weight, offset : column names or arrays, optional
+        By default the columns that the model names, if it names some.
+    csv : CsvOptions, optional
+
+    Returns
+    -------
+    update : Update
+        ``update.model`` is the updated model; ``replearn.save`` writes it.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> labs = [rl.datasets.load_readmission(name, 2000) for name in ("Ashford", "Dunmore")]
+    >>> target = [lab.pop("readmitted") for lab in labs]
+    >>> first = rl.ReplicableLogisticClassifier().fit(labs[0], target[0])
+    >>> found = rl.update(first, labs[1], target[1])
+    >>> found.parent == first.fingerprint_
+    True
+    """
+    parent = _model_of(model)
+    loss = parent.design.loss
+    if slope and loss.n_scores > 1:
+        raise ReplearnError(
+            f"slope must be False for {loss.n_scores + 1} classes, whose scores have no one factor "
+            "in common, got True. Update the constants alone."
+        )
+    source = TableRows(_table(parent, X, y, sample_weight, offset, csv), Reading.of(parent.design))
+    rows = read_rows(source)
+    n_rows, n_events = _check_events(rows, loss, 2 if slope else 1)
+    return _updated(parent, rows, n_rows, n_events, slope)
+
+
+def _model_of(given: Any) -> Model:
+    """The model to update, or why there is none."""
+    found = load(given) if isinstance(given, str | os.PathLike) else getattr(given, "model_", given)
+    if isinstance(found, Model):
+        return found
+    if isinstance(found, HalfspaceModel):
+        raise ReplearnError(
+            "update takes a model of a study (replearn/model), got a halfspace, which predicts "
+            "labels and has no base risk. Fit it anew: replearn fit."
+        )
+    raise ReplearnError(
+        f"update takes the original's model (replearn/model), got {short(found, 60)}. Ask the "
+        "original for its model file, which publish keeps as a.model.json."
+    )
+
+
+def _table(
+    model: Model, X: Any, y: Any, weights: Any, offset: Any, csv: CsvOptions | None
+) -> Rows_:
+    """The rows of a centre with the columns that the model needs."""
+    design = model.design
+    if design.loss.kind == "hazard":
+        if y is not None or weights is not None or offset is not None:
+            raise ReplearnError(
+                "a survival model is updated from a table with its columns of time and event, got "
+                "y, weights or an offset beside it. Put both columns into X."
+            )
+        return table_of(design, X, csv)
+    return open_table(
+        X,
+        columns=model.feature_names,
+        target=design.target if y is None else y,
+        weights=design.weights if weights is None else weights,
+        offset=design.offset if offset is None else offset,
+        csv=csv,
+    )
+
+
+def _check_events(rows: Rows, loss: Loss, n_fitted: int) -> tuple[int, int | None]:
+    """Rows and events; too few are refused."""
+    n_classes = loss.n_scores + 1 if loss.by_class else 1
+    counts, n_rows = np.zeros(n_classes), 0
+    for block in rows.blocks():
+        n_rows += block.n_rows
+        counts += loss.totals(block.targets, np.ones(block.n_rows))
+    needed = LEAST_EVENTS * n_fitted
+    fewest = float(counts.min()) if loss.link != "identity" else n_rows
+    if fewest < needed:
+        what = "rows of each class" if loss.by_class else "rows"
+        what = "events" if loss.link == "log" else what
+        raise ReplearnError(
+            f"an update needs at least {needed} {what}, got {fewest:,.0f}: fewer say too little "
+            "about a base risk, and would show single patients. Get more rows."
+        )
+    if loss.link == "identity":
+        return n_rows, None
+    return n_rows, int(counts[-1]) if loss.n_scores == 1 else None
+
+
+def _updated(
+    parent: Model, rows: Rows, n_rows: int, n_events: int | None, with_slope: bool
+) -> Update:
+    design, loss = parent.design, parent.design.loss
+    decoded = design.decode(parent.codes)
+    before = parent.recalibration
+    factor = "1" if before is None else before.factor
+
+    # 1 the factor on the parent's slopes: fitted where it is asked for, else only told
+    further = _factor(rows, loss, slopes_of(decoded, factor), with_slope)
+    if with_slope:
+        assert further is not None
+        factor = thousandths(float(factor) * float(further))
+
+    # 2 constants beside the slopes that the file will have
+    slopes = slopes_of(decoded, factor)
+    constants = fit_constants(rows, loss, slopes)
+    changed = Recalibration(parent.fingerprint, constants, factor)
+    model = replace(parent, recalibration=changed, provenance=None)
+
+    # 3 what both are worth here
+    thetas = [on_grid(one, THETA_BITS) for one in (_theta_here(parent), model.fitted_theta)]
+    scored = ScoredRows.of(rows, n_rows, *thetas, slopes, np.zeros_like(slopes))
+    old, new, sloped, offset = scored.scores
+    targets, masses = scored.targets, scored.masses
+    told = None
+    if further is not None:
+        along = (sloped - offset)[:, 0] / (float(further) if with_slope else 1.0)
+        told = _slope(loss, float(further), along, offset[:, 0], targets, masses)
+    return Update(
+        model,
+        n_rows,
+        n_events,
+        _shifts(model, old, targets, masses),
+        told,
+        Worth.of(loss, old, targets, masses, held_out=False),
+        Worth.of(loss, new, targets, masses, held_out=False),
+        (
+            observed_to_expected(loss, old, targets, masses),
+            observed_to_expected(loss, new, targets, masses),
+        ),
+        with_slope,
+    )
+
+
+def _theta_here(parent: Model) -> Matrix:
+    """What the parent says; a constant that its study leaves to labs may be absent."""
+    local = parent.design.constant is not None and parent.local_constants is None
+    if local and parent.recalibration is None:
+        return parent.design.decode(parent.codes)
+    return parent.fitted_theta
+
+
+def _factor(rows: Rows, loss: Loss, slopes: Matrix, is_needed: bool) -> str | None:
+    """The factor on slopes that these rows have; None where it need not be known and is not."""
+    if loss.n_scores > 1 or not slopes.any():
+        if is_needed:
+            raise ReplearnError("slope must be False for a model without slopes, got True.")
+        return None
+    try:
+        return fit_factor(rows, loss, slopes)
+    except ReplearnError:
+        if is_needed:
+            raise
+        return None
+
+
+def _shifts(
+    model: Model, old: Matrix, targets: Vector, masses: Vector
+) -> tuple[tuple[str, Measure], ...]:
+    """How constants differ from the parent's, slopes kept; robust 95% intervals."""
+    loss = model.design.loss
+    shift = shift_of(loss, old, targets, masses)
+    moved, n_scores = old + shift, loss.n_scores
+    pulls = loss.residual(moved, targets) * masses[:, None]
+    curvature = (loss.curvature(moved) * masses[:, None]).sum(axis=0)
+    information = np.zeros((n_scores, n_scores))
+    first, second = np.triu_indices(n_scores)
+    information[first, second] = information[second, first] = curvature
+    inverse = np.linalg.pinv(information)
+    errors = np.sqrt(np.maximum(np.diag(inverse @ (pulls.T @ pulls) @ inverse), 0.0))
+
+    names = [str(label) for label in (model.classes or ())[1:]] or [model.design.target]
+    found = []
+    for name, value, error in zip(names, shift.tolist(), errors.tolist(), strict=True):
+        ends = (value, value - 1.96 * error, value + 1.96 * error)
+        printed = [math.exp(min(x, 700.0)) if loss.ratio else x * loss.scale[0] for x in ends]
+        found.append((name, Measure(*printed)))
+    return tuple(found)
+
+
+def _slope(
+    loss: Loss, factor: float, along: Vector, offset: Vector, targets: Vector, masses: Vector
+) -> Measure:
+    """A factor on the slopes' score ``along``, with its robust 95% interval."""
+    beside = (factor * along + offset)[:, None]
+    fitted = beside + shift_of(loss, beside, targets, masses)
+    design = np.column_stack([np.ones_like(along), along])
+    weighted = design * (loss.curvature(fitted)[:, 0] * masses)[:, None]
+    inverse = np.linalg.pinv(weighted.T @ design)
+    pulls = design * (loss.residual(fitted, targets)[:, 0] * masses)[:, None]
+    reach = 1.96 * math.sqrt(float((inverse @ (pulls.T @ pulls) @ inverse)[1, 1]))
+    return Measure(factor, factor - reach, factor + reach)

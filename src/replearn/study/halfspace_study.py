@@ -1,0 +1,115 @@
+"""A study of Algorithm 1 or 2: what an original publishes, and what a replication found."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from replearn.codes.model import HalfspaceDesign
+from replearn.codes.space import CodeSpace
+from replearn.documents import Document, Range, Sha256, Unfit
+from replearn.documents.facts import Facts, Row, Spoken
+from replearn.recipes.published_plan import PublishedPlan
+from replearn.recipes.rounded import BatchPlan
+from replearn.study.study import MAX_ROWS
+
+
+@dataclass(frozen=True)
+class HalfspaceStudy(Spoken, Document):
+    """What a replication of Algorithm 1 or 2 may know: design, plan and commitment, not the model.
+
+    Attributes
+    ----------
+    design : HalfspaceDesign
+        The columns, the labels, and the space in which the codes live.
+    plan : PublishedPlan
+        Promise and sizes of the original, with the sketch.
+    n_original : int
+        Rows of the original; as many at a replication are promised the model.
+    commitment : SHA-256
+        Fingerprint of the original's model.
+    """
+
+    FORMAT = "replearn/study"
+    KIND = "halfspace"
+
+    design: HalfspaceDesign
+    plan: PublishedPlan
+    n_original: Annotated[int, Range(1, MAX_ROWS)]
+    commitment: Sha256
+
+    def check(self) -> None:
+        """The parts must fit together."""
+        if self.design.recipe not in ("svm", "sgd"):
+            raise Unfit(f"recipe must be 'svm' or 'sgd', got {self.design.recipe!r}")
+        self.plan.check_space(self.space)
+
+    @property
+    def space(self) -> CodeSpace:
+        """Where the codes live."""
+        if not isinstance(self.design.space, CodeSpace):
+            raise Unfit("space must be one of rounded vectors, got a different one")
+        return self.design.space
+
+    @property
+    def replication_plan(self) -> BatchPlan:
+        """The plan of a replication: as many rows as the original had."""
+        return self.plan.plan(self.design.recipe, self.space, self.n_original)
+
+    def commits_to(self, fingerprint: str) -> bool:
+        """Whether the original's model has this fingerprint."""
+        return self.commitment == fingerprint
+
+    def evidence(self, model: Any) -> None:
+        """None: bits of the sketch tell how much of a match is proof in a replication alone."""
+
+    def facts(self) -> Facts:
+        """The study in words."""
+        design = self.design
+        return Facts(
+            f"A replication from {self.n_original:,} rows gets the original's halfspace, except "
+            f"with probability {float(self.plan.max_disagreement):g}.",
+            [
+                Row("target", design.target),
+                Row("recipe", design.recipe),
+                Row("mode", self.plan.mode),
+                Row("columns", design.n_features),
+                Row("rows of the original", self.n_original),
+                Row("published bits", self.plan.sketch.size * self.space.sketch_bits),
+                Row("seed", design.seed),
+                Row("commitment", self.commitment),
+            ],
+        )
+
+
+@dataclass(frozen=True)
+class HalfspaceReplication(Spoken):
+    """Whether a replication got the original's halfspace."""
+
+    same: bool
+    # of the replication's model, and of the original's
+    fingerprint: str
+    commitment: str
+    n_rows: int  # of the replication
+    # labels that are pure noise would give this model too: cells are so wide that its codes say
+    # nothing, and the model is what the sketch says
+    noise_matches: bool
+
+    def facts(self) -> Facts:
+        """The verdict first."""
+        verdict = (
+            "The same model: these rows give exactly the original's model."
+            if self.same
+            else "A different model: these rows do not give the original's model."
+        )
+        weak = (
+            "Labels that are pure noise would give this model too: cells are wide, and a match "
+            "proves nothing about the labels. Studies of more rows have narrower cells."
+        )
+        return Facts(
+            verdict,
+            [
+                *([weak] if self.noise_matches else []),
+                f"Fingerprint {self.fingerprint}",
+                Row("rows here", self.n_rows),
+            ],
+            values={"fingerprint": self.fingerprint, "committed": self.commitment},
+        )

@@ -1,0 +1,44 @@
+"""A match that labels have no part in proves nothing: the fit again, with permuted labels.
+
+Whoever forges a study for which any labels will do can hide it from every look at single numbers.
+They cannot hide that the lab's own patients, with the outcomes of others, give the model too.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from replearn.errors import ReplearnError
+from replearn.exact.rows import Block, Kept, Rows, joined, row_marks, sampled
+from replearn.recipes import newton
+from replearn.recipes.model import Model
+from replearn.recipes.newton import Summary, fit
+from replearn.study.study import Study
+
+#: Rows that are enough: cells that any labels hit are wide beside what rows make differ.
+_MOST_ROWS = 1 << 14
+
+
+def placebo_matches(study: Study, model: Model, rows: Rows, n_rows: int) -> bool:
+    """Whether permuted labels give this model, as far as its slopes go.
+
+    The permutation follows the content of rows, so that their order does not matter.
+    """
+    design = study.design
+    some = sampled(rows, n_rows, _MOST_ROWS, salt=20)
+    permuted = Kept(_permuted(joined(list(some.blocks()))))
+    try:
+        summary = Summary.of(permuted, design.loss).check(design.loss)
+        theta = fit(permuted, design.loss, design.ridge, summary, newton.NEAR_ENOUGH)
+    except ReplearnError:  # labels that no model fits do not match
+        return False
+    placebo = Model(design, design.codes(theta))
+    return placebo.without_constants == model.without_constants
+
+
+def _permuted(block: Block) -> Block:
+    """The same rows, with the outcomes of others."""
+    giver, taker = (np.argsort(row_marks(block, salt), kind="stable") for salt in (21, 22))
+    targets = np.empty_like(block.targets)
+    targets[taker] = block.targets[giver]
+    return replace(block, targets=targets)

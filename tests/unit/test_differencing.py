@@ -1,0 +1,86 @@
+"""Two studies that differ by one patient do not show the patient.
+
+The attacker has both studies, and knows nothing else. Unrounded, moments times rows of one study,
+less those of the other, are the patient's encoded numbers; so are the shares of levels.
+"""
+
+import numpy as np
+import pytest
+
+from replearn.datasets import CENTRES, load_readmission
+from replearn.study.original import Request, publish
+from replearn.tables import open_table
+
+TARGET = "readmitted"
+N_ROWS, N_PATIENTS = 1100, 11  # of each table
+
+
+def _study(table):
+    return publish(open_table(table, target=TARGET), Request(target=TARGET, ridge=0.01)).study
+
+
+def _shown(study):
+    """What a study shows of its rows, added up: the constant and the terms, from its triangles."""
+    _, columns = study.design.coordinates.factors()
+    return study.n_original * (columns @ columns.T)[0]
+
+
+def _shown_shares(study):
+    """The same of the levels, from the profile: the reference first."""
+    every = [part.shares for part in study.profile.columns if part.kind == "levels"]
+    return [study.n_original * np.array(shares, dtype=float) for shares in every]
+
+
+def _guesses(first, second):
+    """Places of the patient's levels, the reference first, and numbers; by what moved most."""
+    terms = _shown(first) - _shown(second)
+    encoding = first.design.encoding
+    by_name = dict(zip(encoding.term_names, terms[1:], strict=True))
+    moved = iter(zip(_shown_shares(first), _shown_shares(second), strict=True))
+    levels, numbers = [], []
+    for column in encoding.columns:
+        own = [by_name[name] for _, name in column.terms]
+        if column.kind == "number":
+            numbers.append(np.clip(own[0], -4, 4))
+            continue
+        ours, theirs = next(moved)
+        votes = np.append(1 - sum(own), own) + (ours - theirs)
+        levels.append(int(votes.argmax()))
+    return np.array(levels), np.array(numbers)
+
+
+def _truth(study, row):
+    """The same of the patient, and of somebody of whom nothing is known."""
+    levels, numbers, likeliest = [], [], []
+    for column, part in zip(study.design.encoding.columns, study.profile.columns, strict=True):
+        cell = row[column.name]
+        if column.kind == "levels":
+            levels.append(column.places.get(str(cell), -1) + 1)
+            likeliest.append(int(np.argmax(np.array(part.shares, dtype=float))))
+        else:
+            number = (float(cell) - float(column.centre)) / float(column.spread)
+            numbers.append(np.clip(number, -4, 4))
+    return np.array(levels), np.array(numbers), np.array(likeliest)
+
+
+@pytest.mark.slow
+def test_levels_and_numbers_of_one_patient():
+    """A table may have a share on the edge between two steps; so several tables are attacked."""
+    hits, errors, blind = [], [], []
+    for centre in CENTRES:
+        table = load_readmission(centre, N_ROWS)
+        first = _study(table)
+        for place in range(0, N_ROWS, N_ROWS // N_PATIENTS):
+            levels, numbers = _guesses(first, _study(table.drop(table.index[place])))
+            true_levels, true_numbers, likeliest = _truth(first, table.iloc[place])
+            hits.append([(levels == true_levels).mean(), (likeliest == true_levels).mean()])
+            known = ~np.isnan(true_numbers)
+            errors.extend(np.abs(numbers - true_numbers)[known])
+            blind.extend(np.abs(true_numbers)[known])
+
+    # exact moments give all levels of all patients, and numbers within .3 spreads in the median
+    attacked, guessed = np.mean(hits, axis=0)
+    assert attacked < guessed + 0.06
+    complete, by_chance = (np.array(hits) == 1).mean(axis=0)
+    assert complete < by_chance + 0.12
+    assert np.median(errors) > 0.95 * np.median(blind)
