@@ -23,10 +23,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from replearn.recipes.model import Model
-from replearn.study.original import Original, Request, publish
-from replearn.study.replication import replicate
-from replearn.study.study import Study
+from replearn.glm import Model
+from replearn.study import Original, Request, Study, publish, replicate
 from replearn.tables import open_table
 
 #: Guesses that are made at most.

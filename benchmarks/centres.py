@@ -25,8 +25,7 @@ import pandas as pd
 from tasks import Task, tasks
 
 from replearn.errors import ReplearnError
-from replearn.study.original import Original, Request, publish
-from replearn.study.replication import Replication, replicate
+from replearn.study import Original, Replication, Request, publish, replicate
 from replearn.tables import open_table
 
 CHOOSE = ("flights, months", "flights, airports", "diabetes, payers")

@@ -20,15 +20,14 @@ import pandas as pd
 from population import Published, coefficients, fitted, rows
 
 from replearn.errors import ReplearnError
-from replearn.recipes.glm import Promise
-from replearn.study.replication import replicate
+from replearn.glm import Promise
+from replearn.study import replicate
 from replearn.tables import open_table
 
 if TYPE_CHECKING:
     from centres import Centres
 
-    from replearn.study.original import Original
-    from replearn.study.replication import Replication
+    from replearn.study import Original, Replication
 
 PLANS = (0.1, 0.01, 0.002)
 #: Change of the first coefficient, and of the constant, each month.

@@ -14,12 +14,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from replearn.codes.stability import least_number
-from replearn.exact.rows import ROW_BITS, THETA_BITS, Block, Kept, on_grid
-from replearn.recipes.between import Between, assumed
-from replearn.recipes.coordinates import Coordinates
-from replearn.recipes.losses import Bernoulli
-from replearn.recipes.support import Reference, score_test
+from replearn.codes import least_number
+from replearn.glm import Bernoulli, Between, Coordinates, Reference, assumed, score_test
+from replearn.rows import ROW_BITS, THETA_BITS, Block, MemoryBlocks, on_grid
 from replearn.types import Matrix, Vector
 
 N_ROWS, EVENTS = (300, 1000, 5000, 20_000), (0.01, 0.1, 0.5)
@@ -95,7 +92,7 @@ class Null:
         terms = on_grid(self.X[:, 1:], ROW_BITS).astype(np.int16)
         theta = on_grid(self.theta[None], THETA_BITS)
         reference = Reference(theta, self.ridge, self.coordinates, self.between, self.n_original)
-        return score_test(Kept(Block(terms, y)), Bernoulli(), len(y), reference).p_value
+        return score_test(MemoryBlocks(Block(terms, y)), Bernoulli(), len(y), reference).p_value
 
     def ratio(self, y: Vector) -> float:
         """Twice the log-likelihood ratio of the best coefficients and those of the model."""

@@ -1889,7 +1889,7 @@ evidence_of <- function(study, codes, spreads = NULL) {
 }
 
 # --- do patients support a model? ----------------------------------------------------------------
-# The score test of Python's recipes/support.py. For reading, so R may add up as it likes.
+# The score test of Python's glm/support.py. For reading, so R may add up as it likes.
 MOST_TESTED <- 600
 UNLIKELY <- 0.01  # patients contradict a model below this p-value
 ABSENT <- 1e-9    # information and variance of a column that a lab does not have

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from replearn.documents.pictures import Landed, Rung, ladder, where_we_landed
+from replearn.words import Landed, Rung, ladder, where_we_landed
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs"))

@@ -17,15 +17,11 @@ import onnxruntime
 import pandas as pd
 import pytest
 
-from replearn.codes.model import HalfspaceDesign, HalfspaceModel
-from replearn.codes.space import CodeSpace
+from replearn.codes import CodeSpace, HalfspaceDesign, HalfspaceModel
 from replearn.errors import ReplearnError
 from replearn.exports import to_csv, to_onnx, to_sklearn, to_sql
-from replearn.recipes.coordinates import Coordinates
-from replearn.recipes.design import Design
-from replearn.recipes.losses import Bernoulli, Gaussian, Multinomial, Poisson
-from replearn.recipes.model import Model
-from replearn.recipes.recalibration import Recalibration
+from replearn.glm import Bernoulli, Coordinates, Design, Model, Multinomial, Poisson, Recalibration
+from replearn.glm.losses import Gaussian
 from replearn.tables import Encoding, LevelColumn, NumberColumn, Product
 
 HOSTILE = 'say "x"; --\n%s {0}'

@@ -17,14 +17,11 @@ from benchmarks import vectors
 from replearn import cli
 from replearn.datasets import load_readmission
 from replearn.errors import ReplearnError
-from replearn.exact.rows import Kept
-from replearn.recipes.model import Model
-from replearn.recipes.newton import Summary, fit
-from replearn.recipes.survival import survival_at
+from replearn.glm import Model, Summary, fit, survival_at
 from replearn.reports.files import Opening
-from replearn.study.passes import table_of
-from replearn.study.replication import Replication, replicate
-from replearn.study.study import Study, sealed_commitment
+from replearn.rows import MemoryBlocks
+from replearn.study import Replication, Study, replicate, table_of
+from replearn.study.study import sealed_commitment
 from replearn.tables import open_table, profile
 from tests.contract.replications import (
     CASES,
@@ -122,7 +119,7 @@ def test_strange_tables(tmp_path):
         given = {name: getattr(block, name) for name in ("terms", "targets", "weights", "offset")}
         given = {name: value.tolist() for name, value in given.items() if value is not None}
         calls.append(("fit", given | {"loss": loss.content(), "ridge": ridge}))
-        rows = Kept(block)
+        rows = MemoryBlocks(block)
         try:
             theta = fit(rows, loss, ridge, Summary.of(rows, loss).check(loss))
             expected.append(("theta", theta.tolist()))

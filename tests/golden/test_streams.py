@@ -5,9 +5,9 @@ import hashlib
 import numpy as np
 import pytest
 
-from replearn.codes.coins import MAX_TEXT, Coins, seed_text
+from replearn.codes import CodeSpace, Coins, seed_text
+from replearn.codes.coins import MAX_TEXT
 from replearn.codes.projection import lift, project
-from replearn.codes.space import CodeSpace
 from replearn.errors import ReplearnError
 from tests.reference import philox4x64
 

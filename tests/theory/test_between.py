@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from replearn.codes.stability import chance_of_each, width_for
-from replearn.recipes.between import CentreFits, assumed, learned
-from replearn.recipes.coordinates import Coordinates
+from replearn.codes import chance_of_each, width_for
+from replearn.glm import CentreFits, Coordinates, assumed, learned
 from tests.error_budget import assert_rate_at_least, assert_rate_at_most
 
 N_NUMBERS, PLANNED = 8, 0.05

@@ -8,20 +8,18 @@ import pytest
 from scipy import stats
 
 import replearn as rl
-from replearn.codes.coins import Coins
+from replearn.codes import CodeSpace, Coins, Promise, Sizes
 from replearn.codes.projection import project
-from replearn.codes.space import CodeSpace
 from replearn.errors import NotEnoughSamples, ReplearnError
-from replearn.exact.limbs import PAIR_UNIT
-from replearn.recipes.recipe import Promise, Sizes
-from replearn.recipes.rounded import (
+from replearn.exact import PAIR_UNIT
+from replearn.table1.rounded import (
     largest_variance,
     rows_that_pass,
     seen_disagreement,
     variance_allowed,
 )
-from replearn.recipes.spaces import Turned
-from replearn.recipes.svm import SVM, stability
+from replearn.table1.spaces import Turned
+from replearn.table1.svm import SVM, stability
 from tests.error_budget import assert_rate_at_most
 from tests.populations import draw
 from tests.theory.labs import differ, error, pair, sample

@@ -6,10 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from replearn.codes.coins import Coins
-from replearn.codes.nets import candidates
-from replearn.recipes.dp import DP, arrivals, run, stability
-from replearn.recipes.recipe import Promise, Sizes
+from replearn.codes import Coins, Promise, Sizes, candidates
+from replearn.table1.dp import DP, arrivals, run, stability
 from tests.error_budget import (
     FALSE_ALARM,
     assert_mean_close,

@@ -8,11 +8,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replearn.codes.coins import Coins
-from replearn.codes.nets import candidates, log_cap, log_net_size, log_projected_tail
-from replearn.codes.projection import projection_matrix
-from replearn.recipes.net import NET, draw_threshold, run, stability
-from replearn.recipes.recipe import Promise, Sizes
+from replearn.codes import (
+    Coins,
+    Promise,
+    Sizes,
+    candidates,
+    log_cap,
+    log_net_size,
+    log_projected_tail,
+    projection_matrix,
+)
+from replearn.table1.net import NET, draw_threshold, run, stability
 from tests.error_budget import (
     FALSE_ALARM,
     assert_mean_close,

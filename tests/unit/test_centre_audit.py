@@ -10,7 +10,7 @@ import replearn as rl
 from replearn.errors import ReplearnError
 from replearn.reports.centres import places_of
 from replearn.reports.random_effects import LogitScale, LogScale, Scale, pooled
-from replearn.study.worth import Measure
+from replearn.study import Measure
 from tests.error_budget import assert_rate_at_least
 
 

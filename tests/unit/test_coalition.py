@@ -10,13 +10,19 @@ import pyarrow as pa
 import pytest
 
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.recipes.derivatives import unpacked
-from replearn.recipes.model import Model
-from replearn.study.coalition import Coalition, LabSums, combine, lab_sums
-from replearn.study.original import Request, publish
-from replearn.study.passes import Fitted, State
-from replearn.study.replication import replicate
-from replearn.study.study import Study
+from replearn.glm import Model, unpacked
+from replearn.study import (
+    Coalition,
+    Fitted,
+    LabSums,
+    Request,
+    State,
+    Study,
+    combine,
+    lab_sums,
+    publish,
+    replicate,
+)
 from replearn.tables import open_table
 
 KINDS = ("logistic", "classes", "linear", "poisson", "weights", "balanced")

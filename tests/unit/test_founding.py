@@ -6,12 +6,19 @@ import pytest
 
 from replearn.cli import main
 from replearn.errors import ReplearnError
-from replearn.study.coalition import combine, lab_sums
-from replearn.study.founding import Founded, LabColumns, draft_study, lab_columns
-from replearn.study.original import Request, publish
-from replearn.study.passes import State
-from replearn.study.replication import replicate
-from replearn.study.study import Study
+from replearn.study import (
+    Founded,
+    LabColumns,
+    Request,
+    State,
+    Study,
+    combine,
+    draft_study,
+    lab_columns,
+    lab_sums,
+    publish,
+    replicate,
+)
 from replearn.tables import open_table
 
 from .test_coalition import hospital, rounds

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import replearn as rl
-from replearn.codes.coins import Coins
+from replearn.codes import Coins
 from replearn.errors import ReplearnError
 from tests.populations import draw
 from tests.reference import akround

@@ -19,15 +19,14 @@ from replearn.cli.command import (
     working,
 )
 from replearn.documents import Document
-from replearn.documents.facts import Facts, Figure, Row, percent
 from replearn.errors import ReplearnError
+from replearn.words import Facts, Figure, Row, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from replearn.recipes.model import Model
-    from replearn.study.original import Original
-    from replearn.study.study import Study
+    from replearn.glm import Model
+    from replearn.study import Original, Study
     from replearn.tables import Remark, Table
 
 EPILOG = """\
@@ -127,7 +126,7 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Fit, refuse what must not be published, write."""
     from replearn.reports.files import Opening
-    from replearn.study.original import Request, publish
+    from replearn.study import Request, publish
     from replearn.tables import open_table, refuse_unsafe
 
     stem = os.path.basename(options.table).split(".")[0] or "original"
@@ -225,7 +224,7 @@ def _prepare_survival(options: argparse.Namespace) -> None:
 def _register(table: "Table", options: argparse.Namespace) -> Outcome:
     """Plan a study in which nobody is first."""
     from replearn.reports.audit import columns_of
-    from replearn.study.registered import register_study
+    from replearn.study import register_study
 
     if options.replication_rows is None:
         raise ReplearnError("--registered needs --rows: how many rows each lab will have.")
@@ -272,7 +271,7 @@ def _refuse_weak(study: "Study", model: "Model", asked: float | None) -> None:
 
 def _plan_for(study: "Study", model: "Model", asked: float) -> str:
     """Options with which cells are narrow enough: one population, and labs of more rows."""
-    from replearn.codes.stability import least_whole
+    from replearn.codes import least_whole
 
     most = 100 * study.n_original
     needed = least_whole(lambda n_rows: study.planned_bits(model, n_rows) >= asked, most=most)
@@ -285,7 +284,7 @@ def _plan_for(study: "Study", model: "Model", asked: float) -> str:
 def _refuse_forgotten(options: argparse.Namespace) -> None:
     """Stop where a second lab seems to publish instead of replicating."""
     from replearn.errors import InvalidFile
-    from replearn.study.study import Study
+    from replearn.study import Study
 
     if not os.path.exists(options.out):
         return
@@ -338,7 +337,7 @@ def _pairs(text: str | None) -> Any:
 
 
 def _facts(original: "Original", files: list[Row]) -> Facts:
-    from replearn.study.sample_size import sample_size_row
+    from replearn.study import sample_size_row
 
     certificate, study = original.certificate, original.study
     verdict = (
@@ -416,7 +415,7 @@ def _folds(remark: "Remark") -> bool:
 
 def _ladder(original: "Original") -> str:
     """What rounding costs, and who gets the model."""
-    from replearn.documents.pictures import Rung, ladder
+    from replearn.words import Rung, ladder
 
     worth, own = max(0.0, original.worth.explained), max(0.0, original.own_worth.explained)
     labs = f"{percent(1 - original.certificate.expected)} of labs"

@@ -16,11 +16,10 @@ from replearn.codes.nets import NetSpace
 from replearn.codes.space import CodeSpace
 from replearn.codes.votes import VoteSpace
 from replearn.documents import MAX_WHOLE, Document, Integers, Label, Length, Part, Text, Unfit
-from replearn.documents.facts import Facts, Figure, Row, Spoken
-from replearn.documents.pictures import forest
 from replearn.errors import ReplearnError
-from replearn.exact.lanes import lengths, row_products, unit
+from replearn.exact import lengths, row_products, unit
 from replearn.types import Codes, Matrix, Vector, is_sparse
+from replearn.words import Facts, Figure, Row, Spoken, forest
 
 #: What turns codes into a direction; each has ``n_inputs``, ``check_codes`` and ``decode``.
 Space = CodeSpace | NetSpace | VoteSpace

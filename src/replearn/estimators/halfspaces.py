@@ -13,8 +13,21 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from replearn.codes.coins import Coins, seed_text
-from replearn.codes.model import HalfspaceDesign, HalfspaceModel, names_in_design
+from replearn.codes import (
+    Coins,
+    Fitted,
+    HalfspaceDesign,
+    HalfspaceModel,
+    Plan,
+    Promise,
+    Recipe,
+    Sample,
+    Sizes,
+    after_constant,
+    has_intercept,
+    names_in_design,
+    seed_text,
+)
 from replearn.documents import Label
 from replearn.errors import (
     NotEnoughSamples,
@@ -24,27 +37,16 @@ from replearn.errors import (
     short,
 )
 from replearn.estimators import set_columns, study_of
-from replearn.recipes import sgd, svm
-from replearn.recipes.batches import FirstRows, MemoryRows, Trace, refuse_sorted, trace
-from replearn.recipes.published_plan import PublishedPlan
-from replearn.recipes.recipe import (
-    Fitted,
-    Plan,
-    Promise,
-    Recipe,
-    Sample,
-    Sizes,
-    after_constant,
-    has_intercept,
-)
-from replearn.recipes.rounded import rows_that_pass
-from replearn.recipes.sgd import SGD
-from replearn.recipes.svm import SVM
-from replearn.study.halfspace_study import HalfspaceReplication, HalfspaceStudy
-from replearn.study.progress import threads, tracked, warn
-from replearn.tables import CsvOptions, Table, learn_classes, open_table
-from replearn.tables.samples import StreamedRows
+from replearn.study import HalfspaceReplication, HalfspaceStudy
+from replearn.table1 import sgd, svm
+from replearn.table1.batches import FirstRows, MemoryRows, Trace, refuse_sorted, trace
+from replearn.table1.published_plan import PublishedPlan
+from replearn.table1.rounded import rows_that_pass
+from replearn.table1.sgd import SGD
+from replearn.table1.svm import SVM
+from replearn.tables import CsvOptions, StreamedRows, Table, learn_classes, open_table
 from replearn.types import BlockMap, Signs, unmasked
+from replearn.words import threads, tracked, warn
 
 _ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 

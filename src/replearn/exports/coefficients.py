@@ -11,9 +11,8 @@ import numpy as np
 
 from replearn.documents import write_atomically
 from replearn.exports.rules import Rule, rule_of
-from replearn.recipes.coefficients import Coefficients
-from replearn.tables import NumberColumn, per_unit
-from replearn.tables.cells import is_number_text
+from replearn.glm import Coefficients
+from replearn.tables import NumberColumn, is_number_text, per_unit
 
 _WORDS = ("term", "column", "level", "second_column", "second_level")
 _PLACES = ("if_missing", "low", "high", "from", "top", "to")

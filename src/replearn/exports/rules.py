@@ -10,12 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from replearn.codes.model import HalfspaceModel
+from replearn.codes import HalfspaceModel
 from replearn.documents import Label
 from replearn.errors import ReplearnError, short
-from replearn.recipes.model import Model
-from replearn.tables import MISSING, OTHER, LevelColumn, NumberColumn, Product
-from replearn.tables.cells import MISSING_WORDS, is_number_text, level_text
+from replearn.glm import Model
+from replearn.tables import (
+    MISSING,
+    MISSING_WORDS,
+    OTHER,
+    LevelColumn,
+    NumberColumn,
+    Product,
+    is_number_text,
+    level_text,
+)
 from replearn.types import Codes, Matrix, Vector
 
 #: How booleans may be spelled.

@@ -7,8 +7,7 @@ import numpy as np
 
 from replearn.errors import ReplearnError
 from replearn.exports.rules import Rule, rule_of
-from replearn.tables import LevelColumn
-from replearn.tables.cells import WHITE_SPACE
+from replearn.tables import WHITE_SPACE, LevelColumn
 from replearn.types import Matrix
 
 

@@ -8,8 +8,15 @@ from typing import Any, Literal
 from replearn.documents import Label
 from replearn.errors import ReplearnError, short
 from replearn.exports.rules import BOOLEANS, Rule, level_places, rule_of
-from replearn.tables import MISSING, OTHER, LevelColumn, NumberColumn
-from replearn.tables.cells import MISSING_WORDS, WHITE_SPACE, is_number_text
+from replearn.tables import (
+    MISSING,
+    MISSING_WORDS,
+    OTHER,
+    WHITE_SPACE,
+    LevelColumn,
+    NumberColumn,
+    is_number_text,
+)
 
 Dialect = Literal["sqlite", "duckdb", "postgres"]
 

@@ -9,16 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes.coins import Coins, seed_text
-from replearn.documents.facts import Facts, Figure, Row, Spoken, counted, percent
-from replearn.documents.pictures import forest
+from replearn.codes import Coins, seed_text
 from replearn.errors import ReplearnError, probability, short, whole_number
 from replearn.reports.centres import CentreAudit, leave_each_out, places_of
 from replearn.reports.counts import CONFIDENCE, interval_of, verdict_of
-from replearn.study.progress import progress
-from replearn.study.replication import Replication, replicate
-from replearn.study.study import Study
+from replearn.study import Replication, Study, replicate
 from replearn.tables import Batch, Column, Table, join_columns, levels_of, open_table
+from replearn.words import Facts, Figure, Row, Spoken, counted, forest, percent, progress
 
 _MOST_TEST = 2000
 _LEAST_ROWS = 50

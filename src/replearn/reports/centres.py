@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.documents.facts import Facts, Figure, Row, Spoken, Table, counted, percent
-from replearn.documents.pictures import Mark, forest
 from replearn.errors import ReplearnError
-from replearn.recipes.glm import LEAST_CENTRE
+from replearn.glm import LEAST_CENTRE
 from replearn.reports.counts import interval_of, verdict_of
 from replearn.reports.random_effects import (
     LEAST_CENTRES,
@@ -24,9 +22,19 @@ from replearn.reports.random_effects import (
     Scale,
     pooled,
 )
-from replearn.study.progress import progress
-from replearn.study.replication import Replication
-from replearn.study.worth import Measure
+from replearn.study import Measure, Replication
+from replearn.words import (
+    Facts,
+    Figure,
+    Mark,
+    Row,
+    Spoken,
+    Table,
+    counted,
+    forest,
+    percent,
+    progress,
+)
 
 #: Each centre takes a fit of all others.
 MOST_CENTRES = 100

@@ -4,19 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from replearn.documents.facts import Facts, Figure, Row, Spoken
-from replearn.documents.pictures import by_rows
+from replearn.codes import Mode, Plan, Promise, Recipe, Sizes, after_constant, has_intercept
 from replearn.errors import ReplearnError, short, whole_number
-from replearn.recipes.recipe import (
-    Mode,
-    Plan,
-    Promise,
-    Recipe,
-    Sizes,
-    after_constant,
-    has_intercept,
-)
-from replearn.recipes.table import TABLE1
+from replearn.table1.recipes import TABLE1
+from replearn.words import Facts, Figure, Row, Spoken, by_rows
 
 #: Fields of every plan, which are said apart.
 _COMMON = {field.name for field in fields(Plan)}

@@ -1,7 +1,7 @@
 """What centres have in common, and what to expect of a new one: a random-effects summary.
 
 Each centre has a value of its own, known up to an error. The variance between centres is that of
-Paule and Mandel, as in `replearn.recipes.between`; the interval of the mean is that of Hartung and
+Paule and Mandel, as in `replearn.glm.between`; the interval of the mean is that of Hartung and
 Knapp; the prediction interval is where the value of one more centre lies, which is what somebody
 who thinks of using a model elsewhere wants to know (Higgins, Thompson and Spiegelhalter 2009).
 """
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replearn.recipes.between import excess_variance
-from replearn.study.worth import Measure
+from replearn.glm import excess_variance
+from replearn.study import Measure
 
 #: Centres that a prediction interval takes: it has two degrees of freedom less.
 LEAST_CENTRES = 3

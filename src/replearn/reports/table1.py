@@ -6,12 +6,11 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from replearn.documents.facts import Facts, Figure, Spoken, Table
-from replearn.documents.pictures import forest
+from replearn.codes import MODES, Mode, Promise
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
-from replearn.recipes.recipe import MODES, Mode, Promise
-from replearn.recipes.table import TABLE1
 from replearn.reports.plans import plan, rows_text, title_of
+from replearn.table1.recipes import TABLE1
+from replearn.words import Facts, Figure, Spoken, Table, forest
 
 #: Bits about each component in the rows with a sketch.
 BITS = 3

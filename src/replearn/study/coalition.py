@@ -16,18 +16,12 @@ from typing import Annotated, Any
 import numpy as np
 
 from replearn.documents import Document, Integers, Range, Sha256, Text, Unfit
-from replearn.documents.facts import Facts, Figure, Row, Spoken, p_value
-from replearn.documents.facts import Table as FactTable
-from replearn.documents.pictures import Landed, where_we_landed
 from replearn.errors import ReplearnError
-from replearn.exact.rows import THETA_BITS, WEIGHT_BITS, on_grid
-from replearn.exact.sums import ExactSums, integers
-from replearn.exact.sums import Integers as Whole
-from replearn.recipes import newton
-from replearn.recipes.between import Between, CentreFits
-from replearn.recipes.model import Model
+from replearn.glm import Between, CentreFits, Model, newton
+from replearn.rows import THETA_BITS, WEIGHT_BITS, ExactSums, integers, on_grid
+from replearn.rows import Integers as Whole
 from replearn.study.disclosure import refuse_few_rows
-from replearn.study.founding import Founded, founded
+from replearn.study.joint_original import Founded, founded
 from replearn.study.participants import (
     Participant,
     beside_the_others,
@@ -51,7 +45,7 @@ from replearn.study.passes import (
     spread_state,
     table_of,
 )
-from replearn.study.possible import refuse_impossible
+from replearn.study.plausibility import refuse_impossible
 from replearn.study.replication import (
     Replication,
     agreement_of,
@@ -59,9 +53,10 @@ from replearn.study.replication import (
     spread_findings,
 )
 from replearn.study.study import Study
-from replearn.tables import Finding, Table
-from replearn.tables.safety import LEAST_COUNT
+from replearn.tables import LEAST_COUNT, Finding, Table
 from replearn.types import Codes, Matrix, Vector
+from replearn.words import Facts, Figure, Landed, Row, Spoken, p_value, where_we_landed
+from replearn.words import Table as FactTable
 
 #: A lab that claims so many times the rows of the study is not believed unless it is asked for.
 MOST_TIMES = 100
@@ -342,7 +337,7 @@ def combine(
         That a lab may claim; by default 100 times those of the study.
     publish : bool
         The labs together are an original: after the fit one round more gives the study of their
-        model. The study so far is a draft; see `replearn.study.founding`.
+        model. The study so far is a draft; see `replearn.study.joint_original`.
     replication_rows : int, optional
         Rows of the smallest replication that the study promises its model; by default as many as
         all labs have.

@@ -10,12 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from replearn.codes.stability import tail
-from replearn.documents.facts import Table
-from replearn.documents.pictures import Landed
-from replearn.recipes.between import Between, CentreFits, assumed, learned
-from replearn.recipes.coordinates import Coordinates
+from replearn.codes import tail
+from replearn.glm import Between, CentreFits, Coordinates, assumed, learned
 from replearn.types import Vector
+from replearn.words import Landed, Table
 
 #: Labs that differ this unlikely much, as centres do, are named.
 UNLIKELY = 0.001

@@ -20,20 +20,16 @@ from replearn.documents import (
     Share3,
     Unfit,
 )
-from replearn.documents.facts import Facts, Figure, Row, Spoken
-from replearn.documents.pictures import by_rows
 from replearn.errors import ReplearnError, whole_number
-from replearn.exact.sums import ExactSums
-from replearn.recipes.between import Between
-from replearn.recipes.design import MAX_NUMBERS, Design
-from replearn.recipes.glm import planned_widths, stability
-from replearn.recipes.model import Model
+from replearn.glm import MAX_NUMBERS, Between, Design, Model, planned_widths, stability
+from replearn.rows import ExactSums
 from replearn.study import passes
+from replearn.study.encoder import RowEncoder
 from replearn.study.evidence import Evidence, guess_bits, rows_to_match
 from replearn.study.passes import Fitted, State, Sums
-from replearn.study.rows import Reading
 from replearn.tables import Profile
 from replearn.types import Vector
+from replearn.words import Facts, Figure, Row, Spoken, by_rows
 
 #: Rows that a study may speak of.
 MAX_ROWS = 1 << 40
@@ -271,7 +267,7 @@ class Study(Spoken, Document):
                 f"{state.study[:16]}. Use the files of one study."
             )
         loss, asked, counts = self.design.loss, state.newton, state.counts
-        shape = (loss.n_scores, 1 + Reading.of(self.design).n_terms)
+        shape = (loss.n_scores, 1 + RowEncoder.of(self.design).n_terms)
         n_totals = loss.n_scores + 1 if loss.by_class else 1
         if (asked is not None and asked.theta.shape != shape) or (
             counts is not None and counts.totals.size != n_totals

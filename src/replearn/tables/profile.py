@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from replearn.documents import Length, Part, Share3, decimal_text
 from replearn.tables.cells import number_text
+from replearn.tables.counts import MOST_UNKNOWN, EncodingCounts
 from replearn.tables.encoding import (
     MISSING,
     OTHER,
@@ -20,9 +21,8 @@ from replearn.tables.encoding import (
     Place,
 )
 from replearn.tables.learning import LEAST_ROWS, Learned, place_text
-from replearn.tables.look import SAMPLE_ROWS, quantile
 from replearn.tables.safety import LEAST_COUNT, MANY_GAPS, missing_code, published_share
-from replearn.tables.seen import MOST_UNKNOWN, Seen
+from replearn.tables.scan import SAMPLE_ROWS, quantile
 from replearn.types import Vector
 
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -178,7 +178,7 @@ def quantiles_of(values: Vector) -> list[float]:
 def compare_profiles(
     encoding: Encoding,
     profile: Profile,
-    seen: Seen,
+    seen: EncodingCounts,
     label_counts: Sequence[int] | None,
     planned: tuple[int, int],
 ) -> list[Finding]:
@@ -234,7 +234,7 @@ _CONSTANT = "is the same in all rows here, so nothing can be replicated about it
 
 
 def _on_numbers(
-    column: NumberColumn, theirs: NumberProfile, seen: Seen, place: int, rows: _Rows
+    column: NumberColumn, theirs: NumberProfile, seen: EncodingCounts, place: int, rows: _Rows
 ) -> str:
     values = seen.values(place)
     study = np.array([float(text) for text in theirs.quantiles])
@@ -315,7 +315,7 @@ def _other_unit(ours: Vector, study: Vector, spread: float) -> str:
 
 
 def _on_levels(
-    column: LevelColumn, theirs: LevelProfile, seen: Seen, place: int, rows: _Rows
+    column: LevelColumn, theirs: LevelProfile, seen: EncodingCounts, place: int, rows: _Rows
 ) -> str:
     counts, n_rows = seen.levels[place], rows.here
     study = dict(zip((column.reference, *column.levels), map(float, theirs.shares), strict=False))
