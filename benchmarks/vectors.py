@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from replearn.codes import stability
 from replearn.codes.coins import Coins
 from replearn.codes.sketch import Cells
 from replearn.codes.stability import chance_of_each, width_for
 from replearn.documents import canonical_json, decimal_text
-from replearn.exact import algebra, elementary
+from replearn.exact import algebra, elementary, rows
 from replearn.exact.rows import Block, Kept, marks
-from replearn.recipes import newton
+from replearn.recipes import coordinates, derivatives, newton, support
 from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.derivatives import unpacked
 from replearn.recipes.design import Design
@@ -27,11 +28,24 @@ from replearn.recipes.glm import second_moments
 from replearn.recipes.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
 from replearn.recipes.model import Model
 from replearn.recipes.newton import Summary, fit
+from replearn.study import evidence, passes, study
 from replearn.study.coalition import combine, lab_sums
 from replearn.study.passes import State
 from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import Study, sealed_commitment
-from replearn.tables import Encoding, LevelColumn, NumberColumn, Product, Profile, Seen, open_table
+from replearn.tables import (
+    Encoding,
+    LevelColumn,
+    NumberColumn,
+    Product,
+    Profile,
+    Seen,
+    cells,
+    open_table,
+    profile,
+    safety,
+    seen,
+)
 from replearn.tables.profile import LevelProfile, NumberProfile
 
 PATH = Path(__file__).parents[1] / "docs" / "vectors.json"
@@ -242,6 +256,51 @@ def study_vector() -> dict[str, Any]:
     }
 
 
+def constants() -> dict[str, Any]:
+    """Numbers that all implementations share, by the name that JavaScript and R give them."""
+    return {
+        "ROW_BITS": rows.ROW_BITS,
+        "THETA_BITS": rows.THETA_BITS,
+        "WEIGHT_BITS": rows.WEIGHT_BITS,
+        "RESIDUAL_BITS": rows.RESIDUAL_BITS,
+        "MAX_ROW": rows.MAX_ROW,
+        "MAX_SCORE": elementary.MAX_SCORE,
+        "LN2_HI": elementary.LN2_HI,
+        "LN2_LO": elementary.LN2_LO,
+        "ROOT_HALF": elementary._SQRT_HALF,
+        "ALL": derivatives._EVERY,
+        "LEAST_PIVOT": derivatives.LEAST_PIVOT,
+        "NEAR": newton._NEAR,
+        "NEAR_ENOUGH": newton.NEAR_ENOUGH,
+        "MAX_THETA": newton.MAX_THETA,
+        "ROWS_PER_COEFFICIENT": newton.ROWS_PER_COEFFICIENT,
+        "LARGE_STEP": newton._LARGE_STEP,
+        "MOST_STEPS": newton._MOST_STEPS,
+        "MOST_STEERED": newton.MOST_STEERED,
+        "MEMORY": newton._MEMORY,
+        "TRIANGLE_BITS": coordinates.TRIANGLE_BITS,
+        "EXPONENTS": passes._EXPONENTS,
+        "MOST_FREEDOM": stability._MOST_FREEDOM,
+        "MOST_CHANCE": stability._MOST_CHANCE,
+        "MOST_UPPER": study._MOST_UPPER,
+        "MOST_SPREAD": study.MOST_SPREAD,
+        "LEAST_BITS": evidence.LEAST_BITS,
+        "MOST_RUN": evidence._MOST_RUN,
+        "MOST_COUNTED": evidence._MOST_COUNTED,
+        "MOST_BITS": evidence._MOST_BITS,
+        "MOST_TESTED": support.MOST_TESTED,
+        "LEAST_COUNT": safety.LEAST_COUNT,
+        "MOST_UNKNOWN": seen.MOST_UNKNOWN,
+        "MOST_MISSING": seen.MOST_MISSING,
+        "FEWEST_ROWS": seen._FEWEST_ROWS,
+        "CHANCE": profile.CHANCE,
+        "LEAST_APART": profile.LEAST_APART,
+        "MOST_GAPS": profile.MOST_GAPS,
+        "MAX_TEXT": cells.MAX_TEXT,
+        "MISSING_WORDS": list(cells.MISSING_WORDS),
+    }
+
+
 def vectors() -> dict[str, Any]:
     """All of them, as JSON types."""
     points = np.array([-60.0, -30.0, -1.0, -0.34657359027997264, -1e-9, 0.0, 0.1, 1.0, 30.0, 60.0])
@@ -260,6 +319,7 @@ def vectors() -> dict[str, Any]:
     at[3:] -= 2.0**-54
     terms = rows_from_coins("marks", 4, 3)
     return {
+        "constants": constants(),
         "canonical": {
             "content": content,
             "text": canonical_json(content).decode(),

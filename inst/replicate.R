@@ -1034,13 +1034,17 @@ level_terms <- function(column, levels, one) {
 has_missing_term <- function(column)
   if (is_number_column(column)) isTRUE(column$indicator) else "(missing)" %in% unlist(column$levels)
 
+# Unknown cells that a column without folded levels may have: of many levels a lab has others.
+most_unknown <- function(column)
+  if (sum(!startsWith(as.character(unlist(column$levels)), "(")) < 3) 0.05 else 1 / 3
+
 # Stop at a table that is coded differently from the study.
 refuse_unknown <- function(encoding, encoded, n) {
   if (n < 20) return(invisible())
   usual <- vapply(encoding$columns, function(column)
     if (is.null(column$folded)) 0 else decimals(column$folded), 0)
   known <- n - encoded$missing
-  most <- usual + ifelse(usual > 0, (1 - usual) / 2, 0.05)
+  most <- ifelse(usual > 0, usual + (1 - usual) / 2, vapply(encoding$columns, most_unknown, 0))
   odd <- encoded$odd > most * known + 3 * sqrt(usual * (1 - usual) * known)
   gaps <- !odd & !vapply(encoding$columns, has_missing_term, TRUE) & encoded$missing > 0.2 * n
   bad <- which(odd | gaps)
@@ -1670,8 +1674,36 @@ on_numbers <- function(column, theirs, cells, rows) {
   spread <- decimals(column$spread)
   if (length(ours) && length(study) && is_moved(x, ours, study, spread, rows))
     return(other_unit(ours, study, function(x) max(abs(x - study)[2:4]) / spread))
-  on_missing(mean(is.na(cells) & !is.nan(cells)), decimals(theirs$missing),
-             has_missing_term(column), rows)
+  if (nzchar(words <- missing_code(sort(x)))) return(words)
+  counts_as <- if (has_missing_term(column)) "" else paste0(column$centre, ", the study's median")
+  on_missing(mean(is.na(cells) & !is.nan(cells)), decimals(theirs$missing), counts_as, rows)
+}
+
+# Values that people write where they know none.
+CODES <- c(-1, -7, -8, -9, -88, -99, -999, -9999, 77, 88, 99, 777, 888, 999, 7777, 8888, 9999, 99999,
+           999999)
+
+# What to ask about sorted numbers one of which may stand for a missing value.
+missing_code <- function(x) {
+  if (length(x) < 20) return("")
+  for (end in c(x[1], x[length(x)])) {
+    others <- x[x != end]
+    n <- length(others)
+    share <- (length(x) - n) / length(x)
+    if (n < 20 || share < 0.003) next
+    distinct <- length(unique(others[seq(1, n, by = 1 + n %/% 1000)]))
+    if (distinct <= 3) next
+    at <- function(part) others[floor(part * (n - 1) + 0.5) + 1]
+    width <- at(0.95) - at(0.05)
+    gap <- if (end == x[1]) others[1] - end else end - others[n]
+    is_code <- end %in% CODES && (gap > 0.5 * width || (end < 0 && others[1] >= 0))
+    if (end == 0 && end == x[1] && distinct > 10) is_code <- at(0.01) > 0.6 * width
+    if (is_code)
+      return(sprintf(paste("holds %s in %.1f%% of the rows, far from all other values: is it a code",
+                           "for missing values? Then leave such cells empty"), number_texts(end),
+                     100 * share))
+  }
+  ""
 }
 
 # Whether a quartile is more than a spread away, and no chance explains that.
@@ -1685,12 +1717,13 @@ is_moved <- function(x, ours, study, spread, rows) {
 }
 
 # Gaps that the study has no coefficient for are told early, others if they are far more.
-on_missing <- function(share, usual, has_term, rows) {
+on_missing <- function(share, usual, counts_as, rows) {
   most <- max(usual, 10 / rows$original)
-  if (share - usual < max(if (has_term) 0.2 else 0.05, chance(rows, most, share))) return("")
+  many <- max(if (nzchar(counts_as)) 0.05 else 0.2, chance(rows, most, share))
+  if (share - usual < many && share < 0.5) return("")
   words <- sprintf("is missing in %.0f%% of the rows here, in the study in %.0f%%", 100 * share,
                    100 * usual)
-  if (has_term) words else paste0(words, ": such rows count as typical ones")
+  if (nzchar(counts_as)) paste0(words, ": such cells count as ", counts_as) else words
 }
 
 # The change of unit or code that brings the lab's quantiles to the study's.
@@ -1732,7 +1765,14 @@ on_levels <- function(column, theirs, cells, rows) {
         "rows, in the study %.0f%% and %.0f%%"), quoted(names[i]), quoted(names[j]), 100 * ours[i],
         100 * ours[j], 100 * study[i], 100 * study[j]))
   }
-  on_missing(mean(is.na(cells)), c(share_of("(missing)"), 0)[1], has_missing_term(column), rows)
+  others <- quoted(if ("(other)" %in% names) "(other)" else column$reference)
+  folded <- if (is.null(column$folded)) 0 else decimals(column$folded)
+  unknown <- mean(!cells[!is.na(cells)] %in% c(names, "(other)", "(missing)"))
+  if (unknown > folded + max(0.05, chance(rows, folded, unknown)))
+    return(sprintf(paste("has levels here that the study does not have, in %.0f%% of the rows: they",
+                         "count as %s"), 100 * unknown, others))
+  on_missing(mean(is.na(cells)), c(share_of("(missing)"), 0)[1],
+             if (has_missing_term(column)) "" else others, rows)
 }
 
 on_labels <- function(study, counts, rows) {

@@ -1,7 +1,7 @@
 """Settings of the whole suite: which seeds are taken, and how hypothesis draws."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import hypothesis
 import pytest
@@ -45,6 +45,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("no_cover")
     # first one worker compiles all loops, before the other one asks for them
     items.sort(key=lambda item: item.path.name != "test_kernels.py")
+
+
+#: Set by CI where node, R and a browser were installed: whoever has none of them may skip.
+REQUIRES_TWINS = os.environ.get("REPLEARN_REQUIRE_TWINS") == "1"
+#: How tests say that the tool of a twin is absent.
+_TWINS = ("node is not installed", "Rscript is not", "jsonlite is not", "chromedriver are not")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A twin that was not tested is a failure where its tool is required."""
+    report = yield
+    reason = str(report.longrepr)
+    if REQUIRES_TWINS and report.skipped and any(words in reason for words in _TWINS):
+        report.outcome = "failed"
+        report.longrepr = f"REPLEARN_REQUIRE_TWINS=1, but the twin was not tested: {reason}"
+    return report
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -232,6 +232,9 @@ CHANGES = {
     "very different": lambda row: row | {"age": f"{float(row['age']) ** 2:.0f}"},
     "constant": lambda row: row | {"age": "60", "ward": "A"},
     "missing": lambda row: row | ({"age": ""} if row["age"].endswith("7") else {}),
+    "a code": lambda row: row | ({"age": "999"} if row["age"].endswith("7") else {}),
+    "a negative code": lambda row: row | ({"age": "-9"} if row["age"].endswith("7") else {}),
+    "other levels": lambda row: row | ({"ward": "Z"} if row["age"].endswith("7") else {}),
     "exchanged levels": lambda row: row | {"ward": {"A": "É", "É": "A"}.get(row["ward"], "B")},
     "other labels": lambda row: row | {"died": "1" if float(row["age"]) > 40 else "0"},
 }

@@ -236,7 +236,8 @@ def halves(n_rows=9000):
 def test_dask_fits_algorithms_1_and_2(client, tmp_path, name):
     X, y, table = halves()
     estimator = getattr(replearn, name)
-    expected = estimator(margin=0.3, shuffle=False).fit(X, y)
+    rows = table.drop(columns="label")
+    expected = estimator(margin=0.3, shuffle=False).fit(rows, table["label"])
     assert estimator(margin=0.3, shuffle=False).fit(X[:-900], y[:-900]).counts_ != expected.counts_
     for n_parts in (1, 16):
         folder = tmp_path / str(n_parts)

@@ -38,6 +38,7 @@ ROADS = [
     ("replicate h.study.json rows2.csv", "", "--opened"),
     ("check study.json b.csv", "", ""),
     ("evaluate a.model.json b.csv", "", ""),
+    ("update a.model.json b.csv --constant", "", ""),
     ("predict a.model.json b.csv", "", ""),
     ("export a.model.json --out a.sql", "", ""),
     ("export a.model.json --out a.coefficients.csv", "", "--table --dialect"),

@@ -10,7 +10,9 @@ from tests.error_budget import assert_rate_at_most
 def population(rng, n_rows):
     """Columns of all kinds that a table has."""
     gaps = rng.random((2, n_rows)) < [[0.3], [0.005]]
-    columns = {f"yes{p}": (rng.random(n_rows) < p) * 1.0 for p in (0.03, 0.1, 0.25, 0.5, 0.75)}
+    columns = {
+        f"yes{p}": (rng.random(n_rows) < p) * 1.0 for p in (0.03, 0.1, 0.25, 0.5, 0.75, 0.98)
+    }
     columns |= {
         "score": rng.integers(1, 6, n_rows).astype(float),
         "half": rng.integers(0, 2, n_rows) * 12345.0,
@@ -19,8 +21,13 @@ def population(rng, n_rows):
         "age": np.where(gaps[0], np.nan, rng.normal(60, 15, n_rows).round()),
         "bmi": np.where(gaps[1], np.nan, rng.normal(27, 5, n_rows)),
         "stay": rng.exponential(4, n_rows).round(),
+        "income": rng.pareto(1.2, n_rows),  # no variance
+        "dose": np.where(rng.random(n_rows) < 0.8, 0.0, rng.lognormal(2, 1, n_rows)),
+        "apgar": 10.0 - rng.binomial(10, 0.1, n_rows),
+        "year": rng.integers(2010, 2024, n_rows).astype(float),
         "sex": rng.choice(["f", "m"], n_rows),
         "ward": rng.choice(["A", "B", "C", "D"], n_rows, p=[0.55, 0.33, 0.1, 0.02]),
+        "rare": rng.choice(["no", "yes", "unknown"], n_rows, p=[0.972, 0.02, 0.008]),
         "code": rng.choice([f"c{i}" for i in range(40)], n_rows, p=CODES),
     }
     labels = np.searchsorted([0.55, 0.97], rng.random(n_rows))

@@ -61,7 +61,10 @@ def test_evaluate_measures_what_scikit_learn_measures(original, labs) -> None:
     assert found.fingerprint == original.model.fingerprint
     logistic = LogisticRegression(C=1e9, tol=1e-10).fit(found.scores[:, None], y)
     assert found.slope.value == pytest.approx(logistic.coef_[0, 0], abs=1e-3)
-    assert found.offset.value == pytest.approx(logistic.intercept_[0], abs=1e-3)
+    assert found.ratio.value == pytest.approx(y.mean() / p.mean(), abs=1e-9)
+    # in the large: the constant beside the scores, whose coefficient is 1
+    moved = 1 / (1 + np.exp(-(found.scores + found.in_the_large.value)))
+    assert moved.mean() == pytest.approx(y.mean(), abs=1e-9)
     share = logistic.predict_proba(found.scores[:, None])[:, 1]
     design = np.column_stack([np.ones(len(share)), found.scores])
     information = (design * (share * (1 - share))[:, None]).T @ design
@@ -343,7 +346,8 @@ def test_the_methods_paragraph_says_what_the_study_says(original) -> None:
     names = [row["column"] for row in facts.data()["predictors"]]
     items = {row["item"]: row["answer"] for row in facts.data()["tripod"]}
     assert items["10"] == "1,500 (original), 1,500 (others)"
-    asked = "7, 8a, 9b, 10, 11, 12b, c, 13, 15, 18c, f, 22, 23a, others"  # BMJ 385:e078378
+    # BMJ 385:e078378
+    asked = "7, 8a, 9b, 10, 11, 12b, c, 12d, 12f, 24, 13, 15, 18c, f, 22, 23a, 23b, others"
     assert ", ".join(items) == asked
     assert items["22"] == "all coefficients, above"
     assert items["23a"] == "above"

@@ -9,6 +9,7 @@ from replearn import cli
 from replearn.errors import ReplearnError
 from replearn.exact.elementary import log
 from replearn.recipes.survival import concordance
+from replearn.reports.horizon import brier_score, evaluate_at, kaplan_meier
 from replearn.tables import open_table
 from replearn.tables.survival import AT_RISK, INTERVAL, cuts_of, rows_at_risk
 
@@ -192,3 +193,66 @@ def test_the_base_rate_knows_the_time_at_risk(original):
     assert support is not None
     assert support.model.loss.value < support.model.base
     assert support.own.loss.value < support.own.base
+
+
+# --- Cox's model, and what a model is worth at a horizon ------------------------------------------
+
+
+def partial_likelihood(beta: np.ndarray, X: np.ndarray, times: np.ndarray, events: np.ndarray):
+    """Efron's, as textbooks have it: a loop over event times."""
+    weights, total = np.exp(X @ beta), 0.0
+    for moment in np.unique(times[events > 0]):
+        here = (times == moment) & (events > 0)
+        at_risk, tied = weights[times >= moment].sum(), weights[here].sum()
+        total += float((X[here] @ beta).sum())
+        total -= sum(np.log(at_risk - k / here.sum() * tied) for k in range(int(here.sum())))
+    return total
+
+
+def test_own_hazard_ratios_are_those_of_cox():
+    """The partial likelihood of whole rows is highest there, whatever the intervals."""
+    frame = trial(600, seed=3)
+    frame["days"] = (frame.days / 50).round() + 1  # many ties
+    fitted = rl.ReplicableSurvivalAnalysis(between=0).fit(features(frame), outcome(frame))
+    own = fitted.coefficients_.own
+    beta, errors = own.estimate[0, 1:3], own.standard_error[0, 1:3]
+    X, times, events = features(frame).to_numpy(float), frame.days.to_numpy(), frame.died.to_numpy()
+    X = X - X.mean(axis=0)
+    inside = partial_likelihood(beta, X, times, events)
+    for place in (0, 1):
+        for step in (-0.1, 0.1):  # a tenth of a standard error away it is lower, by 1/200
+            moved = beta.copy()
+            moved[place] += step * errors[place]
+            assert inside - partial_likelihood(moved, X, times, events) > 0.002
+
+
+def test_kaplan_meier_and_brier_by_hand():
+    times, events = np.array([1.0, 2, 2, 3, 4]), np.array([1.0, 0, 1, 1, 0])
+    # 4/5 after 1; 3 of 4 are left after 2; then 1 of 2
+    assert kaplan_meier(times, events, np.array([0.5, 1, 2, 3.5])) == pytest.approx(
+        [1, 0.8, 0.6, 0.3]
+    )
+    assert kaplan_meier(times, events, np.array([2.0]), before=True) == pytest.approx([0.8])
+    # without censoring it is the mean squared error
+    risks = np.array([0.9, 0.5, 0.4, 0.2, 0.1])
+    died = (times <= 2.5).astype(float)
+    assert brier_score(risks, times, np.ones(5), 2.5) == pytest.approx(((died - risks) ** 2).mean())
+
+
+def test_evaluate_at_a_horizon(tmp_path, original, capsys):
+    original.model_.save(tmp_path / "a.model.json")
+    frame = trial(2000, seed=9)
+    frame.to_csv(tmp_path / "b.csv", index=False)
+    call = ["evaluate", str(tmp_path / "a.model.json"), str(tmp_path / "b.csv")]
+    assert cli.main([*call, "--horizon", "365"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    found = evaluate_at(original.model_, frame, 365)
+    assert f"concordance {original.score(features(frame), outcome(frame)):.3f}" in text
+    risks = original.predict_risk(features(frame), 365)
+    assert found.predicted == pytest.approx(risks.mean())
+    assert found.predicted == pytest.approx(found.observed.value, abs=0.06)  # cells are wide
+    assert found.brier < found.base_brier
+    assert cli.main([*call, "--horizon", "9999"]) == 2
+    assert "before the last time" in capsys.readouterr().err
+    assert cli.main(call) == 2
+    assert "--horizon TIME" in capsys.readouterr().err

@@ -2,13 +2,16 @@
 
 import argparse
 from dataclasses import replace
+from typing import Any
 
 from replearn.cli.command import DIFFERENT, DONE, Outcome, Parser, csv_options, working
+from replearn.errors import ReplearnError
 
 EPILOG = """\
 examples:
   replearn evaluate a.model.json new.csv
   replearn evaluate a.model.json new.csv --by ward --page worth.html
+  replearn evaluate a.model.json new.csv --horizon 365
 
 exit codes: 0 done; 1 the model ranks the wrong way round (AUC below 0.5);
   2 bad input
@@ -22,6 +25,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add("--target COLUMN", "the labels (default: the model's own target)")
     parser.add("--by COLUMN", "evaluate the groups of this column, too")
     parser.add("--weights COLUMN", "weights of rows")
+    parser.add("--horizon TIME", "of a survival model: the time of its risks", type=float)
     parser.add_csv()
     parser.add_page()
 
@@ -32,6 +36,8 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.reports.files import load_model
 
     model = load_model(options.model)
+    if options.horizon is not None:
+        return _at_horizon(model, options)
     with working("scoring the rows"):
         found = evaluate(
             model,
@@ -47,3 +53,18 @@ def run(options: argparse.Namespace) -> Outcome:
         options.details = True  # a table that nobody cuts
     code, title = DIFFERENT if found.is_inverted else DONE, f"Worth of {options.model}"
     return Outcome(facts, code, title=title, n_rows=found.worth.n_rows, page=page)
+
+
+def _at_horizon(model: Any, options: argparse.Namespace) -> Outcome:
+    """The same of a survival model, at one time."""
+    from replearn.recipes.model import Model
+    from replearn.reports.horizon import evaluate_at
+
+    given = [name for name in ("target", "by", "weights") if getattr(options, name) is not None]
+    if given or not isinstance(model, Model):
+        raise ReplearnError("--horizon is for survival models, without --target, --by, --weights.")
+    with working("scoring the rows"):
+        found = evaluate_at(model, options.table, options.horizon, csv_options(options))
+    code = DIFFERENT if found.is_inverted else DONE
+    title = f"Worth of {options.model}"
+    return Outcome(found.facts(), code, title=title, n_rows=found.n_rows)

@@ -3,7 +3,7 @@
 import argparse
 import os
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.command import (
@@ -23,9 +23,11 @@ from replearn.documents.facts import Facts, Figure, Row, percent
 from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from replearn.study.evidence import Evidence
     from replearn.study.original import Original
-    from replearn.tables import Table
+    from replearn.tables import Remark, Table
 
 EPILOG = """\
 examples:
@@ -179,6 +181,9 @@ def run(options: argparse.Namespace) -> Outcome:
 
         measured = ("by cross-validation within this lab:", evaluate_original(original))
         page = with_methods(facts, study, model, measured)
+        until = "before all fingerprints are on record" if study.sealed else "with the study"
+        words = f"Do not send this page ({options.page}) {until}: it holds the model."
+        facts, page = (replace(one, told=[words, *one.told]) for one in (facts, page))
     auc, title = original.worth.auc, f"Original of {options.out}"
     code = DIFFERENT if auc is not None and auc.value < 0.5 else DONE
     return Outcome(facts, code, title=title, n_rows=study.n_original, page=page)
@@ -320,6 +325,8 @@ def _pairs(text: str | None) -> Any:
 
 
 def _facts(original: "Original", files: list[Row]) -> Facts:
+    from replearn.study.sample_size import sample_size_row
+
     certificate, study = original.certificate, original.study
     verdict = (
         f"The study is published: {certificate.centre_words}, with "
@@ -330,7 +337,9 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
     if study.commitment is None:
         verdict = f"The study is registered: nobody is first. {certificate.facts().verdict}"
     own = original.own_worth
-    notes = [f"Column {r.column!r} {r.reason}." for r in original.remarks]
+    told, notes = _notes(original.remarks)
+    told = [*told, original.gaps] if original.gaps else told
+    cohort = [] if original.cohort is None else [original.cohort]
     evidence = study.evidence(original.model)
     worth = original.worth
     unclear = [f"These rows do not show that the model beats the {worth.null} alone."]
@@ -344,7 +353,6 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
             *certificate.cautions,
             *original.worth.rows()[:2],
             *unclear,
-            *notes[:2],
         ],
         details=[
             *original.worth.rows()[2:],
@@ -354,9 +362,11 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
             Row("published bits", study.design.bits, "for each coefficient"),
             Row("fingerprint", original.model.fingerprint),
             Row("study", study.fingerprint),
-            *certificate.facts().items[1:],
+            *(item for item in certificate.facts().items[1:] if isinstance(item, Row)),
             Row("patients needed to match", evidence.rows, note="half of the time"),
-            *notes[2:],
+            *sample_size_row(original.rows_needed, study.n_original),
+            *notes,
+            *cohort,
             *original.model.stating(original.own).coefficients.own_tables(),
         ],
         figures=[
@@ -366,7 +376,29 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
                 "Cross-validated within this lab.",
             )
         ],
+        told=told,
     )
+
+
+def _notes(remarks: "Sequence[Remark]") -> tuple[list[str], list[str]]:
+    """What is said of columns beside the verdict, each of them named; and the rest of it."""
+    asked = [f"Column {r.column!r} {r.reason}." for r in remarks if not (r.left_out or _folds(r))]
+    told = asked[:4]
+    if asked[4:]:
+        names = [repr(r.column) for r in remarks if not (r.left_out or _folds(r))][4:]
+        told.append(f"More questions, about {', '.join(names)}: see --details.")
+    for words, chosen in (
+        ("Left out, because nothing varies", [r for r in remarks if r.left_out]),
+        ("Rare levels taken together as (other)", [r for r in remarks if _folds(r)]),
+    ):
+        if chosen:
+            told.append(f"{words}: {', '.join(repr(r.column) for r in chosen)}.")
+    rest = [f"Column {r.column!r} {r.reason}." for r in remarks if r.left_out or _folds(r)]
+    return told, [*asked[4:], *rest]
+
+
+def _folds(remark: "Remark") -> bool:
+    return remark.kind == "folded"
 
 
 def _ladder(original: "Original") -> str:

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> Outcome:
             "update needs either --constant or --slope: the base risk alone, or with one factor on "
             "all slopes. Pass one of them."
         )
-    check_output_path(options.out, "model", inputs_of(options), ("replearn/model",))
+    check_output_path(options.out, "model", inputs_of(options), ("replearn/model/glm",))
     with working("updating the model"):
         found = update(
             options.model,

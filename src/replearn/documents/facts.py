@@ -111,15 +111,20 @@ class Facts:
     figures: Sequence[Figure] = ()
     # further JSON types for programs, by key. They take precedence over rows and tables.
     values: Mapping[str, Any] = field(default_factory=dict)
+    told: Sequence[str] = ()  # what was done to rows, or is asked about them: never cut short
 
     def text(
         self, width: int = 78, details: bool = False, more: str = "facts().text(details=True)"
     ) -> str:
         """Lines for a terminal: the verdict, then at most eight lines unless details are wanted.
 
+        Questions about rows stand between, all of them.
+
         ``more`` is how a reader asks for the details.
         """
         lines = wrapped(self.verdict, width)
+        for sentence in self.told:
+            lines += wrapped(sentence, width)
         if details:
             after_table = False
             for items in (self.items, self.details):
@@ -141,7 +146,7 @@ class Facts:
     def data(self) -> dict[str, Any]:
         """All of it as JSON types: keys from names, rows of tables as objects, notes."""
         found: dict[str, Any] = {"verdict": self.verdict}
-        notes = []
+        notes = list(self.told)
         for item in (*self.items, *self.details):
             if isinstance(item, str):
                 notes.append(item)
@@ -170,7 +175,7 @@ class Facts:
             title=_safe(title),
             style=_STYLE,
             verdict=_safe(self.verdict),
-            items=self._html_items(self.items),
+            items=self._html_items((*self.told, *self.items)),
             figures=self._html_figures(),
             details=f"<section>\n<h2>Details</h2>\n{details}\n</section>" if details else "",
         )
@@ -180,7 +185,8 @@ class Facts:
         details = self._html_items(self.details)
         folded = f"<details><summary>Details</summary>{details}</details>" if details else ""
         verdict = f"<p><strong>{_safe(self.verdict)}</strong></p>"
-        shown = f"{self._html_items(self.items)}{self._html_figures()}"
+        items = self._html_items((*self.told, *self.items))
+        shown = f"{items}{self._html_figures()}"
         return f"<div>{verdict}{shown}{folded}</div>"
 
     def _html_figures(self) -> str:

@@ -117,6 +117,8 @@ class Coefficients(Spoken):
         digits[shown.index("standard_error")] = 3
         said = "Intervals are 95%, from robust standard errors"
         said += f", of the {ratio}." if ratio else "."
+        if self.design.loss.kind == "hazard":
+            said += " Hazard ratios are those of Cox's partial likelihood, with Efron's ties."
         return [
             Table(title, header, rows, key="own_estimates", digits=digits),
             f"{said} The model itself has a ridge of {self.design.ridge}, which moves its "

@@ -135,10 +135,12 @@ class Model(Spoken, Document):
                 "recalibrate the original's model with update, or fit one of your own."
             )
 
-    def save(self, path: "str | os.PathLike[str]", private: bool = False) -> None:
+    def save(
+        self, path: "str | os.PathLike[str]", private: bool = False, new: bool = False
+    ) -> None:
         """Write the file, whole or not at all; refused for what nobody fitted."""
         self._refuse_mismatch()
-        super().save(path, private)
+        super().save(path, private, new)
 
     @cached_property
     def theta(self) -> Matrix:

@@ -4,28 +4,45 @@ A ridge moves coefficients towards zero, and an interval around a moved number c
 seldom. So Newton's steps go on from the fit without its ridge; what is left of it is worth a
 hundredth of a row, so that columns that separate the classes keep a finite, wide interval. The
 variance is the sandwich of each row's influence, or of each group's, with leverages taken out
-(HC3), or what the model itself predicts, whichever is larger: `replearn.recipes.influence`.
+(HC3), or what the model itself predicts, whichever is larger: `replearn.recipes.influence`. Own
+hazard ratios are Cox's: `replearn.recipes.cox`.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from replearn.documents import decimal_text
 from replearn.exact import algebra
-from replearn.exact.rows import MOST_TRIED, THETA_BITS, WEIGHT_BITS, Rows, on_grid, sampled
+from replearn.exact.levels import LevelRows
+from replearn.exact.rows import (
+    MOST_TRIED,
+    ROW_BITS,
+    THETA_BITS,
+    WEIGHT_BITS,
+    Block,
+    Rows,
+    on_grid,
+    sampled,
+)
+from replearn.recipes.cox import cox_fit
 from replearn.recipes.derivatives import LEAST_PIVOT, mean_gradient, mean_information, sums_at
 from replearn.recipes.influence import influence_of
-from replearn.recipes.losses import Loss
+from replearn.recipes.losses import Hazard, Loss
 from replearn.recipes.newton import MAX_THETA, MOST_STEERED, Summary
 from replearn.tables import Encoding
-from replearn.types import Matrix
+from replearn.tables.encoding import Term
+from replearn.tables.survival import INTERVAL
+from replearn.types import Matrix, is_sparse
 
 #: Of a normal distribution: 95% are within.
 Z95 = 1.959963984540054
 #: What is left of the ridge, in rows.
 _LEFT = 0.01
 _MOST_STEPS = 12
+#: Events up to which own hazard ratios are Cox's.
+_MOST_EVENTS = 5000
 #: Steps end when the mean loss would fall by less than this, times the rows: a hundredth of a
 #: standard error.
 _NEAR = 1e-4
@@ -112,7 +129,54 @@ def estimates_of(
     variance = variance.reshape(theta.shape) * (size * size) / summary.n_rows
     estimate = encoding.per_unit(point * 2.0**-THETA_BITS) * loss.scale[0]
     estimate[:, 0] += loss.scale[1]
-    return Estimates(estimate, np.sqrt(variance), summary.n_rows)
+    own = Estimates(estimate, np.sqrt(variance), summary.n_rows)
+    if isinstance(loss, Hazard) and kept is rows:
+        return _with_cox(own, next(iter(rows.blocks())), encoding)
+    return own
+
+
+def _with_cox(found: Estimates, block: Block, encoding: Encoding) -> Estimates:
+    """Hazard ratios of Cox's partial likelihood in place of those that intervals give.
+
+    The baseline follows from them: events over what the hazard ratios expect in each interval. Too
+    many events for that leave many intervals, which are as good.
+    """
+    if not 0 < block.targets.sum() <= _MOST_EVENTS or block.offset is None:
+        return found
+    is_interval = np.array([_is_interval(encoding, term) for term in encoding.terms])
+    terms = _dense(block.terms) * 2.0**-ROW_BITS
+    interval = terms[:, is_interval] @ np.arange(1, is_interval.sum() + 1)
+    X, time = terms[:, ~is_interval], np.exp(block.offset)
+    fit = cox_fit(X, interval, time, block.targets, block.groups)
+
+    theta = np.zeros((1, 1 + len(is_interval)))
+    slopes = 1 + np.flatnonzero(~is_interval)
+    theta[0, slopes] = fit.beta
+    expected = np.bincount(interval.astype(np.intp), time * np.exp(X @ fit.beta))
+    events = np.bincount(interval.astype(np.intp), block.targets)
+    if len(events) <= is_interval.sum() or not events.all():
+        return found  # an interval without an event has no baseline
+    hazards = np.log(events / expected)
+    theta[0, 0] = hazards[0]
+    theta[0, 1 + np.flatnonzero(is_interval)] = hazards[1:] - hazards[0]
+
+    turn = encoding.per_unit(np.eye(theta.shape[1]))[np.ix_(slopes, slopes)]
+    errors = found.standard_error.copy()
+    errors[0, slopes] = np.sqrt(np.diagonal(turn.T @ fit.covariance @ turn))
+    return Estimates(encoding.per_unit(theta), errors, found.n_rows)
+
+
+def _is_interval(encoding: Encoding, term: Term) -> bool:
+    return len(term.columns) == 1 and encoding.columns[term.columns[0]].name == INTERVAL
+
+
+def _dense(terms: Any) -> Matrix:
+    """Encoded rows as numbers, however they are kept."""
+    if isinstance(terms, LevelRows):
+        out = np.empty(terms.shape)
+        terms.dense(out)
+        return out
+    return np.asarray(terms.toarray() if is_sparse(terms) else terms, dtype=np.float64)
 
 
 def _without_ridge(

@@ -10,7 +10,7 @@ from replearn.documents.facts import Table as FactTable
 from replearn.documents.pictures import forest
 from replearn.errors import ReplearnError
 from replearn.study.passes import table_of
-from replearn.study.replication import agreement_rows
+from replearn.study.replication import MOST_TOLD, agreement_rows
 from replearn.study.rows import Reading
 from replearn.study.study import Study
 from replearn.tables import (
@@ -22,6 +22,10 @@ from replearn.tables import (
     compare_profiles,
     in_sentences,
 )
+from replearn.tables.look import row_hashes
+
+#: Different rows, at least, before it is odd that each occurs twice.
+LEAST_REPEATED = 20
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class Check(Spoken):
         Estimated probability that so many rows give a different model.
     seen : Seen
         Counts per column.
+    n_repeated : int
+        Rows that occur before, in all columns of the study.
     outcome : tuple of str, float and float, or None
         For two classes: what the second is called, its share here, and at the original.
     local_constant : bool
@@ -53,6 +59,7 @@ class Check(Spoken):
     disagreement: float
     at_new_centre: float
     seen: Seen
+    n_repeated: int = 0
     outcome: tuple[str, float, float] | None = None
     local_constant: bool = False  # labs agree on slopes
 
@@ -76,9 +83,11 @@ class Check(Spoken):
                 f"gets the original's model in {percent(max(1 - self.disagreement, 1e-5))} of the "
                 "cases."
             )
-        items: list[Any] = [*self.stops, *questions]
-        items.append(Row("rows here", self.n_rows, note=f"planned for {self.planned_rows:,}"))
-        if not items[:-1] and self.disagreement <= 0.05:
+        told = [*self.stops, *questions]
+        items: list[Any] = [
+            Row("rows here", self.n_rows, note=f"planned for {self.planned_rows:,}")
+        ]
+        if not told and self.disagreement <= 0.05:
             items += agreement_rows(self.disagreement, self.at_new_centre, self.n_rows)
         if self.outcome is not None:
             name, here, there = self.outcome
@@ -89,7 +98,12 @@ class Check(Spoken):
             items.append("The constant (base risk) will be your own: labs agree on slopes.")
         caption = "Cells that are missing, that have unknown levels, or that are no numbers."
         figure = Figure("Cells without a value, by column", self._picture, caption)
-        return Facts(verdict, items, [self._counts()], [figure], {"ok": self.ok})
+        more = told[MOST_TOLD:]
+        details: list[Any] = [*more, Row("repeated rows", self.n_repeated), self._counts()]
+        if more:
+            items.append(f"{counted(len(more), 'more question')} under --details.")
+        values = {"ok": self.ok}
+        return Facts(verdict, items, details, [figure], values, told[:MOST_TOLD])
 
     def _picture(self) -> str:
         rows = [(name, sum(shares[:3])) for name, *shares in self._counts().rows]
@@ -131,9 +145,10 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
     reading = Reading.of(design)
     seen = Seen(design.encoding)
     counts = np.zeros(len(design.classes or ()), dtype=np.int64)
-    wrong = ""
+    wrong, hashes = "", []
     for batch in table.batches():
         design.encoding.encode(batch, seen)
+        hashes.append(row_hashes(batch, design.encoding.names, np.zeros(batch.n_rows, np.int64)))
         try:
             if design.classes:
                 assert batch.y is not None
@@ -163,6 +178,9 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
         counts.tolist() if counts.any() else None,
         study.planned_rows,
     )
+    _, repeats = np.unique(np.concatenate(hashes), return_counts=True)
+    if seen.n_rows >= 2 * LEAST_REPEATED and repeats.min() > 1:
+        findings.append(Finding("", "every row occurs twice or more: was the file joined twice"))
     named = {name for name, _ in troubles}
     outcome = None
     if counts.size == 2 and counts.any() and len(study.profile.target) == 2:
@@ -176,6 +194,7 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
         study.disagreement(seen.n_rows),
         study.disagreement(seen.n_rows, new_centre=True),
         seen,
+        seen.n_rows - len(repeats),
         outcome,
         design.constant == "local",
     )

@@ -20,7 +20,9 @@ from replearn.study.worth import (
     Worth,
     area_under_curve,
     balanced_accuracy,
+    calibration_in_the_large,
     calibration_line,
+    observed_to_expected,
 )
 from replearn.tables import CsvOptions, class_numbers, levels_of, open_table, target_numbers
 from replearn.types import Matrix, Vector
@@ -59,8 +61,10 @@ class Evaluation(Spoken):
         Rows in smaller groups, which are left out.
     bins : tuple of Bin
         Calibration, for two classes.
-    slope, offset : Measure or None
-        Calibration: 1 and 0 are perfect; a slope below 1 says that predictions are too extreme.
+    slope, in_the_large, ratio : Measure or None
+        Calibration: 1, 0 and 1 are perfect. A slope below 1 says that predictions are too extreme;
+        in the large is what must be added to the log-odds, and the ratio is that of observed to
+        expected events.
     scores, targets : arrays
         Of all rows, for figures.
     brier : (Measure, float) or None
@@ -74,7 +78,8 @@ class Evaluation(Spoken):
     n_small: int
     bins: tuple[Bin, ...]
     slope: Measure | None
-    offset: Measure | None
+    in_the_large: Measure | None
+    ratio: Measure | None
     scores: Vector
     targets: Vector
     brier: tuple[Measure, float] | None
@@ -94,7 +99,7 @@ class Evaluation(Spoken):
                 "0.5. Are the labels exchanged?"
             )
         measures = self.calibration()
-        n_first = int(self.slope is not None)
+        n_first = 2 if self.slope is not None and self.ratio is not None else 0
         items: list[Any] = [*worth.rows()[: 2 if self.by else 3], *measures[:n_first]]
         if self.by is not None:
             items.append(self._group_table())
@@ -106,11 +111,12 @@ class Evaluation(Spoken):
     def calibration(self) -> list[Any]:
         """What a paper says besides worth, about two classes."""
         found: list[Any] = []
-        if self.slope is not None and self.offset is not None:
+        if self.slope is not None and self.in_the_large is not None and self.ratio is not None:
             off = "too extreme" if self.slope.value < 1 else "too timid"
             fits = self.slope.low <= 1 <= self.slope.high
             found.append(self.slope.row("calibration slope", "1 is perfect" if fits else off))
-            found.append(self.offset.row("calibration offset", "0 is perfect"))
+            found.append(self.ratio.row("observed to expected", "1 is perfect"))
+            found.append(self.in_the_large.row("calibration in the large", "0 is perfect"))
         if self.brier is not None:
             n_rows, n_events = len(self.targets), int(self.targets.sum())
             note = f"{n_events:,} of {n_rows:,} rows"
@@ -215,7 +221,8 @@ def evaluate_original(original: Original) -> Evaluation:
 
 def _measured(rows: "_Scored", fingerprint: str | None, by: str | None = None) -> Evaluation:
     groups, n_small = _groups(rows)
-    bins, slope, offset = _calibration(rows)
+    bins, slope = _calibration(rows)
+    in_the_large, ratio = _in_the_large(rows)
     return Evaluation(
         rows.worth(),
         fingerprint,
@@ -224,7 +231,8 @@ def _measured(rows: "_Scored", fingerprint: str | None, by: str | None = None) -
         n_small,
         bins,
         slope,
-        offset,
+        in_the_large,
+        ratio,
         rows.scores[:, 0],
         rows.targets,
         _brier(rows),
@@ -269,8 +277,8 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
     groups = None if in_features else by
     if design.recipe == "survival" and not hasattr(X, "roles"):
         raise ReplearnError(
-            "a survival model is evaluated by score of ReplicableSurvivalAnalysis (concordance). "
-            "For the risk at one time, predict with --horizon and compare."
+            "a survival model is evaluated at a time: pass --horizon TIME, in the unit of its "
+            "times (score of ReplicableSurvivalAnalysis gives the concordance)."
         )
     roles = {"target": target, "weights": weights, "offset": design.offset, "groups": groups}
     table = X if hasattr(X, "roles") else open_table(X, columns=features, csv=csv, **roles)
@@ -347,10 +355,19 @@ def _groups(rows: _Scored) -> tuple[tuple[tuple[str, Worth], ...], int]:
     return found, int(counts.sum() - counts[kept].sum())
 
 
-def _calibration(rows: _Scored) -> tuple[tuple[Bin, ...], Measure | None, Measure | None]:
+def _in_the_large(rows: _Scored) -> tuple[Measure | None, Measure | None]:
+    """Calibration in the large, and observed to expected; for two classes, both of them there."""
+    if not isinstance(rows.loss, Bernoulli) or not 0 < rows.targets.mean() < 1:
+        return None, None
+    masses = np.ones(len(rows.targets)) if rows.weights is None else rows.weights
+    about = rows.loss, rows.scores, rows.targets, masses
+    return calibration_in_the_large(*about), observed_to_expected(*about)
+
+
+def _calibration(rows: _Scored) -> tuple[tuple[Bin, ...], Measure | None]:
     """Ten bins of about equal size, and the line of log-odds; for two classes."""
     if not isinstance(rows.loss, Bernoulli):
-        return (), None, None
+        return (), None
     scores, targets = rows.scores[:, 0], rows.targets
     masses = np.ones(len(targets)) if rows.weights is None else rows.weights
     probability = rows.loss.mean(rows.scores)[:, 1]
@@ -362,5 +379,5 @@ def _calibration(rows: _Scored) -> tuple[tuple[Bin, ...], Measure | None, Measur
             observed = Measure(observed.value, max(0.0, observed.low), min(1.0, observed.high))
             predicted = float(probability[part] @ masses[part] / masses[part].sum())
             bins.append(Bin(len(part), predicted, observed))
-    offset, slope = calibration_line(scores, targets, masses) or (None, None)
-    return tuple(bins), slope, offset
+    line = calibration_line(scores, targets, masses)
+    return tuple(bins), None if line is None else line[1]

@@ -6,7 +6,7 @@ from replearn.documents.facts import Facts, Table, counted, percent
 from replearn.recipes.model import Model
 from replearn.reports.evaluate import Evaluation
 from replearn.study.study import Study
-from replearn.tables import NumberColumn
+from replearn.tables import MISSING, NumberColumn
 
 
 def methods(study: Study) -> str:
@@ -25,16 +25,18 @@ def methods(study: Study) -> str:
         f"scaling by published constants; values beyond the published range were set to its ends.",
     ]
     if n_levels:
+        folds = any(float(getattr(column, "folded", "0")) > 0 for column in columns)
         sentences.append(
             f"{counted(n_levels, 'categorical predictor')} entered as indicators against a "
-            "published reference level; rare levels were taken together."
+            f"published reference level{'; rare levels were taken together' if folds else ''}."
         )
     if products := design.encoding.products:
         times = 4**design.encoding.products_halved
         shrunk = f", which the penalty shrinks {times} times as much" if times > 1 else ""
         sentences.append(f"{counted(len(products), 'product')} of terms entered as well{shrunk}.")
-    if any(column.indicator for column in numbers):
-        sentences.append("Missing values had indicators of their own.")
+    sentences.append(f"{missing_rule(study)}.")
+    if len(design.classes or ()) > 2:
+        sentences.append("Classes were taken as unordered.")
     if design.constant == "local":
         sentences.append(
             "Centres agreed on the slopes; each fitted its own constant to its own rows, given "
@@ -51,6 +53,7 @@ def methods(study: Study) -> str:
             f"The study file {study.fingerprint[:16]} was registered before any centre fitted it; "
             "nobody is first."
         )
+    sentences.append(f"Centres: {between_centres(study)}.")
     sentences.append(
         f"Every centre with at least {study.n_replication:,} rows of the same population was "
         f"planned to obtain the identical model in {percent(1 - float(study.max_disagreement))} of "
@@ -58,6 +61,31 @@ def methods(study: Study) -> str:
         "for bit; models were compared by SHA-256 fingerprints."
     )
     return " ".join(sentences)
+
+
+def missing_rule(study: Study) -> str:
+    """What is done with a missing cell: the rule that the encoding applies."""
+    encoding = study.design.encoding
+    if encoding.missing == "refuse":
+        return "Rows with missing values were refused"
+    own = [c.name for c in encoding.columns if any(kind == "missing" for kind, _ in c.terms)]
+    own += [c.name for c in encoding.columns if MISSING in getattr(c, "levels", ())]
+    others = "a missing number counts as the published median, a missing level as the reference"
+    if not own:
+        return f"The original had too few missing values for coefficients; {others}"
+    kept = f"Missing values had coefficients of their own in {counted(len(own), 'predictor')}"
+    if len(own) == len(encoding.columns):
+        return kept
+    return f"{kept}; elsewhere {others}"
+
+
+def between_centres(study: Study) -> str:
+    """What is assumed of centres, as TRIPOD+AI asks under 12d."""
+    if study.n_centres == 0:
+        return "none are assumed to differ"
+    if study.n_centres == 1:
+        return "rounding cells allow for differences as they are typical of centres, not estimated"
+    return f"differences between {study.n_centres} centres were estimated; cells allow for them"
 
 
 def with_methods(
@@ -84,20 +112,24 @@ def tripod_items(study: Study, model: Model | None = None, measured: bool = Fals
     """What the checklist TRIPOD+AI asks and the study answers; the rest is for the authors."""
     design = study.design
     performance = "above" if measured else "replearn evaluate MODEL TABLE --page FILE"
-    gaps = any(getattr(column, "indicator", False) for column in design.encoding.columns)
+    output = "probabilities" if design.classes else "expected values"
+    output = "hazard, and risk at a horizon" if design.loss.kind == "hazard" else output
+    updating = "each centre's own constant" if design.constant == "local" else "none in this study"
     rows = [
         ("7", "data preparation", "constants under Predictors; values beyond the range: its ends"),
         ("8a", "outcome", f"{design.target}, {design.loss.title}"),
         ("9b", "predictors", f"{len(design.encoding.columns)}, under Predictors"),
         ("10", "sample size", f"{study.n_original:,} (original), {study.n_replication:,} (others)"),
-        ("11", "missing data", "indicators" if gaps else "no indicators; levels have (missing)"),
+        ("11", "missing data", missing_rule(study)),
         ("12b, c", "analysis", f"ridge {design.ridge}, exact arithmetic; see Methods"),
-        *([("12d, 24", "updating", "each centre's own constant")] if design.constant else []),
+        ("12d", "heterogeneity", between_centres(study)),
+        ("12f, 24", "updating", updating),
         ("13", "class imbalance", "weights of classes" if design.class_weight else "no weights"),
-        ("15", "output", "probabilities" if design.classes else "expected values"),
+        ("15", "output", output),
         ("18c, f", "protocol, code", f"study {study.fingerprint[:16]}; replearn, open source"),
         ("22", "specification", "all coefficients, above" if model else "not opened"),
         ("23a", "performance", performance),
+        ("23b", "heterogeneity", "a page of each centre; replearn evaluate MODEL TABLE --by"),
         ("others", "", "for the authors: setting, participants, fairness, ethics, use"),
     ]
     return Table("TRIPOD+AI", ("item", "about", "answer"), rows, key="tripod")

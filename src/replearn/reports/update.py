@@ -24,8 +24,8 @@ from replearn.recipes.support import shift_of
 from replearn.reports.files import load
 from replearn.study.passes import table_of
 from replearn.study.rows import Reading, TableRows, read_rows
-from replearn.study.support import ScoredRows, observed_to_expected
-from replearn.study.worth import Measure, Worth
+from replearn.study.support import ScoredRows
+from replearn.study.worth import Measure, Worth, observed_to_expected
 from replearn.tables import CsvOptions, open_table
 from replearn.tables import Table as Rows_
 from replearn.types import Matrix, Vector

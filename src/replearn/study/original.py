@@ -13,11 +13,13 @@ from replearn.codes.coins import seed_text
 from replearn.codes.stability import least_whole
 from replearn.documents import decimal_text
 from replearn.documents.facts import Facts, Figure, Row, Spoken, percent
+from replearn.documents.facts import Table as FactTable
 from replearn.documents.pictures import Rung, ladder
 from replearn.errors import ReplearnError, is_real, plain_float, probability, short, whole_number
 from replearn.exact.rows import MOST_TRIED, WEIGHT_BITS, Kept, Rows, on_grid, row_hashes, sampled
 from replearn.recipes import glm
 from replearn.recipes.between import Between, CentreFits, named_pair
+from replearn.recipes.collinear import copies_of_numbers, repeated_columns
 from replearn.recipes.design import MAX_NUMBERS, Design
 from replearn.recipes.glm import MOST_INFLATION, Promise, Trial, stability
 from replearn.recipes.losses import LEAST_ROWS, Hazard, Kind, Loss, Poisson, loss_of
@@ -26,8 +28,10 @@ from replearn.recipes.newton import Summary
 from replearn.recipes.recipe import Bound
 from replearn.recipes.sandwich import Estimates, estimates_of
 from replearn.recipes.validation import Fold, scored
+from replearn.study.cohort import cohort_table, gaps_told
 from replearn.study.progress import progress
 from replearn.study.rows import Reading, TableRows, read_rows
+from replearn.study.sample_size import rows_needed
 from replearn.study.study import Study, sealed_commitment
 from replearn.study.worth import Worth
 from replearn.tables import (
@@ -38,10 +42,10 @@ from replearn.tables import (
     Table,
     learn_classes,
     learn_encoding,
-    levels_of,
     make_profile,
     target_numbers,
 )
+from replearn.tables.clusters import Clusters
 from replearn.tables.survival import (
     AT_RISK,
     INTERVAL,
@@ -247,6 +251,23 @@ class Original:
     nonce: str | None = None
     # this lab's own estimates with standard errors, made when they are read
     own_later: Later[Estimates | None] = field(default=Later.known(None), compare=False, repr=False)
+    cohort_later: Later[FactTable | None] = field(
+        default=Later.known(None), compare=False, repr=False
+    )
+    gaps: str = ""
+
+    @property
+    def cohort(self) -> FactTable | None:
+        """Who is in the study, by outcome: Table 1 of a paper."""
+        return self.cohort_later()
+
+    @property
+    def rows_needed(self) -> int | None:
+        """How many rows such a model needs, by Riley et al.; None where it explains nothing."""
+        design, target = self.study.design, self.study.profile.target
+        share = float(target[1]) if len(design.classes or ()) == 2 and target else None
+        n_slopes = design.n_numbers - design.loss.n_scores
+        return rows_needed(design.loss, self.worth, n_slopes, share)
 
     @property
     def own(self) -> Estimates | None:
@@ -311,6 +332,8 @@ def publish(table: Table, request: Request) -> Original:
                 learned = replace(learned, encoding=encoding)
                 best = _Candidate(basis, learned, rows, reading, trial)
     assert best is not None
+    remarks = (*best.learned.remarks, *_about_columns(best))
+    best = replace(best, learned=replace(best.learned, remarks=remarks))
     return _published(best, request, promise, classes, labels)
 
 
@@ -358,8 +381,6 @@ def _with_intervals(learned: Learned, cuts: tuple[str, ...]) -> Learned:
 
 def _learned(table: Table, request: Request, basis: str, labels: Any, promise: Promise) -> Learned:
     shrink = max(1.0, promise.n_here / promise.n_there)
-    if table.roles.get("groups") is not None:  # rows of one person count once
-        shrink *= promise.n_here / max(1, len(levels_of(table.whole("groups"))[1]))
     return learn_encoding(
         table,
         labels,
@@ -369,6 +390,7 @@ def _learned(table: Table, request: Request, basis: str, labels: Any, promise: P
         categories=request.categories,
         numeric=request.numeric,
         least_rows=math.ceil(LEAST_LEVEL * shrink),
+        clusters=Clusters.of(table, labels),
     )
 
 
@@ -434,10 +456,12 @@ def _published(
     shares = design.loss.totals(targets, np.ones(len(targets))) / len(targets)
     certificate = _certificate(best, promise, model, worth, shares)
     unsafe = [
-        f"It must not publish {remark}. Leave it out: drop=[{remark.column!r}]."
+        f"It must not publish column {remark.column!r}, which {remark.reason}. Leave it out: "
+        f"drop=[{remark.column!r}]."
         for remark in best.learned.remarks
         if remark.refused
     ]
+    unsafe += _left_out(best.learned.remarks, request)
     nonce = secrets.token_hex(16) if request.sealed else None
     committed = [model.fingerprint, model.without_constants.fingerprint]
     if nonce is not None:
@@ -462,9 +486,32 @@ def _published(
         summary = Summary.of(rows, design.loss)
         return estimates_of(rows, design.encoding, design.loss, trial.theta, summary)
 
+    learned = best.learned
     return Original(
-        study, model, certificate, worth, own_worth, remarks, best.basis, folds, nonce, Later(own)
+        study,
+        model,
+        certificate,
+        worth,
+        own_worth,
+        remarks,
+        best.basis,
+        folds,
+        nonce,
+        own_later=Later(own),
+        cohort_later=Later(lambda: cohort_table(learned, design.target, classes)),
+        gaps=gaps_told(learned),
     )
+
+
+def _left_out(remarks: Sequence[Remark], request: Request) -> list[str]:
+    """Columns that vary, or that a user named, and that the model goes without."""
+    named = {*request.categories, *request.numeric}
+    return [
+        f"It would go without column {remark.column!r}, which {remark.reason}. Say so with "
+        f"drop=[{remark.column!r}]; or join levels, or plan for larger labs (replication_rows)."
+        for remark in remarks
+        if remark.kind == "rare" or (remark.left_out and remark.column in named)
+    ]
 
 
 def worth_of(loss: Loss, folds: tuple[Fold, ...]) -> Worth:
@@ -548,7 +595,8 @@ def _certificate(
         cautions.append("Each lab fits its own constant (base risk): labs agree on slopes.")
     cautions += _about_centres(trial.centre_fits)
     cautions += trial.validation.untried
-    if n_repeated > 0.2 * min(promise.n_here, MOST_TRIED):
+    is_grouped = any(block.groups is not None for block in best.rows.blocks())
+    if n_repeated > 0.2 * min(promise.n_here, MOST_TRIED) and not is_grouped:
         cautions.append(
             f"{n_repeated:,} rows occur before. If the same person stands in several rows, pass "
             "groups; else the promise is too good."
@@ -568,6 +616,29 @@ def _certificate(
         tuple(problems),
         tuple(cautions),
     )
+
+
+def _about_columns(best: _Candidate) -> tuple[Remark, ...]:
+    """Columns that follow from others, and copies of an outcome of numbers."""
+    block, loss = next(iter(best.rows.blocks())), best.reading.loss
+    encoding = best.learned.encoding
+    found = []
+    if not loss.by_class and not isinstance(loss, Hazard):
+        found = [
+            Remark(encoding.columns[place].name, "copy", reason)
+            for place, reason in copies_of_numbers(block, encoding)
+        ]
+    for name, others in repeated_columns(block, encoding):
+        listed = ", ".join(map(repr, others))
+        found.append(
+            Remark(
+                name,
+                "repeats",
+                f"follows from {listed}: nobody can tell their effects apart (predictions do not "
+                "suffer). Leave one of them out",
+            )
+        )
+    return tuple(found)
 
 
 def _about_centres(fits: CentreFits | None) -> list[str]:

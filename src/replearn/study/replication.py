@@ -27,6 +27,8 @@ from replearn.types import Later, Matrix, Vector
 
 #: Numbers next to a wall that are moved to look for the original's model, one or two at a time.
 _MOVED = 24
+#: Questions about columns that stand beside a verdict; of more the rest is under details.
+MOST_TOLD = 6
 
 Verdict = Literal["confirmed", "contradicted", "undecided", "same slopes", "different", "untold"]
 
@@ -140,10 +142,9 @@ class Replication(Spoken):
             items += support.rows()
 
         findings = in_sentences(self.findings)
-        items += findings[:2]
         items.append(Row("rows here", self.n_rows, note=f"planned for {self.planned_rows:,}"))
         details: list[Any] = [
-            *findings[2:],
+            *findings[MOST_TOLD:],
             *([] if support is None else support.details()),
             *agreement_rows(self.disagreement, self.at_new_centre, self.n_rows),
             Row("guesses that find the model", self.evidence.guesses, note="from the study alone"),
@@ -167,7 +168,8 @@ class Replication(Spoken):
             values["p_value"] = support.p_value
             values["p_slopes"] = support.test.p_slopes
             values["gain"] = support.gain.value
-        return Facts(self._sentence(), items, details, [picture], values)
+        told = findings[:MOST_TOLD]
+        return Facts(self._sentence(), items, details, [picture], values, told)
 
     def _sentence(self) -> str:
         """The verdict, as people say it."""

@@ -21,7 +21,13 @@ from replearn.recipes.model import Model
 from replearn.recipes.recalibration import fit_constants, fit_factor, slopes_of
 from replearn.recipes.support import Reference, ScoreTest, score_test, shift_of
 from replearn.study.study import Study
-from replearn.study.worth import Measure, Worth, calibration_line
+from replearn.study.worth import (
+    Measure,
+    Worth,
+    calibration_in_the_large,
+    calibration_line,
+    observed_to_expected,
+)
 from replearn.tables import NumberColumn
 from replearn.types import Matrix, Vector
 
@@ -218,20 +224,6 @@ def gain_of(loss: Loss, ours: Matrix, base: Matrix, targets: Vector, masses: Vec
     return Measure(mean.value, mean.value - reach, mean.value + reach)
 
 
-def observed_to_expected(
-    loss: Loss, found: Matrix, targets: Vector, masses: Vector
-) -> Measure | None:
-    """Events (or totals) beside what the model predicts; None for many classes."""
-    if loss.n_scores > 1 or loss.link == "identity":
-        return None
-    expected = loss.residual(found, np.zeros(len(targets)))[:, 0]
-    total = float(expected @ masses)
-    ratio = float(targets @ masses) / total
-    spread = math.sqrt(float(((targets - expected) * masses) @ ((targets - expected) * masses)))
-    reach = 1.96 * spread / max(float(targets @ masses), 1e-12)
-    return Measure(ratio, ratio * math.exp(-reach), ratio * math.exp(reach))
-
-
 def calibration_of(
     loss: Loss, found: Matrix, targets: Vector, masses: Vector
 ) -> tuple[Measure, Measure] | None:
@@ -241,11 +233,7 @@ def calibration_of(
     line = calibration_line(found[:, 0], targets, masses)
     if line is None:
         return None
-    shift = shift_of(loss, found, targets, masses)
-    information = float(loss.curvature(found + shift)[:, 0] @ masses)
-    reach = 1.96 / math.sqrt(max(information, 1e-12))
-    in_the_large = Measure(float(shift[0]), float(shift[0]) - reach, float(shift[0]) + reach)
-    return in_the_large, line[1]
+    return calibration_in_the_large(loss, found, targets, masses), line[1]
 
 
 def _columns(model: Model, test: ScoreTest) -> tuple[ColumnDifference, ...]:

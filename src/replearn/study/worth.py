@@ -10,6 +10,7 @@ from replearn.documents.pictures import forest
 from replearn.exact.rows import WEIGHT_BITS
 from replearn.recipes.losses import Loss
 from replearn.recipes.model import decided
+from replearn.recipes.support import shift_of
 from replearn.types import Matrix, Vector
 
 _NORMAL_95 = 1.959963984540054
@@ -205,3 +206,25 @@ def calibration_line(scores: Vector, targets: Vector, masses: Vector) -> list[Me
     if not math.isfinite(beta.sum() + reach.sum()):
         return None
     return [Measure(float(b), float(b - r), float(b + r)) for b, r in zip(beta, reach, strict=True)]
+
+
+def observed_to_expected(
+    loss: Loss, found: Matrix, targets: Vector, masses: Vector
+) -> Measure | None:
+    """Events (or totals) beside what the model predicts; None for many classes."""
+    if loss.n_scores > 1 or loss.link == "identity":
+        return None
+    expected = loss.residual(found, np.zeros(len(targets)))[:, 0]
+    total = float(expected @ masses)
+    ratio = float(targets @ masses) / total
+    spread = math.sqrt(float(((targets - expected) * masses) @ ((targets - expected) * masses)))
+    reach = 1.96 * spread / max(float(targets @ masses), 1e-12)
+    return Measure(ratio, ratio * math.exp(-reach), ratio * math.exp(reach))
+
+
+def calibration_in_the_large(loss: Loss, found: Matrix, targets: Vector, masses: Vector) -> Measure:
+    """What must be added to scores so that they predict as many events as there are."""
+    shift = float(shift_of(loss, found, targets, masses)[0])
+    information = float(loss.curvature(found + shift)[:, 0] @ masses)
+    reach = 1.96 / math.sqrt(max(information, 1e-12))
+    return Measure(shift, shift - reach, shift + reach)

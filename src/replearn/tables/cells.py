@@ -9,7 +9,7 @@ import datetime
 import math
 import numbers
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -378,6 +378,15 @@ def named_columns(names: Iterable[str], most: int = 8) -> str:
     listed = [repr(name if len(name) <= 60 else name[:57] + "...") for name in names]
     more = f" and {len(listed) - most} more" if len(listed) > most else ""
     return f"column{'s' if len(listed) > 1 else ''} {', '.join(listed[:most])}{more}"
+
+
+def absent_columns(absent: Sequence[str], names: Sequence[str]) -> str:
+    """Columns that are not there in words, and which ones differ in case or spaces only."""
+    near = {name.strip().casefold(): name for name in names}
+    pairs = [(name, near.get(name.strip().casefold())) for name in absent]
+    alike = [f"{name!r} is {other!r} there" for name, other in pairs if other is not None]
+    said = f"{named_columns(absent)}; it has {named_columns(names)}"
+    return f"{said} ({', '.join(alike[:8])}: case and spaces count)" if alike else said
 
 
 # --- decimal commas and thousands -------------------------------------------------------------

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from replearn.documents import DecimalText, Length, Part, Range, Share3, Text, Unfit
 from replearn.errors import ReplearnError
-from replearn.tables.cells import MAX_TEXT, Column, levels_of, named_columns, numbers_of
+from replearn.tables.cells import MAX_TEXT, Column, absent_columns, levels_of, numbers_of
 from replearn.tables.seen import KEPT_PER_BATCH, Seen
 from replearn.tables.table import Batch
 from replearn.types import Matrix, Vector, is_sparse
@@ -300,7 +300,7 @@ class Encoding(Part):
         absent = [name for name in self.names if name not in known]
         if absent:
             raise ReplearnError(
-                f"the table must have {named_columns(absent)}; it has {named_columns(names)}. "
+                f"the table must have {absent_columns(absent, names)}. "
                 "Rename the columns, or use the study of this table."
             )
 

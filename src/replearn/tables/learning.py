@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.tables.cells import named_columns
+from replearn.tables.clusters import Clusters
 from replearn.tables.encoding import (
     CLIP,
     MISSING,
@@ -22,7 +23,7 @@ from replearn.tables.encoding import (
     NumberColumn,
     Product,
 )
-from replearn.tables.look import ColumnLook, Look, look_at, numbers_apart
+from replearn.tables.look import ColumnLook, Look, look_at, numbers_apart, quantile
 from replearn.tables.safety import LEAST_COUNT, Remark, published_share, remarks_on
 from replearn.tables.table import Table
 from replearn.types import Vector
@@ -56,6 +57,7 @@ def learn_encoding(
     numeric: Sequence[str] = (),
     least_rows: int = 50,
     n_knots: int = 5,
+    clusters: Clusters | None = None,
 ) -> Learned:
     """Learn how the columns of an original become numbers.
 
@@ -64,6 +66,7 @@ def learn_encoding(
     at most ``n_knots`` quantiles from 5% to 95%. Columns in ``categories`` are levels, whatever
     they look like, others if a cell is no number; no remark is made about those in ``numeric``. A
     level or a missing indicator needs ``least_rows``, at least 10, to have a term; a product 50.
+    With ``clusters`` these are independent rows.
     """
     names = _wanted(table, categories, numeric)
     levels = {*categories, *table.levels.intersection(names).difference(numeric)}
@@ -74,11 +77,15 @@ def learn_encoding(
         )
     classes = labels if labels is not None and labels.dtype.kind in "iub" else None
     look = look_at(table, names, classes, levels)
+    if clusters is not None:
+        clusters.count(table, look)
     least_rows = max(LEAST_COUNT, least_rows)
     remarks = remarks_on(look, levels, categories, numeric, least_rows)
     empty = {remark.column for remark in remarks if remark.kind == "empty"}
     numbers = [n for n in names if n not in levels and not look.columns[n].n_texts]
-    scales = _scales(table, look, [name for name in numbers if name not in empty], least_rows)
+    scales = _scales(
+        table, look, [name for name in numbers if name not in empty], least_rows, clusters
+    )
     columns: list[NumberColumn | LevelColumn] = []
     for name in names:
         found = look.columns[name]
@@ -95,7 +102,7 @@ def learn_encoding(
             if scale is None:
                 remarks += (Remark(name, "constant", _HARDLY),) if name not in empty else ()
                 continue
-            column = _number_column(name, scale, found.n_missing >= least_rows)
+            column = _number_column(name, scale, found.worth_missing >= least_rows)
             if basis == "splines":
                 share = look.n_sampled / look.n_rows
                 apart = max(LEAST_ROWS, least_rows) * min(1.0, share)
@@ -126,7 +133,11 @@ def _wanted(table: Table, categories: Sequence[str], numeric: Sequence[str]) -> 
 
 
 def _scales(
-    table: Table, look: Look, names: Sequence[str], least_rows: int
+    table: Table,
+    look: Look,
+    names: Sequence[str],
+    least_rows: int,
+    clusters: Clusters | None = None,
 ) -> dict[str, tuple[float, float]]:
     """Centre and spread of each column of numbers; none of those that hardly vary.
 
@@ -158,8 +169,10 @@ def _scales(
         else:
             alike[name] = centre
     if alike:
+        worths = None if clusters is None else clusters.worth_apart(table, alike)
         for name, apart in numbers_apart(table, alike).items():
-            if apart.size >= max(least_rows, LEAST_ROWS):
+            worth = apart.size if worths is None else worths[name]
+            if worth >= max(least_rows, LEAST_ROWS):
                 found[name] = alike[name], _spread_apart(np.abs(apart - alike[name]))
     return {name: found[name] for name in names if name in found}
 
@@ -182,11 +195,6 @@ def _number_column(name: str, scale: tuple[float, float], indicator: bool) -> Nu
         )
     text = decimal_text(spread)
     return NumberColumn(name, place_text(centre, text), text, indicator=indicator)
-
-
-def quantile(values: Vector, share: float) -> float:
-    """A value of which this share is not larger; no mean of two."""
-    return float(values[int(share * (values.size - 1) + 0.5)])
 
 
 def place_text(value: float, spread: str) -> str:
@@ -225,17 +233,17 @@ def _level_column(name: str, look: ColumnLook, least_rows: int) -> LevelColumn |
     if look.too_many:
         return None
     counts = {text: rows for text, rows in look.counts.items() if text not in (OTHER, MISSING)}
-    kept = {text for text, rows in counts.items() if int(rows.sum()) >= least_rows}
+    kept = {text for text in counts if look.worth(text) >= least_rows}
     if not kept:
         return None
     # the smaller text among equals, so that nothing depends on the order of rows
     reference = min(kept, key=lambda text: (-int(counts[text].sum()), text))
-    folded = [rows for text, rows in look.counts.items() if text not in kept]
+    folded = [text for text in look.counts if text not in kept]
     levels = sorted(kept - {reference}, key=_by_value)
-    n_folded = sum(int(rows.sum()) for rows in folded)
-    if folded and n_folded >= least_rows:
+    n_folded = sum(int(look.counts[text].sum()) for text in folded)
+    if folded and n_folded >= LEAST_COUNT and sum(map(look.worth, folded)) >= least_rows:
         levels.append(OTHER)
-    if look.n_missing >= least_rows:
+    if look.worth_missing >= least_rows:
         levels.append(MISSING)
     if not levels:
         return None

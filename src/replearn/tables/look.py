@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.tables.cells import Column, Texts, is_number_text, level_text, levels_of, numbers_of
+from replearn.tables.encoding import MISSING
 from replearn.tables.table import Batch, Table
 from replearn.types import Vector, Words, is_sparse, stacked
 
@@ -25,7 +26,8 @@ class ColumnLook:
     """What all rows say about one column: how many cells are numbers, and texts (true is one).
 
     ``counts`` has the rows of each level by class of the label, ``missing_counts`` those without a
-    value. It knows all rows if ``is_counted``; columns of numbers have none.
+    value. It knows all rows if ``is_counted``; columns of numbers have none. ``worths`` has what
+    the rows of a level are worth, where rows come in groups: `replearn.tables.clusters`.
     """
 
     n_numbers: int = 0
@@ -33,6 +35,18 @@ class ColumnLook:
     counts: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     is_counted: bool = True
     missing_counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
+    worths: dict[str, float] | None = None
+
+    def worth(self, text: str) -> float:
+        """Independent rows of a level."""
+        if self.worths is not None:
+            return self.worths.get(text, 0.0)
+        return float(self.counts[text].sum())
+
+    @property
+    def worth_missing(self) -> float:
+        """Independent rows without a value."""
+        return float(self.n_missing) if self.worths is None else self.worths.get(MISSING, 0.0)
 
     @property
     def n_missing(self) -> int:
@@ -122,6 +136,11 @@ def look_at(
     return Look(done, looks, mine if n_classes > 1 else None, mine.size, rows, places)
 
 
+def quantile(values: Vector, share: float) -> float:
+    """A value of which this share is not larger; no mean of two."""
+    return float(values[int(share * (values.size - 1) + 0.5)])
+
+
 def numbers_apart(table: Table, centres: dict[str, float]) -> dict[str, Vector]:
     """All numbers of some columns that differ from their centre, sorted.
 
@@ -194,7 +213,7 @@ class _Sample:
 
     def add(self, batch: Batch, classes: NDArray[Any]) -> None:
         """Take what is below the bound: hashes, counts, classes and numbers."""
-        hashes = _row_hashes(batch, self._names, classes)
+        hashes = row_hashes(batch, self._names, classes)
         ordered = np.sort(hashes[hashes < np.uint64(self._bound)])
         self._halve(ordered[np.concatenate([[True], ordered[1:] > ordered[:-1]])[: ordered.size]])
         rows = np.flatnonzero(hashes < np.uint64(self._bound))
@@ -248,7 +267,7 @@ def _number_rows(batch: Batch, names: Sequence[str], rows: Any) -> Any:
     return some if is_sparse(some) else np.asarray(some, dtype=np.float64)
 
 
-def _row_hashes(batch: Batch, names: Sequence[str], classes: NDArray[Any]) -> Words:
+def row_hashes(batch: Batch, names: Sequence[str], classes: NDArray[Any]) -> Words:
     """A mix of all cells of each row and its class; zeros of sparse rows need no look."""
     factors = np.array([_factor(name) for name in names], dtype=np.uint64)
     total = classes.astype(np.uint64) * np.uint64(_MIX)

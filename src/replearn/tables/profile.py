@@ -19,10 +19,10 @@ from replearn.tables.encoding import (
     NumberColumn,
     Place,
 )
-from replearn.tables.learning import LEAST_ROWS, Learned, place_text, quantile
-from replearn.tables.look import SAMPLE_ROWS
-from replearn.tables.safety import LEAST_COUNT, published_share
-from replearn.tables.seen import Seen
+from replearn.tables.learning import LEAST_ROWS, Learned, place_text
+from replearn.tables.look import SAMPLE_ROWS, quantile
+from replearn.tables.safety import LEAST_COUNT, MANY_GAPS, missing_code, published_share
+from replearn.tables.seen import MOST_UNKNOWN, Seen
 from replearn.types import Vector
 
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -245,7 +245,10 @@ def _on_numbers(
     ours = np.array(quantiles_of(values))
     if ours.size and study.size and _is_moved(values, ours, study, float(column.spread), rows):
         return _other_unit(ours, study, float(column.spread))
-    return _on_missing(int(seen.missing[place]), theirs.missing, column.indicator, rows)
+    if words := missing_code(values):
+        return words
+    counts_as = "" if column.indicator else f"{column.centre}, the study's median"
+    return _on_missing(int(seen.missing[place]), theirs.missing, counts_as, rows)
 
 
 def _is_moved(values: Vector, ours: Vector, study: Vector, spread: float, rows: _Rows) -> bool:
@@ -266,14 +269,19 @@ def _is_moved(values: Vector, ours: Vector, study: Vector, spread: float, rows: 
     return False
 
 
-def _on_missing(n_missing: int, stated: str, has_term: bool, rows: _Rows) -> str:
-    """Gaps that the study has no coefficient for are told early, others if they are far more."""
+def _on_missing(n_missing: int, stated: str, counts_as: str, rows: _Rows) -> str:
+    """Gaps that the study has no coefficient for are told early, others if they are far more.
+
+    ``counts_as`` is what such cells become; "" if they have a coefficient. Half of a column is
+    never missing in silence.
+    """
     share, usual = n_missing / rows.here, float(stated)
     most = max(usual, LEAST_COUNT / rows.original)  # fewer are not stated
-    if share - usual < max(0.2 if has_term else MOST_GAPS, rows.chance(most, share)):
+    many = max(MOST_GAPS if counts_as else 0.2, rows.chance(most, share))
+    if share - usual < many and share < MANY_GAPS:
         return ""
     words = f"is missing in {share:.0%} of the rows here, in the study in {float(stated):.0%}"
-    return words if has_term else f"{words}: such rows count as typical ones"
+    return f"{words}: such cells count as {counts_as}" if counts_as else words
 
 
 def _distance(ours: Vector, study: Vector, spread: float) -> float:
@@ -328,8 +336,17 @@ def _on_levels(
                     f"{ours[first]:.0%} and {ours[second]:.0%} of the rows, in the study "
                     f"{study[first]:.0%} and {study[second]:.0%}"
                 )
+    others = OTHER if OTHER in column.levels else column.reference
+    n_known = max(1, n_rows - int(seen.missing[place]))
+    unknown, usual = int(seen.unknown[place]) / n_known, float(column.folded)
+    if unknown > usual + max(MOST_UNKNOWN, rows.chance(usual, unknown)):
+        return (
+            f"has levels here that the study does not have, in {unknown:.0%} of the rows: they "
+            f"count as {others!r}"
+        )
     stated = str(study.get(MISSING, 0.0))
-    return _on_missing(int(seen.missing[place]), stated, MISSING in column.levels, rows)
+    counts_as = "" if MISSING in column.levels else repr(others)
+    return _on_missing(int(seen.missing[place]), stated, counts_as, rows)
 
 
 def _on_labels(target: Sequence[str], counts: Sequence[int], rows: _Rows) -> str:

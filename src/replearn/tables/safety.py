@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +13,22 @@ from numpy.typing import NDArray
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.tables.cells import is_number_text, named_columns, signs_meant
-from replearn.tables.look import ColumnLook, Look
+from replearn.tables.look import ColumnLook, Look, quantile
 from replearn.types import Vector
 
 #: Levels in fewer rows are never published: a value must not belong to a few people.
 LEAST_COUNT = 10
+#: A larger share of gaps is never silent.
+MANY_GAPS = 0.5
 
 _FEWEST = 20  # values, before their number says anything
 _ALL_DISTINCT = 0.9  # a larger share of different values: an identifier
 _MOST_ANSWERS = 20  # different values of a column that may give the label away
 _EXAMPLES = 1000  # different values that are looked at
+_SCREENED = 2048  # rows that are ranked first; all of them where these look odd
+_RANKS, _RANKS_TIME = 0.98, 0.65  # AUC of one column that is asked about; of a time
+_SHARP = 0.1  # a threshold cuts a column at a gap of less, in interquartile ranges
+_LEAST_CODED = 0.003  # share of the rows that a code of missing values has
 
 _DATE = re.compile(
     r"""\d{4}([-/.])\d{1,2}\1\d{1,2}([ T].*)?      # 2024-05-31 12:00
@@ -35,9 +42,21 @@ _ID_NAME = re.compile(
     r"(^|[^a-z])(ids?|key|nr|no|nbr|num|number|uuid|guid|mrn|ssn|index|idx|row|record|case|patient"
     r"|person|subject)($|[^a-z])"
 )
-_CENTRE_NAME = re.compile(
-    r"(^|[^a-z])(cent(er|re)s?|sites?|hospitals?|clinics?|labs?|laborator(y|ies)|practices?"
-    r"|institutions?)($|[^a-z])"
+_CENTRE_WORD = re.compile(
+    r"cent(er|re)s?|sites?|hospitals?|clinics?|labs?|laborator(y|ies)|practices?|institutions?"
+)
+_NUMBER_WORD = re.compile(r"ids?|key|nr|no|nbr|num|number|code|name|index")
+#: Words before a centre's that make it something else: time_in_hospital, distance to the clinic.
+_PLACE_WORDS = frozenset(
+    ("in", "to", "at", "from", "per", "of", "prior", "previous", "days", "time", "stay", "distance")
+)
+_TIME_NAME = re.compile(
+    r"(fu|follow ?up|survival|event|censoring)? ?(time|days|weeks|months|years)|fu ?time|futime"
+    r"|follow ?up|(time|days|months|years) to (event|death|relapse|censoring)|os|pfs|rfs|dfs"
+)
+#: Values that people write where they know none.
+_CODES = frozenset((-1.0, -7.0, -8.0, -9.0, -88.0, -99.0, -999.0, -9999.0)) | frozenset(
+    (77.0, 88.0, 99.0, 777.0, 888.0, 999.0, 7777.0, 8888.0, 9999.0, 99999.0, 999999.0)
 )
 
 
@@ -65,8 +84,9 @@ def published_share(count: int, n_rows: int) -> str:
 class Remark:
     """What is odd about a column; the reason is half a sentence, after its name.
 
-    Kinds "identifier", "date", "text", "copy" must not be published; "tells", "centre", "constant",
-    "rare", "folded", "empty" are named.
+    Kinds "identifier", "date", "text", "copy" must not be published; "tells", "time", "centre",
+    "code", "gaps", "repeats" are questions; "constant", "rare" and "empty" columns are left out,
+    and "folded" ones lose levels.
     """
 
     column: str
@@ -77,6 +97,11 @@ class Remark:
     def refused(self) -> bool:
         """Whether a study must not have the column."""
         return self.kind in ("identifier", "date", "text", "copy")
+
+    @property
+    def left_out(self) -> bool:
+        """Whether the model goes without the column."""
+        return self.kind in ("constant", "rare", "empty")
 
     def __str__(self) -> str:
         return f"column {self.column!r} {self.reason}"
@@ -117,6 +142,9 @@ def remarks_on(
         if name in dull:
             continue
         meant = name in categories or name in numeric
+        share = column.n_missing / look.n_rows
+        if MANY_GAPS <= share < 1:
+            found.append(Remark(name, "gaps", f"is missing in {share:.0%} of the rows"))
         if column.n_missing == look.n_rows:
             found.append(Remark(name, "empty", "has no value in any row"))
         elif name in levels or column.n_texts:
@@ -130,11 +158,16 @@ def remarks_on(
             known = look.numbers(name)
             distinct = known[np.append(True, known[1:] > known[:-1])[: known.size]]
             found.append(_on_numbers(name, known.size, distinct, meant))
-            is_short = 1 < distinct.size <= _MOST_ANSWERS
-            if is_short and look.classes is not None:
+            if not meant and (words := missing_code(known)):
+                found.append(Remark(name, "code", words))
+            if look.classes is None or distinct.size < 2:
+                continue
+            if distinct.size <= _MOST_ANSWERS:
                 joint = _joint_counts(look.cells(name), look.classes)
                 is_whole = int(joint.sum()) == look.n_sampled
                 found.append(_on_label(name, joint, is_whole, meant))
+            elif not meant and look.classes.max() == 1:
+                found.append(_on_ranks(name, look.cells(name), look.classes))
     return tuple(remark for remark in found if remark is not None)
 
 
@@ -172,17 +205,20 @@ def _on_levels(name: str, column: ColumnLook, meant: bool, least_rows: int) -> R
         return Remark(name, "identifier", f"looks like an identifier ({how_many})")
     if n_values == 1:
         return Remark(name, "constant", "is the same in all rows, so it cannot help")
-    folded = {text: total for text, total in totals.items() if total < least_rows}
+    folded = {text: total for text, total in totals.items() if column.worth(text) < least_rows}
+    few = f"fewer than {least_rows:,} rows each"
+    if column.worths is not None:
+        few = f"rows worth fewer than {least_rows:,} independent ones each"
     if len(folded) == n_values:
-        return Remark(name, "rare", f"has no level in at least {least_rows:,} rows ({how_many})")
-    if not meant and _CENTRE_NAME.search(_spaced(name)):
+        return Remark(name, "rare", f"has all of its levels in {few} ({how_many})")
+    if not meant and _names_centres(name):
         return _centre(name)
     if folded:
         what = "1 level" if len(folded) == 1 else f"{len(folded):,} levels"
         shown = sorted(text for text, total in folded.items() if total >= LEAST_COUNT)[:3]
         named = f" ({', '.join(map(repr, shown))})" if shown else ""
         share = f"{sum(folded.values()) / n_rows:.1%} of the rows together"
-        reason = f"has {what}{named} in fewer than {least_rows:,} rows each, {share}"
+        reason = f"has {what}{named} in {few}, {share}"
         return Remark(name, "folded", f"{reason}: taken together as (other)")
     return None
 
@@ -206,9 +242,92 @@ def _on_numbers(name: str, n_known: int, distinct: Vector, meant: bool) -> Remar
     if all_distinct and (counted or _ID_NAME.search(_spaced(name))):
         how_many = f"{distinct.size:,} different whole numbers in {n_known:,} rows"
         return Remark(name, "identifier", f"looks like an identifier ({how_many})")
-    if distinct.size > 2 and _CENTRE_NAME.search(_spaced(name)):
+    if distinct.size > 2 and _names_centres(name):
         return _centre(name)
     return None
+
+
+def _names_centres(name: str) -> bool:
+    """Whether a column is called like the centres themselves: site, hospital_id, StudyCentre."""
+    words = re.findall(r"[a-z]+", _spaced(name))
+    while words and _NUMBER_WORD.fullmatch(words[-1]):
+        words.pop()
+    if not words or _CENTRE_WORD.fullmatch(words[-1]) is None:
+        return False
+    return not _PLACE_WORDS.intersection(words)
+
+
+def missing_code(known: Vector) -> str:
+    """What to ask about sorted numbers one of which may stand for a missing value; "" if none.
+
+    Such a code is the smallest or the largest number, in some rows, and far from all others; a 0
+    is asked about where no other number is near it.
+    """
+    if known.size < _FEWEST:
+        return ""
+    for end in (float(known[0]), float(known[-1])):
+        low, high = (int(np.searchsorted(known, end, side=side)) for side in ("left", "right"))
+        others = np.concatenate([known[:low], known[high:]])
+        share = (high - low) / known.size
+        if others.size < _FEWEST or share < _LEAST_CODED:
+            continue
+        n_others = len(np.unique(others[:: 1 + others.size // _EXAMPLES]))
+        if n_others <= 3:  # -1, 0 and 1
+            continue
+        width = quantile(others, 0.95) - quantile(others, 0.05)
+        gap = float(others[0] - end if low == 0 else end - others[-1])
+        is_code = end in _CODES and (gap > 0.5 * width or end < 0 <= others[0])
+        if end == 0 and low == 0 and n_others > 10:
+            is_code = quantile(others, 0.01) > 0.6 * width
+        if is_code:
+            return (
+                f"holds {end:g} in {share:.1%} of the rows, far from all other values: is it a "
+                "code for missing values? Then leave such cells empty"
+            )
+    return ""
+
+
+def _on_ranks(name: str, cells: Vector, classes: NDArray[Any]) -> Remark | None:
+    """A number that ranks two classes too well: the outcome before its threshold, or a time."""
+    known = ~np.isnan(cells)
+    values, positive = cells[known], classes[known] == 1
+    auc = _auc(values[:_SCREENED], positive[:_SCREENED])
+    is_time = _TIME_NAME.fullmatch(re.sub(r"[^a-z]+", " ", _spaced(name)).strip()) is not None
+    if auc < (_RANKS_TIME if is_time else _RANKS) - 0.02:
+        return None
+    auc = _auc(values, positive)
+    if auc == 1.0 and min(positive.sum(), (~positive).sum()) >= LEAST_COUNT:
+        low, high = sorted((values[positive], values[~positive]), key=lambda part: part[0])
+        gap = float(high.min() - low.max())
+        ordered = np.sort(values)
+        middle = quantile(ordered, 0.75) - quantile(ordered, 0.25)
+        if gap < _SHARP * middle:
+            return Remark(name, "copy", "is the outcome before a threshold")
+    if is_time and auc >= _RANKS_TIME:
+        return Remark(
+            name,
+            "time",
+            f"seems to be a time of follow-up, and ranks the outcome (AUC {auc:.3f}): who leaves "
+            "early has no event. For times use --time and --event (ReplicableSurvivalAnalysis)",
+        )
+    if auc < _RANKS:
+        return None
+    return Remark(
+        name,
+        "tells",
+        f"ranks the outcome nearly perfectly (AUC {auc:.3f}): is it known before the outcome? If "
+        "not, leave it out",
+    )
+
+
+def _auc(values: Vector, positive: NDArray[np.bool_]) -> float:
+    """The chance that a row of one class has the larger number, whichever of both is larger."""
+    ups, downs = np.sort(values[positive]), values[~positive]
+    if not ups.size or not downs.size:
+        return 0.5
+    below = np.searchsorted(ups, downs, side="left") + np.searchsorted(ups, downs, side="right")
+    share = float(below.mean()) / 2 / ups.size
+    return max(share, 1.0 - share)
 
 
 def _joint_counts(values: Vector, labels: NDArray[np.integer]) -> NDArray[np.int64]:

@@ -11,11 +11,13 @@ from replearn.errors import ReplearnError
 from replearn.tables.cells import Column, Texts, levels_of, signs_meant
 
 if TYPE_CHECKING:  # an encoding counts into this
-    from replearn.tables.encoding import Encoding
+    from replearn.tables.encoding import Encoding, LevelColumn, NumberColumn
 
-#: A lab with a larger share of unknown cells in a column codes it differently. Where an original
-#: has folded levels, a lab may have many others: there it is half of the cells that it named.
+#: A lab with a larger share of unknown cells in a column is asked about it. It codes the column
+#: differently if there are two or three levels; of more, a lab may have others, to a third. Where
+#: an original has folded levels, it is half of the cells that it named.
 MOST_UNKNOWN = 0.05
+_FEW_LEVELS, _MOST_OF_MANY = 3, 1 / 3
 #: A larger share of gaps is refused where the study has no coefficient for them.
 MOST_MISSING = 0.2
 
@@ -108,7 +110,7 @@ class Seen:
             n_odd = int(self.unknown[place] + self.unreadable[place])
             usual = float(getattr(column, "folded", "0"))
             chance = 3 * math.sqrt(usual * (1 - usual) * n_known)
-            most = usual + ((1 - usual) / 2 if usual else MOST_UNKNOWN)
+            most = usual + (1 - usual) / 2 if usual else _most_unknown(column)
             if n_odd <= most * n_known + chance:
                 if what := self._gaps(place):
                     found.append((column.name, what))
@@ -145,3 +147,9 @@ class Seen:
                 f"the table is coded differently from the study: {listed}{more}. Recode these "
                 "columns as the study has them."
             )
+
+
+def _most_unknown(column: "NumberColumn | LevelColumn") -> float:
+    """Unknown cells that a column without folded levels may have."""
+    named = [level for level in getattr(column, "levels", ()) if not level.startswith("(")]
+    return MOST_UNKNOWN if 1 + len(named) <= _FEW_LEVELS else _MOST_OF_MANY

@@ -13,6 +13,7 @@ from replearn.errors import ReplearnError, short
 from replearn.tables.cells import (
     Column,
     OddCells,
+    absent_columns,
     column_from,
     columns_from,
     finite,
@@ -158,8 +159,7 @@ class Table:
         if absent := [name for name in given if name not in known]:
             raise ReplearnError(
                 f"{option} must name columns of {self.place}, got "
-                f"{named_columns(map(str, absent))}; it has {named_columns(self.names)}. Check "
-                "the names."
+                f"{absent_columns(list(map(str, absent)), self.names)}. Check the names."
             )
 
     def without(self, drop: Sequence[str]) -> "Table":
@@ -245,7 +245,7 @@ def open_table(
     known = set(table.names)
     if absent := [n for n in dict.fromkeys([*named, *drop, *(columns or ())]) if n not in known]:
         raise ReplearnError(
-            f"{table.place} has no {named_columns(absent)}; it has {named_columns(table.names)}. "
+            f"{table.place} has no {absent_columns(absent, table.names)}. "
             "Rename the columns, or check the file."
         )
     features = [name for name in table.names if name not in {*named, *drop}]

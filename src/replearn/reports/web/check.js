@@ -6,6 +6,7 @@ import { counted, fixed, general, quoted } from "./words.js";
 const LEAST_ROWS = 50, MOST_UNKNOWN = 0.05, MOST_MISSING = 0.2, FEWEST_ROWS = 20;
 // standard deviations that are no chance; rows of the smallest lab that differ in a column; gaps told
 const CHANCE = 4.5, LEAST_APART = 20, MOST_GAPS = 0.05, LEAST_COUNT = 10, SAMPLE_ROWS = 16384;
+const MANY_GAPS = 0.5;  // are never silent
 const OTHER = "(other)", MISSING = "(missing)";
 
 //: Factors between units that people use for one thing.
@@ -35,13 +36,17 @@ const percent = (share, digits = 0) => `${fixed(100 * share, digits)}%`;
 const hasTerm = (column) =>
   column.kind === "number" ? column.indicator === true : column.levels.includes(MISSING);
 
+/** Unknown cells that a column without folded levels may have: of many levels a lab has others. */
+const mostUnknown = ({ levels = [] }) =>
+  levels.filter((level) => !level.startsWith("(")).length < 3 ? MOST_UNKNOWN : 1 / 3;
+
 /** Stop at a table that is coded differently from the study. */
 export function refuseUnknown(table, nRows = table.nRows) {
   if (nRows < FEWEST_ROWS) return;
   const troubles = [];
   for (const { column, missing, odd, oddTexts } of table.terms) {
     const known = nRows - missing, usual = Number(column.folded ?? 0);
-    const most = usual + (usual ? (1 - usual) / 2 : MOST_UNKNOWN);
+    const most = usual ? usual + (1 - usual) / 2 : mostUnknown(column);
     if (odd <= most * known + 3 * Math.sqrt(usual * (1 - usual) * known)) {
       if (!hasTerm(column) && missing > MOST_MISSING * nRows) {
         troubles.push(`in ${quoted(column.name)} ${counted(missing)} of ${counted(nRows)} cells ` +
@@ -122,7 +127,37 @@ function onNumbers({ column, kept, missing }, theirs, rows) {
   if (ours.length && study.length && isMoved(sorted, ours, study, spread, rows)) {
     return otherUnit(ours, study, spread);
   }
-  return onMissing(missing, Number(theirs.missing), hasTerm(column), rows);
+  const words = missingCode(sorted);
+  if (words) return words;
+  const countsAs = hasTerm(column) ? "" : `${column.centre}, the study's median`;
+  return onMissing(missing, Number(theirs.missing), countsAs, rows);
+}
+
+//: Values that people write where they know none.
+const CODES = new Set([-1, -7, -8, -9, -88, -99, -999, -9999, 77, 88, 99, 777, 888, 999, 7777,
+  8888, 9999, 99999, 999999]);
+
+/** What to ask about sorted numbers one of which may stand for a missing value. */
+function missingCode(sorted) {
+  const size = sorted.length;
+  if (size < FEWEST_ROWS) return "";
+  for (const end of [sorted[0], sorted[size - 1]]) {
+    const others = sorted.filter((value) => value !== end), share = (size - others.length) / size;
+    if (others.length < FEWEST_ROWS || share < 0.003) continue;
+    const step = 1 + Math.floor(others.length / 1000);
+    const distinct = new Set(others.filter((_, i) => i % step === 0)).size;
+    if (distinct <= 3) continue;
+    const at = (part) => others[Math.floor(part * (others.length - 1) + 0.5)];
+    const width = at(0.95) - at(0.05), isLow = end === sorted[0];
+    const gap = isLow ? others[0] - end : end - others[others.length - 1];
+    let isCode = CODES.has(end) && (gap > 0.5 * width || (end < 0 && others[0] >= 0));
+    if (end === 0 && isLow && distinct > 10) isCode = at(0.01) > 0.6 * width;
+    if (isCode) {
+      return `holds ${end} in ${percent(share, 1)} of the rows, far from all other values: is it ` +
+        "a code for missing values? Then leave such cells empty";
+    }
+  }
+  return "";
 }
 
 /** Whether a quartile is more than a spread away, and no chance explains that. */
@@ -142,11 +177,12 @@ function isMoved(sorted, ours, study, spread, rows) {
 }
 
 /** Gaps that the study has no coefficient for are told early, others if they are far more. */
-function onMissing(missing, usual, known, rows) {
+function onMissing(missing, usual, countsAs, rows) {
   const share = missing / rows.here, most = Math.max(usual, LEAST_COUNT / rows.original);
-  if (share - usual < Math.max(known ? 0.2 : MOST_GAPS, rows.chance(most, share))) return "";
+  const many = Math.max(countsAs ? MOST_GAPS : 0.2, rows.chance(most, share));
+  if (share - usual < many && share < MANY_GAPS) return "";
   const words = `is missing in ${percent(share)} of the rows here, in the study in ${percent(usual)}`;
-  return known ? words : `${words}: such rows count as typical ones`;
+  return countsAs ? `${words}: such cells count as ${countsAs}` : words;
 }
 
 const distance = (ours, study, spread) =>
@@ -175,7 +211,7 @@ function otherUnit(ours, study, spread) {
     `has very different values: ${middle}`;
 }
 
-function onLevels({ column, counts, missing }, theirs, rows) {
+function onLevels({ column, counts, missing, odd }, theirs, rows) {
   const all = [column.reference, ...column.levels];
   const study = (name) => Number(theirs.shares[all.indexOf(name)]);
   if (counts.size === 1 && !missing) {
@@ -196,8 +232,14 @@ function onLevels({ column, counts, missing }, theirs, rows) {
       }
     }
   }
+  const others = quoted(all.includes(OTHER) ? OTHER : column.reference);
+  const unknown = odd / Math.max(1, rows.here - missing), folded = Number(column.folded ?? 0);
+  if (unknown > folded + Math.max(MOST_UNKNOWN, rows.chance(folded, unknown))) {
+    return `has levels here that the study does not have, in ${percent(unknown)} of the rows: ` +
+      `they count as ${others}`;
+  }
   const usual = all.includes(MISSING) ? study(MISSING) : 0;
-  return onMissing(missing, usual, hasTerm(column), rows);
+  return onMissing(missing, usual, hasTerm(column) ? "" : others, rows);
 }
 
 function onLabels(study, counts, rows) {

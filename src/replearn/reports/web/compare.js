@@ -331,8 +331,11 @@ function supportDetails({ test, p: pAll, gain, line, columns, scale }) {
   return found;
 }
 
+/** Questions about columns that stand beside a verdict. */
+const MOST_TOLD = 6;
+
 /**
- * What Python's `replicate` says: a verdict, items and details. An item is a sentence, a name and its
+ * What Python's `replicate` says: a verdict, questions, items and details. An item is a sentence, a name and its
  * value, or a table.
  */
 export function inWords(study, fingerprint, found, findings) {
@@ -341,15 +344,15 @@ export function inWords(study, fingerprint, found, findings) {
   if (found.same !== false) items.push(`Fingerprint ${fingerprint}`);
   if (found.same) items.push(proofInWords(found.evidence));
   if (support) items.push(...performanceItems(support));
-  items.push(...sentences.slice(0, 2),
+  items.push(
     ["rows here", `${counted(nRows)}, planned for ${counted(study.n_replication)}`]);
   const rates = [["a sample of the original's patients", found.disagreement],
     ["a new centre", found.atNewCentre]];
-  const details = [...sentences.slice(2), ...(support ? supportDetails(support) : []),
+  const details = [...sentences.slice(MOST_TOLD), ...(support ? supportDetails(support) : []),
     ...rates.map(([name, rate]) => [`agreement, ${name}`,
       `${percent(Math.max(1 - rate, 1e-5))}, estimated for ${counted(nRows)} rows`]),
     ["guesses that find the model", `${guessesInWords(found.evidence)}, from the study alone`]];
-  return { verdict: sentenceOf(study, found), items, details };
+  return { verdict: sentenceOf(study, found), told: sentences.slice(0, MOST_TOLD), items, details };
 }
 
 const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;")

@@ -28,7 +28,8 @@
     }
     const levels = [column.reference, ...column.levels].filter((level) => !level.startsWith("("));
     const more = levels.length > 12 ? ` and ${levels.length - 12} more` : "";
-    return ["levels", levels.slice(0, 12).join(", ") + more];
+    const rarer = column.levels.includes("(other)") ? "; rarer ones are taken together" : "";
+    return ["levels", levels.slice(0, 12).join(", ") + more + rarer];
   }
 
   function fillColumns() {
@@ -53,7 +54,11 @@
   }
 
   /** Options of the command line are choices on the page. */
-  const here = (text) => text.replace(/--(decimal|thousands)="(.)"/g, '"$2" as the sign of $1')
+  const menuOf = (name, sign) => {
+    const menu = byId(name), choice = [...menu.options].find((option) => option.value === sign);
+    return `"${choice.text}" in the menu "${menu.labels[0].firstChild.textContent.trim()}" above`;
+  };
+  const here = (text) => text.replace(/--(decimal|thousands)="(.)"/g, (_, ...of) => menuOf(...of))
     .replace("(--decimal, --thousands)", "above").replace("pass --opened with", "open above")
     .replace("pass it with --opened", "open it above");
 

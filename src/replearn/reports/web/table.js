@@ -1,6 +1,6 @@
 // A CSV file to whole numbers, as Python reads and encodes it: docs/format.md is the specification.
 import { Refusal } from "./exact.js";
-import { counted, namedColumns, quoted } from "./words.js";
+import { absentColumns, counted, namedColumns, quoted } from "./words.js";
 
 // --- one meaning of a cell -----------------------------------------------------------------------
 
@@ -485,7 +485,7 @@ export class Table {
     this.reader = new CsvReader(place, options, (names) => {
       const absent = [...wanted.keys()].filter((name) => !names.includes(name));
       if (absent.length) {
-        throw new Refusal(`${place} has no ${namedColumns(absent)}; it has ${namedColumns(names)}. ` +
+        throw new Refusal(`${place} has no ${absentColumns(absent, names)}. ` +
           "Rename the columns, or check the file.");
       }
       return names.map((name) => {

@@ -32,6 +32,16 @@ export function namedColumns(names, most = 8) {
   return `column${names.length > 1 ? "s" : ""} ${names.slice(0, most).map(quoted).join(", ")}${more}`;
 }
 
+/** Columns that are not there, and which ones differ in case or spaces only. */
+export function absentColumns(absent, names) {
+  const plain = (name) => name.trim().toLowerCase();
+  const near = new Map(names.map((name) => [plain(name), name]));
+  const alike = absent.filter((name) => near.has(plain(name))).slice(0, 8)
+    .map((name) => `${quoted(name)} is ${quoted(near.get(plain(name)))} there`);
+  const said = `${namedColumns(absent)}; it has ${namedColumns(names)}`;
+  return alike.length ? `${said} (${alike.join(", ")}: case and spaces count)` : said;
+}
+
 /** Real numbers with one precision. */
 export function numbersInWords(values) {
   const numbers = values.filter(Number.isFinite).map(Math.abs), largest = Math.max(0, ...numbers);

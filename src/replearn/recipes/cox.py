@@ -1,0 +1,99 @@
+"""Hazard ratios without a baseline: Cox's partial likelihood of rows at risk.
+
+A study shares a hazard that is constant in each interval. With few intervals it follows the true
+one roughly, and own estimates of hazard ratios move by up to a third of a standard error; with an
+interval for each event they become Cox's. So a lab's *own* estimates are Cox's, with Efron's way
+of ties. Rows at risk are those of a counting process: all rows of an interval enter where it
+begins, so risk sets are sums from the longest time downwards.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.types import Matrix, Vector
+
+_MOST_STEPS = 30
+#: What is left of a ridge, in rows: columns that separate keep a finite interval.
+_LEFT = 0.01
+_SMALL = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class CoxFit:
+    """Log-hazard ratios, and their covariance by the sandwich or the model, the larger one."""
+
+    beta: Vector
+    covariance: Matrix
+
+
+def cox_fit(
+    X: Matrix, interval: NDArray[Any], time: Vector, event: Vector, groups: NDArray[Any] | None
+) -> CoxFit:
+    """Fit rows at risk, ``time`` being what each spends in its interval."""
+    strata = [np.flatnonzero(interval == k) for k in np.unique(interval)]
+    strata = [rows[np.argsort(-time[rows], kind="stable")] for rows in strata]
+    beta = np.zeros(X.shape[1])
+    for _ in range(_MOST_STEPS):
+        scores, information = _derivatives(X, strata, time, event, beta)
+        gradient = scores.sum(axis=0) - _LEFT * beta
+        step = np.linalg.solve(information + _LEFT * np.eye(len(beta)), gradient)
+        beta = beta + np.clip(step, -2.0, 2.0)
+        if float(gradient @ step) < _SMALL:
+            break
+    scores, information = _derivatives(X, strata, time, event, beta)
+    if groups is not None:
+        _, places = np.unique(groups, return_inverse=True)
+        together = np.zeros((int(places.max()) + 1, len(beta)))
+        np.add.at(together, places, scores)
+        scores = together
+    inverse = np.linalg.inv(information + _LEFT * np.eye(len(beta)))
+    seen = inverse @ (scores.T @ scores) @ inverse
+    larger = np.maximum(np.diagonal(seen), np.diagonal(inverse)) / np.diagonal(seen)
+    return CoxFit(beta, seen * np.sqrt(np.outer(larger, larger)))
+
+
+def _derivatives(
+    X: Matrix, strata: list[NDArray[Any]], time: Vector, event: Vector, beta: Vector
+) -> tuple[Matrix, Matrix]:
+    """Score residual of each row, and the information."""
+    scores = np.zeros_like(X)
+    information = np.zeros((X.shape[1], X.shape[1]))
+    eta = X @ beta
+    weight = np.exp(eta - eta.max())  # a common factor changes nothing
+    for rows in strata:
+        of_rows, part = _of_stratum(X[rows], weight[rows], time[rows], event[rows])
+        scores[rows] = of_rows
+        information += part
+    return scores, information
+
+
+def _of_stratum(X: Matrix, w: Vector, time: Vector, event: Vector) -> tuple[Matrix, Matrix]:
+    """The same for rows that enter together, the longest time first."""
+    at_risk, at_risk_x = np.cumsum(w), np.cumsum(w[:, None] * X, axis=0)
+    hazard, hazard_x = np.zeros(len(w)), np.zeros_like(X)  # what rows collect at each event
+    drop, drop_x = np.zeros(len(w)), np.zeros_like(X)  # less for those whose event it is
+    mean_at = np.zeros_like(X)
+    squares = np.zeros((X.shape[1], X.shape[1]))
+    for moment in np.unique(time[event > 0]).tolist():
+        first, behind = (int(np.searchsorted(-time, -moment, side)) for side in ("left", "right"))
+        last = behind - 1
+        here = first + np.flatnonzero(event[first:behind] > 0)
+        tied, tied_x = float(w[here].sum()), (w[here, None] * X[here]).sum(axis=0)
+        share = np.arange(len(here)) / len(here)
+        total = at_risk[last] - share * tied
+        means = (at_risk_x[last] - share[:, None] * tied_x) / total[:, None]
+        hazard[last] += float((1 / total).sum())
+        hazard_x[last] += (means / total[:, None]).sum(axis=0)
+        drop[here] = float((share / total).sum())
+        drop_x[here] = ((share / total)[:, None] * means).sum(axis=0)
+        mean_at[here] = means.mean(axis=0)
+        squares += means.T @ means
+    # a row collects the hazard of all events up to its time: those that stand after it, and its own
+    collected = np.cumsum(hazard[::-1])[::-1] - drop
+    collected_x = np.cumsum(hazard_x[::-1], axis=0)[::-1] - drop_x
+    seen = event[:, None] * (X - mean_at)
+    expected = w[:, None] * (X * collected[:, None] - collected_x)
+    return seen - expected, (X * (w * collected)[:, None]).T @ X - squares

@@ -1,0 +1,132 @@
+"""Who is in a study: Table 1 of a paper, columns by outcome, with the shares that are missing."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from replearn.documents.facts import Table
+from replearn.tables import LevelColumn, NumberColumn
+from replearn.tables.learning import LEAST_ROWS, Learned
+from replearn.tables.look import ColumnLook, Look, quantile
+from replearn.tables.safety import LEAST_COUNT
+from replearn.tables.survival import INTERVAL
+from replearn.types import Vector
+
+#: Classes that have a column each, at most.
+_MOST_CLASSES = 4
+#: A larger share of gaps is told beside a verdict.
+_TOLD = 0.05
+
+
+def cohort_table(learned: Learned, target: str, classes: Sequence[Any] | None) -> Table:
+    """Medians with quartiles, or counts with shares, of all rows and of each class.
+
+    Counts below ten are not shown, and quartiles only of 50 rows or more: the table is for a paper.
+    """
+    look = learned.look
+    shown = list(classes or ()) if len(classes or ()) <= _MOST_CLASSES else []
+    header = ["column", "all", *(f"{target} = {label}" for label in shown), "missing"]
+    rows: list[list[Any]] = [_counts_row(look, len(shown))] if shown else []
+    for column in learned.encoding.columns:
+        if column.name == INTERVAL:
+            continue
+        scan = look.columns[column.name]
+        missing = _share(scan.n_missing, look.n_rows)
+        if isinstance(column, NumberColumn):
+            rows.append([column.name, *_number_cells(look, column, len(shown)), missing])
+        else:
+            rows += _level_rows(scan, column, len(shown), missing)
+    title = "Who is in the study: median (quartiles), or number (share)"
+    return Table(title, header, rows, key="cohort")
+
+
+def gaps_told(learned: Learned) -> str:
+    """Columns of which more than 5% are missing, in a sentence; "" if there are none."""
+    look = learned.look
+    shares = {
+        column.name: look.columns[column.name].n_missing / look.n_rows
+        for column in learned.encoding.columns
+    }
+    told = {name: share for name, share in shares.items() if share >= _TOLD}
+    if not told:
+        return ""
+    worst = sorted(told, key=lambda name: -told[name])
+    listed = ", ".join(f"{name} {told[name]:.0%}" for name in worst[:6])
+    more = f", and {len(worst) - 6} more columns" if len(worst) > 6 else ""
+    return f"Missing values have coefficients of their own: {listed}{more}."
+
+
+def _counts_row(look: Look, n_classes: int) -> list[Any]:
+    """Rows of each class, as far as the look knows them: exactly, or a share of them."""
+    scan = next(iter(look.columns.values()))
+    counts: Any = np.zeros(n_classes)
+    if look.classes is not None:
+        counts = np.bincount(look.classes, minlength=n_classes) * (look.n_rows / look.n_sampled)
+    if scan.is_counted and scan.counts and not scan.too_many:
+        counts = sum(scan.counts.values()) + scan.missing_counts
+    cells = [_count(round(float(count)), look.n_rows) for count in counts]
+    return ["rows", f"{look.n_rows:,}", *cells, ""]
+
+
+def _number_cells(look: Look, column: NumberColumn, n_classes: int) -> list[str]:
+    """Median and quartiles, of 0/1 columns the number of ones."""
+    cells = look.cells(column.name)
+    parts = [cells]
+    if n_classes and look.classes is not None:
+        parts += [cells[look.classes == label] for label in range(n_classes)]
+    known = [np.sort(part[~np.isnan(part)]) for part in parts]
+    if np.unique(known[0]).tolist() != [0.0, 1.0]:
+        return [_quartiles(part) for part in known]
+    scale = look.n_rows / look.n_sampled
+    counts = np.array([[float(part.sum()), float((1 - part).sum())] for part in known]) * scale
+    shown = [_count(round(ones), ones + zeros) for ones, zeros in counts.tolist()]
+    # who knows both classes but one cell finds it by subtraction
+    return shown if counts[1:].size == 0 or counts[1:].min() >= LEAST_COUNT else _hidden(shown)
+
+
+def _quartiles(values: Vector) -> str:
+    if values.size < LEAST_ROWS:
+        return "few rows"
+    low, middle, high = (quantile(values, share) for share in (0.25, 0.5, 0.75))
+    return f"{middle:.3g} ({low:.3g}, {high:.3g})"
+
+
+def _level_rows(
+    scan: ColumnLook, column: LevelColumn, n_classes: int, missing: str
+) -> list[list[Any]]:
+    """A row for each level that the study has; others are taken together."""
+    named = [column.reference, *(text for text in column.levels if text in scan.counts)]
+    counts = {text: scan.counts[text] for text in named}
+    rest = [rows for text, rows in scan.counts.items() if text not in counts]
+    if rest:
+        counts["(other)"] = np.sum(rest, axis=0)
+    totals = np.sum(list(counts.values()), axis=0)
+    few = {text for text, of_class in counts.items() if of_class.min() < LEAST_COUNT}
+    if len(few) == 1 and len(counts) > 1:  # or the other levels would tell it
+        few.add(min(counts.keys() - few, key=lambda text: int(counts[text].min())))
+    found: list[list[Any]] = []
+    for text, of_class in counts.items():
+        by_class = of_class.tolist() if n_classes > 1 else []
+        cells = [_count(int(of_class.sum()), int(totals.sum()))]
+        cells += [_count(n, total) for n, total in zip(by_class, totals.tolist(), strict=False)]
+        cells = _hidden(cells) if text in few else cells
+        found.append([f"{column.name} = {text}", *cells, "" if found else missing])
+    return found
+
+
+def _hidden(cells: list[str]) -> list[str]:
+    """The first of them, that of all rows; of classes nothing."""
+    return [cells[0], *["few rows"] * (len(cells) - 1)]
+
+
+def _count(count: float, total: float) -> str:
+    if count < LEAST_COUNT:
+        return f"< {LEAST_COUNT}"
+    return f"{count:,.0f} ({count / max(total, 1):.1%})"
+
+
+def _share(count: int, total: int) -> str:
+    if count < LEAST_COUNT:
+        return "0%" if count == 0 else f"< {LEAST_COUNT} rows"
+    return f"{count / total:.1%}"

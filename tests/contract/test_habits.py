@@ -1,0 +1,59 @@
+"""Habits that are easily lost: names typed for editors, twins that CI requires."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import replearn as rl
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*command, **variables):
+    return subprocess.run(
+        [sys.executable, *command], cwd=ROOT, env=os.environ | variables, capture_output=True,
+        text=True,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_public_names_are_typed_for_editors(tmp_path):
+    """mypy sees a signature, not Any: it finds wrong calls, and knows what comes back."""
+    pytest.importorskip("mypy")
+    lines = ["import replearn as rl"]
+    lines += [f"reveal_type(rl.{name})" for name in rl.__all__]
+    lines += ["rl.plan(n_featurs=3)", "reveal_type(rl.Study.load('study.json'))"]
+    path = tmp_path / "snippet.py"
+    path.write_text("\n".join(lines) + "\n")
+    said = run("-m", "mypy", "--config-file", "pyproject.toml", str(path)).stdout.splitlines()
+    revealed = [line for line in said if "Revealed type is" in line]
+    assert len(revealed) == len(rl.__all__) + 1
+    assert [line for line in revealed if '"Any"' in line] == []
+    assert revealed[-1].endswith('"replearn.study.study.Study"')
+    assert any('Missing named argument "n_features"' in line for line in said)
+
+
+TWIN = """
+import pytest
+@pytest.mark.skipif(True, reason="node is not installed")
+def test_a_twin(): pass
+@pytest.mark.skipif(True, reason="pyspark is not installed")
+def test_an_engine(): pass
+"""
+
+
+@pytest.mark.parametrize(("required", "code"), [("0", 0), ("1", 1)])
+def test_ci_fails_where_a_twin_was_not_tested(required, code, tmp_path):
+    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    (tmp_path / "test_twin.py").write_text(TWIN)
+    done = run(
+        *("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "--rootdir", str(tmp_path)),
+        *("-c", os.devnull, str(tmp_path)),
+        REPLEARN_REQUIRE_TWINS=required,
+    )
+    assert done.returncode == code, done.stdout
+    assert ("the twin was not tested" in done.stdout) == bool(code)
+    assert f"{2 - code} skipped" in done.stdout
