@@ -69,11 +69,13 @@ calls <- list(
                                             encoding = "UTF-8", stringsAsFactors = v$frame)
     used <- system.time(
       found <- do.call(replearn$replicate, c(list(v$study, data, opened = v$opened), v$options)))
-    model <- R$make_model(R$read_study(v$study)$design, found$codes)
-    replearn$save(model, v$out)
-    model <- replearn$model(v$out)
-    predicted <- do.call(predict, c(list(model, data, type = "link"), v$options))
-    response <- do.call(predict, c(list(model, data, horizon = v$horizon), v$options))
+    model <- predicted <- response <- NULL
+    if (!is.null(found$model)) {
+      replearn$save(found$model, v$out)
+      model <- replearn$model(v$out)
+      predicted <- do.call(predict, c(list(model, data, type = "link"), v$options))
+      response <- do.call(predict, c(list(model, data, horizon = v$horizon), v$options))
+    }
     words <- R$in_words(found)
     own <- if (!is.null(found$own) && !anyNA(coef(found)))
       list(out(unname(coef(found))), out(unname(sqrt(diag(vcov(found))))))
@@ -81,10 +83,15 @@ calls <- list(
          same_slopes = if (!is.na(found$same_slopes)) found$same_slopes,
          is_usable = !is.null(found$model), fingerprint = found$fingerprint,
          apart = as.list(found$apart), scores = out(predicted), response = out(response),
-         own = own, coefficients = out(unname(coef(model))),
-         p_values = unname(found$support[c("p_value", "p_slopes", "p_factor")]),
-         verdict = words$verdict, items = items(words$items), details = items(words$details),
-         seconds = sum(used[1:2]))
+         own = own, coefficients = if (!is.null(model)) out(unname(coef(model))),
+         p_values = unname(found$support$test[c("p_value", "p_slopes", "p_factor")]),
+         verdict = words$verdict, told = words$told, items = items(words$items),
+         details = items(words$details), seconds = sum(used[1:2]))
+  },
+  update = function(v) {
+    given <- c(list(v$model, v$path, slope = v$slope), v$options)
+    replearn$save(do.call(replearn$update, given), v$out)
+    TRUE
   },
   methods = function(v) {
     # what R users call, beside a glm of the same rows without missing cells
