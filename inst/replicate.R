@@ -55,22 +55,26 @@ number_texts <- function(x) {
     if (!length(left)) break
     tried <- sprintf("%.*e", digits - 1L, x[left])
     right <- decimals(tried) == x[left]
-    out[left[right]] <- vapply(tried[right], ecmascript, "")
+    out[left[right]] <- ecmascript(tried[right])
     left <- left[!right]
   }
   out
 }
 
-ecmascript <- function(text) {  # of [-]d.ddde+dd
-  parts <- regmatches(text, regexec("^(-?)([0-9])[.]?([0-9]*?)0*e(.*)$", text, perl = TRUE))[[1]]
-  digits <- paste0(parts[3], parts[4])
+ecmascript <- function(texts) {  # of [-]d.ddde+dd
+  parts <- strsplit(texts, "e", fixed = TRUE)
+  mantissas <- vapply(parts, `[`, "", 1)
+  point <- as.integer(vapply(parts, `[`, "", 2)) + 1L
+  sign <- ifelse(startsWith(mantissas, "-"), "-", "")
+  digits <- sub("(.)0+$", "\\1", gsub("[-.]", "", mantissas))
   n <- nchar(digits)
-  point <- as.integer(parts[5]) + 1L
-  paste0(parts[2],
-    if (n <= point && point <= 21) paste0(digits, strrep("0", point - n))
-    else if (0 < point && point <= 21) sub(sprintf("^(.{%d})", point), "\\1.", digits)
-    else if (-6 < point && point <= 0) paste0("0.", strrep("0", -point), digits)
-    else paste0(parts[3], if (n > 1) ".", parts[4], sprintf("e%+d", point - 1L)))
+  whole <- paste0(digits, strrep("0", pmax(point - n, 0)))
+  cut <- paste0(substr(digits, 1, point), ".", substring(digits, pmax(point, 0) + 1))
+  small <- paste0("0.", strrep("0", pmax(-point, 0)), digits)
+  scaled <- paste0(substr(digits, 1, 1), ifelse(n > 1, ".", ""), substring(digits, 2),
+                   sprintf("e%+d", point - 1L))
+  paste0(sign, ifelse(n <= point & point <= 21, whole,
+    ifelse(0 < point & point <= 21, cut, ifelse(-6 < point & point <= 0, small, scaled))))
 }
 
 # --- canonical JSON and SHA-256 ------------------------------------------------------------------
@@ -189,14 +193,15 @@ xor16 <- function(a, b) matrix(as.double(bitwXor(as.integer(a), as.integer(b))),
 
 # The product of words with a constant, as 128 bits: eight columns of 16 bits, the lowest first.
 product <- function(words, constant) {
-  out <- matrix(0, nrow(words), 8)
-  for (i in 1:4) for (j in 1:4) out[, i + j - 1] <- out[, i + j - 1] + words[, i] * constant[j]
-  for (i in 1:7) {
-    over <- floor(out[, i] / 65536)
-    out[, i] <- out[, i] - over * 65536
-    out[, i + 1] <- out[, i + 1] + over
-  }
-  out
+  limbs <- lapply(1:4, function(i) words[, i])
+  over <- 0
+  out <- lapply(1:8, function(k) {
+    sum <- over
+    for (i in 1:4) if (k - i >= 0 && k - i < 4) sum <- sum + limbs[[i]] * constant[k - i + 1]
+    over <<- floor(sum / 65536)
+    rep_len(sum - over * 65536, nrow(words))
+  })
+  matrix(unlist(out), ncol = 8)
 }
 
 added64 <- function(a, b) {
@@ -653,7 +658,15 @@ sketch_of <- function(design) {
   if (is.null(design$sketch)) 0 else as.double(unlist(design$sketch)) / POWER(design$bits)
 }
 widths_of <- function(design) decimals(unlist(design$widths))
-shifts_of <- function(design) uniforms(design$seed, "cells", length(design$widths))
+
+# Shifts of the cells, which are drawn once for each design.
+DRAWN <- new.env()
+shifts_of <- function(design) {
+  n <- length(design$widths)
+  key <- paste(n, design$seed)
+  if (is.null(DRAWN[[key]])) assign(key, uniforms(design$seed, "cells", n), DRAWN)
+  DRAWN[[key]]
+}
 offsets_of <- function(design, z) (z / widths_of(design) + shifts_of(design)) - sketch_of(design)
 decoded <- function(design, codes) {
   parts <- POWER(design$bits)
@@ -1327,7 +1340,7 @@ read_model <- function(path) {
   for (some in list(constants, unlist(content$recalibration$constants)))
     if (!is.null(some) && !(is.numeric(some) && length(some) == n_scores(design$loss)))
       refuse(path, ": constants must be ", n_scores(design$loss), " whole numbers. Get it anew.")
-  make_model(design, codes, constants, content$recalibration)
+  make_model(design, codes, constants, content$recalibration, content$fingerprint)
 }
 
 # What the fingerprint is of.
@@ -1336,7 +1349,8 @@ model_content <- function(design, codes, recalibration = NULL)
     if (!is.null(recalibration)) list(recalibration = recalibration))
 
 # A model; `constants` are this lab's own, in whole units, where its design leaves them to labs.
-make_model <- function(design, codes, constants = NULL, recalibration = NULL) {
+make_model <- function(design, codes, constants = NULL, recalibration = NULL,
+                       fingerprint = fingerprint_of(model_content(design, codes, recalibration))) {
   theta <- fitted_theta(design, codes, constants, recalibration)
   if (!is.null(theta) && !is.null(design$directions))
     theta <- cbind(theta[, 1], theta[, -1, drop = FALSE] %*% directions_of(design) * POWER(-12))
@@ -1344,8 +1358,7 @@ make_model <- function(design, codes, constants = NULL, recalibration = NULL) {
   structure(class = "replearn_model", list(
     design = design, codes = codes, theta = theta,
     coefficients = if (!is.null(theta)) per_unit(design, theta),
-    constants = constants, recalibration = recalibration,
-    fingerprint = fingerprint_of(model_content(design, codes, recalibration))))
+    constants = constants, recalibration = recalibration, fingerprint = fingerprint))
 }
 
 # Coefficients of the columns of the fit; NULL while a constant of a lab's own is not known.
@@ -2759,6 +2772,7 @@ agreement_of <- function(study, codes, places, opened, nonce) {
   is_sealed <- isTRUE(study$sealed)
   commits <- function(fingerprint) commits_to(study, study$commitment, fingerprint, given$nonce)
   slopes <- function(codes) replace(codes, is_constant(design), 0)
+  prints <- model_prints(design, list(codes, slopes(codes)))
 
   if (!is.null(given$model)) {
     if (is_sealed && is.null(given$nonce))
@@ -2770,18 +2784,18 @@ agreement_of <- function(study, codes, places, opened, nonce) {
       refuse("the opened model must be the one that the study commits to, got a different one. Ask ",
              "the original for its model file.")
     theirs <- given$model$codes
-    return(list(known = theirs, same = given$model$fingerprint == model_prints(design, list(codes)),
+    return(list(known = theirs, fingerprint = prints[1],
+                same = given$model$fingerprint == prints[1],
                 same_slopes = all(slopes(theirs) == slopes(codes))))
   }
 
-  prints <- model_prints(design, list(codes, slopes(codes)))
   same <- commits(prints[1])
   same_slopes <- commits_to(study, study$slopes_commitment, prints[2], given$nonce)
   known <- if (isTRUE(same)) codes
     else if (isTRUE(same_slopes) && !has_local_constant(design))
       with_other_constants(design, codes, commits)
     else if (isFALSE(same) && !is_sealed) neighbour(study, codes, places)
-  list(known = known, same = same, same_slopes = same_slopes)
+  list(known = known, fingerprint = prints[1], same = same, same_slopes = same_slopes)
 }
 
 # Agreement and support in one word.
@@ -2809,6 +2823,7 @@ replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
   constants <- local_constants(design, codes, rows)
 
   agreement <- agreement_of(study, codes, offsets - codes, opened, nonce)
+  fingerprint <- agreement$fingerprint
   known <- agreement$known
   theirs <- if (!is.null(known)) local_constants(design, known, rows)
   support <- if (!is.null(known)) support_of(study, known, theirs, rows, theta)
@@ -2818,10 +2833,13 @@ replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
   apart <- if (!is.null(known)) which((codes != known)[agreed])
   structure(class = "replearn_replication", list(
     verdict = verdict_of(agreement, support), same = agreement$same,
-    same_slopes = agreement$same_slopes, fingerprint = model_prints(design, list(codes)),
+    same_slopes = agreement$same_slopes, fingerprint = fingerprint,
     # published offsets in other cells are nobody's fit: nothing may look like a usable model
-    model = if (!isFALSE(agreement$same)) make_model(design, codes, constants),
-    original = if (!is.null(known)) make_model(design, known, theirs),
+    model = if (!isFALSE(agreement$same)) make_model(design, codes, constants,
+                                                          fingerprint = fingerprint),
+    original = if (isTRUE(agreement$same)) make_model(design, known, theirs,
+                                                      fingerprint = fingerprint)
+      else if (!is.null(known)) make_model(design, known, theirs),
     codes = codes, n_rows = rows$n, planned_rows = study$n_replication,
     disagreement = disagreement_of(study, rows$n),
     at_new_centre = disagreement_of(study, rows$n, TRUE),

@@ -1,4 +1,4 @@
-# Answers calls of inst/replicate.R: a JSON list of [name, arguments] in, a list of answers out.
+# Answers calls of inst/replicate.R: files with a JSON list of [name, arguments] in, answers out.
 given <- commandArgs(trailingOnly = TRUE)
 source(given[1])
 R <- replearn$internal
@@ -124,8 +124,15 @@ calls <- list(
   units = function(v) Map(list, unname(R$UNITS), names(R$UNITS))
 )
 
-answers <- lapply(jsonlite::read_json(given[2]), function(call) {
-  tryCatch(calls[[call[[1]]]](call[[2]]),
-           replearn_refusal = function(problem) list(refused = conditionMessage(problem)))
-})
-cat(R$canonical(answers))
+# Paths of calls come in, line by line; answers stand beside them. R compiles what it runs often, so
+# that one process for all tests is much faster than one for each.
+paths <- file("stdin", "r")
+while (length(path <- readLines(paths, 1))) {
+  answers <- lapply(jsonlite::read_json(path), function(call) {
+    tryCatch(calls[[call[[1]]]](call[[2]]),
+             replearn_refusal = function(problem) list(refused = conditionMessage(problem)),
+             error = function(problem) list(failed = conditionMessage(problem)))
+  })
+  writeLines(R$canonical(answers), paste0(path, ".answers"), useBytes = TRUE)
+  cat("done\n")
+}
