@@ -12,6 +12,7 @@ from replearn.codes.coins import Coins
 from replearn.codes.sketch import Cells
 from replearn.exact.rows import Block, Kept
 from replearn.recipes import glm, newton
+from replearn.recipes.between import Between
 from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.losses import Bernoulli
 
@@ -68,8 +69,9 @@ class Published:
         moments = glm.second_moments(lab)
         coordinates = Coordinates.of(LOSS.information(summary.shares), moments, float(RIDGE))
         influence = glm.spread_of(lab, LOSS, RIDGE, theta, coordinates, summary)
-        checked = glm.inflation_of(lab, LOSS, RIDGE, coordinates, influence, promise.n_there, theta)
-        spread = glm.Spread(influence, checked)
+        guide = newton.Guide(theta)
+        checked = glm.inflation_of(lab, LOSS, RIDGE, coordinates, influence, promise.n_there, guide)
+        spread = glm.Spread(influence, Between.none(theta.size), checked)
         widths = np.array([float(width) for width in glm.widths_of(spread, promise)])
         cells = Cells.drawn(widths, promise.bits, Coins(seed))
         z = coordinates.of_theta(theta)
@@ -83,8 +85,9 @@ class Published:
     def expected(self, n_there: int) -> float:
         """The certificate's estimate for this original."""
         residual = self.z - self.cells.decode(self.codes, self.sketch)
-        deviations = self.spread.central(self.n_rows, n_there)
-        ratios = self.cells.widths / deviations
-        found = glm.stability(ratios, self.cells.bits, residual / deviations).expected
+        sampling = self.spread.central(self.n_rows, n_there)
+        found = glm.stability(
+            self.cells.widths, self.cells.bits, sampling, self.spread.between, residual
+        ).expected
         assert found is not None
         return found

@@ -327,7 +327,10 @@ def test_a_lab_that_differs_is_named(plain, labs):
     found, _, _ = rounds(study, labs | {"Oslo": other})
     assert found.same_population < 1e-6
     assert min(found.labs, key=lambda lab: lab.p).lab == "Oslo"
-    assert "'Oslo' differs from the others, most in ward = B." in found.facts().text()
+    words = "'Oslo' differs from the others by more than centres do, most in ward = B."
+    assert found.remarks == [words]  # no honest lab is named
+    table = next(item for item in found.facts().details if getattr(item, "key", "") == "labs")
+    assert [row[0] for row in table.rows] == sorted(labs)
 
 
 def test_a_near_copy_is_named(plain, labs):

@@ -29,7 +29,7 @@ _BITS = (3, 8)
 _PILOT_ROWS = 1000
 _NEW_ROWS = 20_000
 #: Of the halfspace: examples of each lab, their columns, and the margin.
-_EXAMPLES, _INPUTS, _MARGIN = 4000, 10, 0.3
+_EXAMPLES, _INPUTS, _MARGIN = 20_000, 10, 0.3
 
 
 def add_arguments(parser: Parser) -> None:

@@ -25,8 +25,9 @@ from replearn.errors import ReplearnError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from replearn.study.evidence import Evidence
+    from replearn.recipes.model import Model
     from replearn.study.original import Original
+    from replearn.study.study import Study
     from replearn.tables import Remark, Table
 
 EPILOG = """\
@@ -159,7 +160,7 @@ def run(options: argparse.Namespace) -> Outcome:
     refuse_unsafe(original.remarks)
     study, model = original.study, original.model.stating(original.own)
     study.refuse_problems()
-    _refuse_weak(study.evidence(model), options.evidence)
+    _refuse_weak(study, model, options.evidence)
     may_leave("study", study.n_original, study.design.n_numbers, study)
     if options.page is not None:  # it has all coefficients
         may_leave("model", study.n_original, study.design.n_numbers)
@@ -259,14 +260,26 @@ def _between(text: str) -> Any:
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
-def _refuse_weak(evidence: "Evidence", asked: float | None) -> None:
-    """Stop where a match would prove less than was asked for."""
-    if asked is not None and evidence.bits < asked:
-        raise ReplearnError(
-            f"--evidence must be at most what the study gives, 2^{evidence.bits:.1f} guesses, got "
-            f"2^{asked:g}. Narrower cells prove more: use --between 0, a larger --rows, or more "
-            "columns; the study was not published."
-        )
+def _refuse_weak(study: "Study", model: "Model", asked: float | None) -> None:
+    """Stop where a match would prove less than was asked for, with a plan that proves enough."""
+    if asked is None or (evidence := study.evidence(model)).bits >= asked:
+        return
+    raise ReplearnError(
+        f"--evidence must be at most what the study gives, 2^{evidence.bits:.1f} guesses, got "
+        f"2^{asked:g}. {_plan_for(study, model, asked)} The study was not published."
+    )
+
+
+def _plan_for(study: "Study", model: "Model", asked: float) -> str:
+    """Options with which cells are narrow enough: one population, and labs of more rows."""
+    from replearn.codes.stability import least_whole
+
+    most = 100 * study.n_original
+    needed = least_whole(lambda n_rows: study.planned_bits(model, n_rows) >= asked, most=most)
+    if needed > most:
+        return "No --rows reaches it with these columns: get more rows or columns that matter."
+    rows = max(needed, study.n_replication)
+    return f"Narrower cells prove more: --between 0 --rows {rows} gives it (estimated)."
 
 
 def _refuse_forgotten(options: argparse.Namespace) -> None:

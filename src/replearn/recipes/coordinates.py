@@ -9,7 +9,7 @@ Any invertible triangles would do: widths of cells are planned in the coordinate
 published. So they are rounded coarsely, lest two studies that differ by one patient show the
 patient: to eighths of what a column has of its own, given all others. One row of n moves an entry
 by about ``1 / n`` of that, and a rounded one in about ``8 / n`` of the cases. Coordinates then
-correlate by .04 or so, and of p columns cells become wider by a factor of about ``1 + p / 1500``.
+correlate by 0.04 or so, and of p columns cells become wider by a factor of about ``1 + p / 1500``.
 """
 
 from dataclasses import dataclass

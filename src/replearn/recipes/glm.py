@@ -305,9 +305,13 @@ def attempt(
         inflation = inflation_of(
             kept, loss, ridge, coordinates, influence, promise.n_there, validation.guide
         )
-        fits = centre_fits(kept, loss, ridge, coordinates, validation.guide)
+        many = kept
+        if kept.block.centres is not None:  # more rows show better how centres differ
+            many = sampled(rows, summary.n_rows, MOST_TRIED, salt=4)
+        fits = centre_fits(many, loss, ridge, coordinates, validation.guide)
 
-    between = _between(promise, coordinates, influence, inflation, fits)
+    numbers = coordinates.of_theta(theta)
+    between = _between(promise, coordinates, influence, inflation, fits, numbers)
     spread = Spread(influence, between, inflation)
     bare = Trial(validation, theta, coordinates, spread, fits, (), (), math.inf)
     return bare.with_cells(promise, loss)
@@ -319,13 +323,15 @@ def _between(
     influence: Influence,
     inflation: float,
     fits: CentreFits | None,
+    numbers: Vector,
 ) -> Between:
     """Differences between centres: none, as they are stated, or as the table's centres show."""
     if not any(promise.between):
         return Between.none(influence.variance.size)
     if fits is None or len(fits.names) < 2:
         return centres.assumed(coordinates, promise.between)
-    return centres.learned(fits, influence.variance * max(1.0, inflation), coordinates)
+    variance = influence.variance * max(1.0, inflation)
+    return centres.learned(fits, variance, coordinates, numbers)
 
 
 def centre_fits(

@@ -140,10 +140,12 @@ def influence_of(
     observed = seen.second.astype(np.float64) * scale
     expected = sums.likely.second.astype(np.float64) * scale * dispersion * together
 
-    # effective rows; events that come together count less
+    # effective rows, never more than rows: where influences are below the grid, as in a column that
+    # follows from others, squares of squares are 0. Events that come together count less
     sampled_by = n_rows / sums.n_rows
-    m = seen.effective() * sampled_by
-    m_expected = sums.likely.effective() * sampled_by
+    m, m_expected = (
+        np.minimum(part.effective(), sums.n_rows) * sampled_by for part in (seen, sums.likely)
+    )
     m_expected /= together * max(1.0, dispersion)
     return Influence(observed, expected, m, m_expected, n_rows)
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
+from replearn.exact.levels import LevelRows
 from replearn.exact.rows import ROW_BITS, Block, Rows, marks, pieces
 from replearn.recipes.design import Design
 from replearn.study.rows import Reading, TableRows, projected, read_rows
@@ -91,6 +92,10 @@ def _small(rows: Rows) -> Iterator[Block]:
 
 
 def _dense(terms: Any) -> NDArray[Any]:
+    if isinstance(terms, LevelRows):
+        filled = np.zeros(terms.shape)
+        terms.dense(filled)
+        return filled
     return np.asarray(terms.toarray() if is_sparse(terms) else terms)
 
 

@@ -27,6 +27,7 @@ from replearn.recipes.model import Model
 from replearn.recipes.newton import Summary
 from replearn.recipes.validation import RIDGES
 from replearn.study.original import read_labels, without_model
+from replearn.study.participants import Participant, lab_table, remarks_on
 from replearn.study.passes import LEAST_ROWS, MAX_ROWS, Fitted
 from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import Study
@@ -40,7 +41,8 @@ from replearn.types import Codes, Vector
 _QUANTILES = 64
 #: Rows of the table that has the columns of all labs, at most.
 _DRAWN = 1 << 17
-#: Slopes of labs may differ by this factor more than typical ones; beyond it something is wrong.
+#: Slopes of labs may differ by this factor more than typical ones. Beyond it a lab that is unlike
+#: the others stops the study; labs that all differ so much only make cells wide.
 _MOST_EXCESS = 5.0
 
 
@@ -225,21 +227,26 @@ def _drawn(parts: Sequence[ColumnCounts], size: int) -> Any:
 
 @dataclass(frozen=True)
 class Founded(Spoken):
-    """What labs publish together, and remarks about labs that differ or are too similar."""
+    """What labs publish together, and who differs or is too similar to be different rows."""
 
     study: Study
     model: Model
-    labs: int
-    remarks: Sequence[str]
+    labs: Sequence[Participant]
+    copies: Sequence[tuple[str, str]] = ()
+
+    @property
+    def remarks(self) -> list[str]:
+        """Labs to ask about."""
+        return remarks_on(self.labs, self.copies)
 
     def facts(self) -> Facts:
         """In words."""
         study = self.study
         share = percent(1 - study.disagreement(study.n_replication, new_centre=True))
         return Facts(
-            f"{self.labs} labs publish one study: a new centre with {study.n_replication:,} rows "
-            f"that differs as these labs do gets exactly this model in {share} of the cases "
-            "(estimated).",
+            f"{len(self.labs)} labs publish one study: a new centre with "
+            f"{study.n_replication:,} rows that differs as these labs do gets exactly this model "
+            f"in {share} of the cases (estimated).",
             [
                 *study.problems,
                 *self.remarks,
@@ -247,6 +254,7 @@ class Founded(Spoken):
                 Row("coefficients", study.design.n_numbers, note=f"{study.design.bits} bits each"),
                 Row("fingerprint", self.model.fingerprint),
             ],
+            details=[lab_table(self.labs)],
             figures=study.facts().figures,
         )
 
@@ -256,7 +264,8 @@ def founded(
     fitted: Fitted,
     spread: Influence,
     fits: CentreFits,
-    remarks: Sequence[str],
+    labs: Sequence[Participant],
+    copies: Sequence[tuple[str, str]],
     bits: int = 8,
     replication_rows: int | None = None,
 ) -> Founded:
@@ -267,7 +276,8 @@ def founded(
     n_labs = len(fits.names)
     between = centres.assumed(draft.design.coordinates)
     if n_labs > 1:
-        between = centres.learned(fits, spread.variance, draft.design.coordinates)
+        numbers = draft.design.coordinates.of_theta(fitted.theta)
+        between = centres.learned(fits, spread.variance, draft.design.coordinates, numbers)
     found = glm.Spread(spread, between)
     rho, n_rows = float(draft.max_disagreement), fitted.counts.rows
     promise = glm.Promise(rho, bits, n_rows, replication_rows or n_rows)
@@ -279,10 +289,11 @@ def founded(
     shares = Summary.from_totals(n_rows, counts.weight, counts.totals).shares
     problems = without_model(design.loss, shares, promise, fitted.theta)[1]
     excess = centres.times_typical(between, design.coordinates)
-    if excess > _MOST_EXCESS:
+    unlike = [one for one in labs if one.is_unlike]
+    if excess > _MOST_EXCESS and unlike:
         problems.append(
-            f"Labs differ {excess:.0f} times as much as centres typically do. Ask those that "
-            "differ most, or begin anew without them."
+            f"Labs differ {excess:.0f} times as much as centres typically do, because of "
+            f"{_named(unlike)}. Ask them, or begin anew without them."
         )
     return Founded(
         replace(
@@ -298,6 +309,12 @@ def founded(
             problems=tuple(problems),
         ),
         model,
-        n_labs,
-        remarks,
+        labs,
+        copies,
     )
+
+
+def _named(unlike: Sequence[Participant]) -> str:
+    """The labs that differ most, each with what it differs most in."""
+    ranked = sorted(unlike, key=lambda one: (one.p_centre, one.p))
+    return ", ".join(f"{one.lab!r} ({one.largest})" for one in ranked[:3])

@@ -523,19 +523,28 @@ def worth_of(loss: Loss, folds: tuple[Fold, ...]) -> Worth:
     return Worth.of(loss, *held_out(folds), at_risk=at_risk)
 
 
-def _about_weights(rows: Rows, promise: Promise) -> list[str]:
+def _about_weights(rows: Rows, loss: Loss, promise: Promise) -> list[str]:
     """Weights so unequal that a few rows decide: no law of large numbers holds for them.
 
-    Rows with the weights w count as ``(sum w)^2 / sum w^2`` rows of equal weight.
+    Rows with the weights w count as ``(sum w)^2 / sum w^2`` rows of equal weight. Those of each
+    class are counted apart, because a weight that a whole class has makes no row of it decide.
     """
-    total = squares = 0
+    n_classes = loss.n_scores + 1 if loss.by_class else 1
+    totals, squares = [0] * n_classes, [0] * n_classes
     for block in rows.blocks():
         if block.weights is None:
             return []
         units = on_grid(block.weights, WEIGHT_BITS).astype(np.int64)  # exact in any order
-        total += int(units.sum())
-        squares += int((units * units).sum())
-    effective = total**2 / squares * min(1.0, promise.n_there / promise.n_here)
+        classes = block.targets if loss.by_class else np.zeros(len(units))
+        for label in range(n_classes):
+            here = units[classes == label]
+            totals[label] += int(here.sum())
+            squares[label] += int((here * here).sum())
+
+    counted = sum(
+        total**2 / square for total, square in zip(totals, squares, strict=True) if square
+    )
+    effective = counted * min(1.0, promise.n_there / promise.n_here)
     if effective >= LEAST_EFFECTIVE:
         return []
     return [
@@ -589,7 +598,7 @@ def _certificate(
             f"explain. Get about {_round_up(needed):,} rows, use fewer columns, or pass groups "
             "if rows come in clusters."
         )
-    problems += _about_weights(best.rows, promise)
+    problems += _about_weights(best.rows, best.reading.loss, promise)
     cautions = ["The model is no better than the base rate."] if worth.is_useless else []
     if design.constant == "local":
         cautions.append("Each lab fits its own constant (base risk): labs agree on slopes.")

@@ -218,7 +218,19 @@ class Study(Spoken, Document):
         )
         offsets = design.cells.offsets(np.zeros(design.n_numbers), design.published)
         bits = guess_bits(self.widths[counts], offsets[counts], decoded[counts])
+        if self.n_centres > 1:  # learned widths tell how strong each slope is, not its sign
+            bits = min(bits, float(np.count_nonzero(counts)))
         return Evidence(rows, bits, is_open=self.commitment is not None and not self.sealed)
+
+    def planned_bits(self, model: Model, n_rows: int) -> float:
+        """What a match would prove in cells of one population, planned for labs of so many rows."""
+        design, rho = self.design, float(self.max_disagreement)
+        one_population = Between.none(design.n_numbers)
+        widths = planned_widths(self.sampling(n_rows), one_population, rho, design.bits)
+        decoded = design.cells.decode(model.codes, design.published)
+        is_slope = np.arange(design.n_numbers) % design.coordinates.n_columns > 0
+        offsets = design.cells.offsets(np.zeros(design.n_numbers), design.published)
+        return guess_bits(widths[is_slope], offsets[is_slope], decoded[is_slope])
 
     def begin(self, opened: Model | None = None) -> State:
         """What the first pass over rows is asked for; from an opened model one pass is enough."""
