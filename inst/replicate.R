@@ -2180,6 +2180,8 @@ evidence_of <- function(study, codes, spreads = NULL) {
   if (!is.null(spreads)) counts <- counts & !denied_spreads(study, spreads)
   offsets <- offsets_of(design, numeric(length(codes)))
   bits <- guess_bits(widths_of(design)[counts], offsets[counts], decoded(design, codes)[counts])
+  # widths that were learned from centres tell how strong each slope is, not its sign
+  if (study$n_centres > 1) bits <- min(bits, sum(counts))
   list(rows = rows_to_match(study), bits = bits, is_weak = bits < 20, placebo = FALSE)
 }
 

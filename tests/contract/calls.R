@@ -9,10 +9,17 @@ out <- function(x) if (is.matrix(x)) apply(unname(x), 1, as.list, simplify = FAL
 codes <- function(design, z) out(floor(R$offsets_of(design, z) + 0.5))
 
 from_coins <- function(v) {
-  u <- matrix(R$uniforms("vectors", v$stream, 4 * v$n_rows * v$n_terms), 4)
-  X <- matrix(floor((((u[1, ] + u[2, ]) + u[3, ]) + u[4, ] - 2) * 7000 + 0.5), v$n_rows, byrow = TRUE)
+  if (!is.null(v$path)) {  # of many coins, which Python has drawn: R takes seconds
+    X <- matrix(readBin(v$path, "integer", v$n_rows * v$n_terms), v$n_rows, byrow = TRUE)
+  } else {
+    X <- drawn(v)
+  }
   y <- R$uniforms("vectors", paste0(v$stream, "/targets"), v$n_rows) * 6 - 3 < X[, 1] / 4096
-  list(terms = out(X), targets = as.double(y))
+  list(terms = X, targets = as.double(y))
+}
+drawn <- function(v) {
+  u <- matrix(R$uniforms("vectors", v$stream, 4 * v$n_rows * v$n_terms), 4)
+  matrix(floor((((u[1, ] + u[2, ]) + u[3, ]) + u[4, ] - 2) * 7000 + 0.5), v$n_rows, byrow = TRUE)
 }
 
 # Sentences, names with their values, and tables in words.
@@ -41,7 +48,7 @@ calls <- list(
   ties = function(v) codes(v, numbers(v$numbers)),
   fit = function(v) {
     data <- if (is.null(v$stream)) v else from_coins(v)
-    X <- cbind(4096, rows(data$terms))
+    X <- cbind(4096, if (is.matrix(data$terms)) data$terms else rows(data$terms))
     data <- list(X = X, targets = numbers(data$targets), n = nrow(X), weights = some(v$weights),
                  offset = some(v$offset))
     passes <- list()
@@ -67,11 +74,12 @@ calls <- list(
     data <- v$path
     if (!is.null(v$frame)) data <- read.csv(data, check.names = FALSE, fileEncoding = "UTF-8-BOM",
                                             encoding = "UTF-8", stringsAsFactors = v$frame)
-    used <- system.time(
-      found <- do.call(replearn$replicate, c(list(v$study, data, opened = v$opened), v$options)))
+    found <- do.call(replearn$replicate, c(list(v$study, data, opened = v$opened), v$options))
     model <- predicted <- response <- NULL
     if (!is.null(found$model)) {
       replearn$save(found$model, v$out)
+    }
+    if (!is.null(found$model) && isTRUE(v$predict)) {
       model <- replearn$model(v$out)
       predicted <- do.call(predict, c(list(model, data, type = "link"), v$options))
       response <- do.call(predict, c(list(model, data, horizon = v$horizon), v$options))
@@ -86,7 +94,7 @@ calls <- list(
          own = own, coefficients = if (!is.null(model)) out(unname(coef(model))),
          p_values = unname(found$support$test[c("p_value", "p_slopes", "p_factor")]),
          verdict = words$verdict, told = words$told, items = items(words$items),
-         details = items(words$details), seconds = sum(used[1:2]))
+         details = items(words$details))
   },
   update = function(v) {
     given <- c(list(v$model, v$path, slope = v$slope), v$options)
