@@ -295,7 +295,7 @@ def test_examples_of_help(inside: Path, example: str, tmp_path: Path) -> None:
         for w in words
         for name in (sorted(map(str, Path().glob(w))) or [w] if "*" in w else [w])
     ]
-    words += {"demo": ["--labs", "2"], "table": ["--measure", "0"]}.get(words[0], [])
+    words += {"demo": ["--labs", "2"], "table": ["--run", "0"]}.get(words[0], [])
     if words[0] == "audit" and "--by" not in words:
         words += ["--rows", "500", "--pairs", "2"]
     code, _, errors = replearn(*words)

@@ -148,6 +148,7 @@ MODELS: dict[str, Any] = {
     "own constant": with_own_constant(glm(Bernoulli(), ("no", "yes"))),
     "halfspace": halfspace(None),
     "halfspace, names": halfspace(NAMED, fit_intercept=False),
+    "halfspace, names, intercept": halfspace(NAMED),
 }
 
 
@@ -410,6 +411,8 @@ def recomputed(path: Path, model: Any, frame: pd.DataFrame) -> dict[str, Any]:
         if term == "product":
             second = factor(line["second_column"], line["second_level"])
             return factor(column, line["level"]) * second
+        if term == "length":  # of a halfspace, all of whose columns are numbers
+            return np.sqrt((frame[list(model.feature_names)].to_numpy() ** 2).sum(axis=1))
         return frame[column] if term == "offset" else {"constant": 1.0, "reference": 0.0}[term]
 
     scores: dict[str, Any] = {}

@@ -89,8 +89,8 @@ def test_codes(rounding, bits):
 
 
 FITS = {
-    "ReplicableSVMClassifier": "d7b1831201c445fc",
-    "ReplicableSGDClassifier": "0ccacabd7dc918fc",
+    "ReplicableSVMClassifier": "985a6a9b76ec789a",
+    "ReplicableSGDClassifier": "907d12eb66bd9e02",
 }
 
 

@@ -201,7 +201,8 @@ def add_promise(parser: Parser, also: tuple[str, ...] = (), default: str = "svm"
         "--no-intercept",
         "a boundary through the origin",
         dest="fit_intercept",
-        action="store_false",
+        action="store_const",
+        const=False,
     )
 
 

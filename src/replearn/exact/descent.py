@@ -1,6 +1,7 @@
 """Averages of runs of projected stochastic gradient descent, added up exactly.
 
-Rows are packed directions ``v``. A run takes one step for each of its rows, from zero, on
+Rows are packed directions ``v``. A run takes one step for each of its rows, from zero, in one or
+several passes over them, on
 
     ``f(w) = E (1 - <w, v> / margin)_+  +  weight / (2 margin^2) |w|^2``,    ``|w| <= radius``,
 
@@ -59,6 +60,7 @@ class Descent(NamedTuple):
     # runs of a batch, and its last rows, on which they are compared
     n_runs: float = 1.0
     n_validation: float = 0.0
+    n_passes: float = 1.0  # of a run over its rows, in their order
 
 
 def add_descents(
@@ -79,9 +81,9 @@ def add_descents(
     -----
     Twin: ``sgd_average`` in tests/reference.py; tests in tests/unit/test_kernels.py.
     """
-    margin, weight, radius, n_runs, n_validation = map(float, descent)
+    descent = descent._replace(radius=min(descent.radius, MAX_ENTRY))
+    settings = tuple(float(value) for value in descent)
     marks = np.zeros(rows.members.size, np.int64)
-    settings = margin, weight, min(radius, MAX_ENTRY), n_runs, n_validation
     _add_descents(*rows, marks, first, batch_size, bias, settings, hi, lo, counts)
     return marks
 
@@ -110,7 +112,7 @@ def _add_descents(
                 out = u[side] if n_runs == 1 else results[r]
                 counts[ZERO_ROWS] += _descend(rows, places, own, descent, raw, late, out)
             counts[BATCHES] += 1
-            counts[VISITS] += n_runs * n_steps
+            counts[VISITS] += n_runs * n_steps * int(descent[5])
             if n_runs > 1:
                 own = starts[start + batch_size - n_validation : start + batch_size + 1]
                 u[side] = results[_best(rows, places, own, descent, results, losses)]
@@ -125,9 +127,11 @@ def _descend(data, columns, starts, descent, raw, late, out):
     """One run; its average goes to ``out``. Returns how many rows were zero."""
     margin, weight, radius = descent[0], descent[1], descent[2]
     scale, mass, squared, t, n_zero = 1.0, 0.0, 0.0, 0.0, 0
-    for i in range(starts.size - 1):
+    n_rows = starts.size - 1
+    for visit in range(n_rows * int(descent[5])):
+        i = visit % n_rows
         if is_zero(data, starts, i):
-            n_zero += 1
+            n_zero += visit < n_rows
             continue
         g = float_product(data, columns, starts, i, raw) * (scale / UNIT)
         t += 1.0

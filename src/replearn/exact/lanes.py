@@ -34,6 +34,26 @@ def row_products(X: Any, weights: Vector) -> Vector:
     return np.asarray(lanes[:, 0])
 
 
+def lengths(X: Any) -> Vector:
+    """``|x|`` of each row of an array or a CSR matrix, however long or short it is.
+
+    Examples
+    --------
+    >>> lengths(np.array([[3e200, 4e200], [0.0, 0.0]]))
+    array([5.e+200, 0.e+000])
+    """
+    largest: Any = abs(X).max(axis=1) if X.shape[1] else np.zeros(X.shape[0])
+    largest = largest.toarray().ravel() if is_sparse(largest) else np.asarray(largest)
+    shifts = np.frexp(largest.astype(np.float64))[1]
+    scaled = X.astype(np.float64)
+    if is_sparse(X):
+        owners = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        scaled.data = np.ldexp(scaled.data, -shifts[owners]) ** 2
+    else:
+        scaled = np.ldexp(scaled, -shifts[:, None]) ** 2
+    return np.asarray(np.ldexp(np.sqrt(row_products(scaled, np.ones(X.shape[1]))), shifts))
+
+
 def length(vector: Vector) -> float:
     """``|vector|``.
 

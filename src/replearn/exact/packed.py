@@ -1,11 +1,11 @@
 """Rows as directions in whole numbers, for the compiled batch solvers.
 
-Only the direction ``v = sign x / |x|`` of a row counts; a constant 1 is appended before if there
-is an intercept. It is packed as int32 in units of 2^-30. Products with a vector ``u``, whose
-entries are cut to int32, are sums of integers: the compiler may add them in any order, with any
-vector instructions, and gets the same bits everywhere, for dense and for sparse rows. Where digits
-count, products are made of floats: these are added in four lanes, column ``j`` in lane ``j % 4``,
-in ascending order.
+Only the direction ``v = sign x / |x|`` of a row counts; with an intercept it is that of x with its
+own length appended, so that no unit of the columns counts. It is packed as int32 in units of 2^-30.
+Products with a vector ``u``, whose entries are cut to int32, are sums of integers: the compiler may
+add them in any order, with any vector instructions, and gets the same bits everywhere, for dense
+and for sparse rows. Where digits count, products are made of floats: these are added in four
+lanes, column ``j`` in lane ``j % 4``, in ascending order.
 
 Sums of solutions are fixed point (`replearn.exact.limbs`).
 """
@@ -51,10 +51,11 @@ def pack(data, columns, ends, n_features, signs, members, bias, keys, marks):
         i = members[k]
         first = np.uint64(i * n_features if columns is None else ends[i])
         size, to = np.uint64(starts[k + 1] - starts[k] - bias), np.uint64(starts[k])
-        square, shift = _squared(data, columns, first, size) + bias, 0
+        square, shift = _squared(data, columns, first, size), 0
         if not _TINY < square < _HUGE:
-            square, shift = _rescued(data, first, size, bias)
-        factor = 0.0 if square == 0.0 else signs[i] * UNIT / math.sqrt(square)
+            square, shift = _rescued(data, first, size)
+        top = signs[i] * (UNIT * math.sqrt(0.5) if bias else UNIT) if square > 0.0 else 0.0
+        factor = top / math.sqrt(max(square, _TINY))
         if shift == 0:
             for j in range(size):
                 packed[to + j] = np.int32(factor * data[first + j])
@@ -62,7 +63,7 @@ def pack(data, columns, ends, n_features, signs, members, bias, keys, marks):
             for j in range(size):
                 packed[to + j] = np.int32(factor * math.ldexp(np.float64(data[first + j]), shift))
         if bias:
-            packed[to + size] = np.int32(factor * math.ldexp(1.0, shift))
+            packed[to + size] = np.int32(top)
         mark = np.int64(0)
         if columns is None:
             for j in range(size + np.uint64(bias)):
@@ -79,15 +80,15 @@ def pack(data, columns, ends, n_features, signs, members, bias, keys, marks):
 
 
 @njit(cache=True, nogil=True)
-def _rescued(data, first, size, bias):
+def _rescued(data, first, size):
     """Squared length of a row that over- or underflows, times ``4^shift``; and the shift."""
-    top = float(bias)
+    top = 0.0
     for p in range(first, first + size):
         top = max(top, abs(np.float64(data[p])))
     if top == 0.0:
         return 0.0, 0
     shift = -math.frexp(top)[1]
-    square = math.ldexp(1.0, shift) ** 2 if bias else 0.0
+    square = 0.0
     for p in range(first, first + size):
         square += math.ldexp(np.float64(data[p]), shift) ** 2
     return square, shift

@@ -156,6 +156,9 @@ class _Writer:
                 parts += self._bends(column, own[1:, k].tolist())
         if rule.offset is not None:
             parts.append(f"{self._double(rule.offset_weight)} * ({self._cell(rule.offset)})")
+        if rule.length_weight:
+            squares = [f"({self._cell(name)}) * ({self._cell(name)})" for name in rule.names]
+            parts.append(f"{self._double(rule.length_weight)} * SQRT({_joined(squares, '+')})")
         total = _joined(parts, "+")
         if not rule.refuses_missing:
             return total

@@ -19,7 +19,7 @@ from replearn.exact.directions import nonzero_rows, unit_rows
 from replearn.exact.limbs import COUNTS, fixed_mean
 from replearn.recipes.recipe import MAX_ROWS, Fitted, Sample
 from replearn.recipes.rounded import ENOUGH_BATCHES, BatchPlan, BatchSpread, sketched_width
-from replearn.types import BlockMap, Matrix, Order, Signs
+from replearn.types import BlockMap, Codes, Matrix, Order, Signs, Vector
 
 #: Groups of batches whose sums are kept apart, so that their spread can be seen; fewer for wide
 #: rows, so that they take at most 8 MB.
@@ -62,6 +62,28 @@ class MemoryRows:
     def blocks(self, step: int) -> Iterator[tuple[Any, Signs, Order]]:
         """All rows at once."""
         yield self.X, self.signs, self.order
+
+
+@dataclass(frozen=True)
+class FirstRows:
+    """The first rows of a sample."""
+
+    sample: Sample
+    n_rows: int
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return self.sample.n_features
+
+    def blocks(self, step: int) -> Iterator[tuple[Any, Signs, Order]]:
+        """Blocks of the sample, the last one cut."""
+        left = self.n_rows
+        for X, signs, order in self.sample.blocks(step):
+            yield X, signs, order[:left]
+            left -= min(left, order.size)
+            if left == 0:
+                return
 
 
 def directions(sample: Sample, n_inputs: int, most: int = MAX_ROWS) -> Iterator[tuple[Any, int]]:
@@ -259,10 +281,61 @@ def round_point(
             batch_size=batch_size,
             grid_width=width,
             place=place,
+            point=vectors[0],
             deviations=deviations,
             counts=counts,
         ),
         n_used=n_batches * batch_size,
         space=space,
         sketch=space.sketch(codes) if plan.sketch_bits else None,
+    )
+
+
+# --- step by step ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Every intermediate of a fit of Algorithm 1 or 2, by the paper's letters."""
+
+    directions: Matrix  # w_i: the vector of each batch, one in each row
+    mean_direction: Vector  # z: their mean
+    projection: Matrix  # A
+    components: Vector  # A z
+    offsets: Vector  # o, in widths
+    thresholds: Vector  # u; AKround alone has them
+    codes: Codes  # the whole numbers that labs compare
+    rounded: Vector  # b: what the codes stand for
+    direction: Vector  # A'b, before it gets length 1
+
+
+def trace(
+    sample: MemoryRows, plan: BatchPlan, coins: Coins, fitted: Fitted, add: AddBatches | None
+) -> Trace:
+    """The steps of a fit once more, one batch at a time. Without ``add`` it was one fit."""
+    space, size = fitted.space, fitted.spread.batch_size  # type: ignore[union-attr]
+    if add is None:
+        point = fitted.spread.point  # type: ignore[union-attr]
+        vectors = point[None, :]
+    else:
+        alone = replace(plan, batch_size=size, n_batches=1, by_hand=("n_batches", "batch_size"))
+        vectors = np.array(
+            [
+                sum_batches(replace(sample, order=sample.order[start : start + size]), alone, add)[
+                    0
+                ].mean_and_deviations()[0]
+                for start in range(0, fitted.n_used, size)
+            ]
+        )
+        point = vectors.mean(axis=0)
+    return Trace(
+        directions=vectors,
+        mean_direction=point,
+        projection=space.project(np.eye(plan.n_inputs), coins).T,
+        components=space.project(point[None, :], coins)[0],
+        offsets=coins.uniforms("rounding/offset", space.n_codes),
+        thresholds=coins.uniforms("rounding/threshold", space.n_codes * (space.rounding == "ak")),
+        codes=fitted.codes,
+        rounded=space.components(fitted.codes, coins),
+        direction=space.decode(fitted.codes, coins),
     )

@@ -128,7 +128,7 @@ def learned(
     Each number's variance between centres is that of Paule and Mandel. Slopes share a prior: the
     typical one, scaled by what all slopes show together, and a tenth of the slope itself. Two
     centres that happen to have one strong slope in common would else promise it to all others.
-    Centres that differ by more than the prior are believed as they are. Both priors weigh as much
+    Both priors weigh as much
     as four degrees of freedom; differences then follow Student's law with ``4 + (K - 1)`` of them,
     exactly so if variances of centres follow the prior (`replearn.codes.stability.freedom_of`).
     Counted in tests/theory/test_between.py.
@@ -149,7 +149,6 @@ def learned(
 
     freedom = n_centres - 1
     tau_squared = (_PRIOR_FREEDOM * prior + freedom * own) / (_PRIOR_FREEDOM + freedom)
-    tau_squared = np.maximum(tau_squared, own)  # typical values may widen cells, never narrow them
 
     # unequal centres count as fewer: the original's own mean is that of its rows
     shares = fits.n_rows / fits.n_rows.sum()

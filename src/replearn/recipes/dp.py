@@ -14,29 +14,36 @@ The paper composes two results, and prints neither algorithm::
 *Proposition 1.5 there.* ``O~(eps^-2 tau^-4 rho^-2)`` rows, in doubly exponential time.
 
 Here the private learner is the exponential mechanism with weights ``exp(-L * error rate)``, L the
-*inverse temperature*, and the common noise is Gumbel's: take the largest ``G_h - L * error rate``.
-Two labs with laws P and Q then agree with probability at least ``(1 - TV) / (1 + TV)`` [DMS24]. No
-law needs a normaliser, so the time is |H| times the rows. **The published seed makes the choice
-replicable, not private**: who knows the seed knows the noise.
+*inverse temperature*, on the whole sphere: no net. Candidates are an endless published stream of
+uniform directions, the i-th with the noise ``G_i = -ln T_i``, T_i the i-th point of a Poisson
+process. A lab takes the largest ``G_i - L * error rate``. Error rates are not negative and the G_i
+fall, so it may stop as soon as G_i is below the best score: the choice has exactly the Gibbs law
+with a uniform prior [MTM14]. Two labs with laws P and Q agree with probability at least
+``(1 - TV) / (1 + TV)`` [DMS24]. **The published seed makes the choice replicable, not private**:
+who knows the seed knows the noise.
 
 What is proved here, with explicit constants
 --------------------------------------------
-One of n rows moves a log-weight by at most ``l = L / n``.
+One of n rows moves a log-weight by at most ``l = L / n``. Let K be ``ln(1 / share)``, with the
+share of directions that are wrong on at most eta of the population: without a projection those
+within the angle arcsin(tau) of the promised normal, and eta = 0.
 
 *All populations.* By Efron and Stein each probability P(h) has a variance of at most
 ``kappa^2 E P(h)^2`` over samples, ``kappa = sqrt(n) (e^(2l) - 1) / 2``. So ``2 E TV <= s = sqrt(2)
 kappa / sqrt(1 - kappa^2)``, and the disagreement is at most ``s / (1 + s/2)``: about ``L sqrt(2 /
 n)``, whatever the net. This is the reduction of [BGH23] without hidden terms: rows ``about 2 L^2 /
-rho^2`` with ``L = ln(|H|/delta) / eps``, the printed eps^-2 tau^-4 rho^-2.
+rho^2`` with ``L = (K + ln(1/delta)) / eps``, the printed eps^-2 tau^-4 rho^-2.
 
-*Populations with the margin.* If some candidate is wrong on at most eta, Jeffreys' divergence of
-two labs' laws is at most ``s^2 = 2 e^l (e^l - 1) (ln|H| + L eta)`` on average, since ``E J = 2 L
-(E err_D - E err_S)``, ``E err_D <= (e^l + (e^l - 1)^2) E err_S``, ``L E err_S <= ln|H| + L eta``.
-The disagreement is at most ``s / (1 + s/2)`` plus the failure of the cover: rows ``about 2 ln|H|
-ln(|H|/delta) / (rho^2 eps)``, one power of eps better than printed.
+*Populations with the margin.* Jeffreys' divergence of two labs' laws is at most
+``s^2 = 2 (e^l - 1) (K + L eta)`` on average, since ``E J = 2 L (E err_D - E err_S)``,
+``E err_D <= e^l E err_S`` (docs/theory/proofs.md, 7), and ``L E err_S <= K + L eta``: the Gibbs law
+minimises ``L E err_S + KL`` to the prior. The disagreement is at most ``s / (1 + s/2)`` plus the
+failure of the projection: rows ``about 2 K (K + ln(1/delta)) / (rho^2 eps)``, one power of eps
+better than printed, and with K in place of the logarithm of a net.
 
-*Error.* A candidate with error above eps is drawn with probability at most
-``exp(-n (1 - e^-l) (eps - eta e^l))``; union over H.
+*Error.* Directions with an error above eps have an expected weight of at most
+``exp(-n (1 - e^-l) (eps - eta e^l))``, relative to those of the share: so ``K + ln(1/delta)`` must
+be at most the exponent.
 
 Departures in mode="paper"
 --------------------------
@@ -46,41 +53,42 @@ as printed                          here
 ``O~`` and logarithms               C1 tau^-2 l components, m = C2 eps^-1 tau^-2 l rows of the
                                     private learner, C3 m^2 / rho^2 rows in all,
                                     l = log(1 / (eps tau rho delta))
-net and score of [LNUZ20]           the net of Algorithm 3 (radius C4 tau/20); the score counts
-                                    wrong rows, which is enough for a finite class
+net and score of [LNUZ20]           the first directions of the stream, as many as the net of
+                                    Algorithm 3 has (radius C4 tau/20); the score counts wrong rows
 subsampling to amplify privacy      the mechanism runs on all rows with the privacy that the
                                     reduction needs: the largest L that keeps rho for all
                                     populations
-correlated sampling by rejection,   common Gumbel noise: never a smaller agreement [DMS24], one pass
-doubly exponential time
+correlated sampling by rejection,   a common Poisson process: never a smaller agreement [DMS24], one
+doubly exponential time             pass
 "any alpha, beta > 0"               alpha about rho / sqrt(n): the printed statement needs it
 x of any length, no intercept       rows have length 1; a constant may be appended, and sizes are
                                     then those of margin tau / sqrt(2)
 =================================== ==============================================================
 
-A net of more than 2^24 candidates is planned, and its numbers stand in the table; it is not
-searched.
+Practical mode takes the best of the first 2^18 directions at most, and few inputs: in more than 16
+hardly any of them is good, and a plan is refused. Shares of less than 2^-24 are planned, and their
+numbers stand in the table; they are not searched for.
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from replearn.codes.coins import Coins
-from replearn.codes.nets import decimal_down, decimal_up
+from replearn.codes.nets import MAX_CANDIDATES, NetSpace, decimal_down, decimal_up, log_cap
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError, short
+from replearn.exact.draws import minus_logs
 from replearn.recipes.estimates import Rivals
 from replearn.recipes.net import (
     BY_HAND,
     MAX_RIVALS,
     Counts,
     Cover,
-    Found,
     Net,
     certified_covers,
     net_bound,
@@ -103,8 +111,14 @@ from replearn.recipes.recipe import (
 )
 from replearn.types import BlockMap, Vector
 
-#: Candidates that can be searched: the noise of all of them is drawn.
+#: Candidates that can be searched: about one over the share of good ones.
 MAX_FULL = 1 << 24
+
+#: Candidates of one row of the stream "net/arrivals".
+_ARRIVALS = 4096
+
+#: Directions within this share of the margin are good; what is left is far above rounding.
+_RADIUS_SHARE = 0.999
 
 #: Practical: candidates and components that are looked at when the user sets no number.
 _BUDGET, _COMPONENTS = 1 << 18, 16
@@ -124,9 +138,14 @@ CONSTANTS = {
 class DPPlan(Plan):
     """Sizes of the mechanism; ``populations`` says for which the disagreement is bounded."""
 
-    cover: Cover
+    cover: Cover  # its ``log_size`` is K in certified mode, where there is no net
     inverse_temperature: str
     populations: Literal["margin", "all"] = "margin"
+
+    @property
+    def n_candidates(self) -> int:
+        """Of the stream; certified mode has no end but that of a model file."""
+        return MAX_CANDIDATES if self.mode == "certified" else self.cover.n_candidates
 
 
 def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> DPPlan:
@@ -166,7 +185,8 @@ def _certified(base: DPPlan, given: Sizes) -> Iterator[DPPlan]:
     by_hand = {name: value for name, value in given.by_hand.items() if name != "populations"}
     if base.populations == "all":
         base = replace(base, origin=f"{base.origin}, the disagreement for all populations")
-    for cover in certified_covers(promise, base.n_inputs, Sizes(by_hand)):
+    for net in certified_covers(promise, base.n_inputs, Sizes(by_hand)):
+        cover = _on_the_sphere(net, promise)
         log = cover.log_size + math.log(1 / (promise.failure_prob - cover.failure))
         plan = replace(base, cover=cover)
         step = 1e-9
@@ -178,6 +198,16 @@ def _certified(base: DPPlan, given: Sizes) -> Iterator[DPPlan]:
             plan = replace(plan, n_rows=rows_for(stability, plan))
             step = float(heat) / plan.n_rows
         yield plan
+
+
+def _on_the_sphere(net: Cover, promise: Promise) -> Cover:
+    """The same projection without a net: K, and no failure but that of the projection."""
+    if net.projection == "none":
+        radius = decimal_down(_RADIUS_SHARE * promise.margin)
+        log_share = log_cap(net.n_components, float(radius))
+        return Cover("none", net.n_components, radius, -log_share, exceptions=0.0, failure=0.0)
+    log_share = log_cap(net.n_components, float(net.radius))
+    return replace(net, log_size=-log_share, failure=net.failure / 2)
 
 
 def _practical_heat(promise: Promise, cover: Cover) -> str:
@@ -224,8 +254,7 @@ def stability(plan: DPPlan, n_rows: int, spread: Rivals | None) -> Bound:
         distance = math.sqrt(2) * kappa / math.sqrt(1 - kappa**2) if kappa < 1 else math.inf
         failure = 0.0
     else:
-        growth = math.exp(step)
-        squared = 2 * growth * (growth - 1) * (cover.log_size + heat * cover.exceptions)
+        squared = 2 * math.expm1(step) * (cover.log_size + heat * cover.exceptions)
         distance, failure = math.sqrt(squared), cover.failure
     # 2 TV <= distance, and correlated sampling differs with 2 TV / (1 + TV)
     proved = 1.0 if distance == math.inf else min(1.0, distance / (1 + distance / 2) + failure)
@@ -237,67 +266,84 @@ def stability(plan: DPPlan, n_rows: int, spread: Rivals | None) -> Bound:
 
 
 def run(sample: Sample, plan: DPPlan, coins: Coins, work: BlockMap = map) -> Fitted:
-    """The largest score after common noise; reads the stream "net/gumbel"."""
+    """The largest score after common noise; reads the stream "net/arrivals"."""
     plan.cover.require(MAX_FULL)
     points, n_zero, n_again = project(sample, plan, plan.cover, coins)
-    net = Net(points, plan.cover, coins, work).with_table()
+    net = Net(points, plan.cover, coins, work)
     heat = float(plan.inverse_temperature)
-    noise = coins.gumbels("net/gumbel", plan.cover.n_candidates)
     # rivals: scores that move by four deviations, for errors that differ on a tenth of the rows
     reach = 4.0 * heat * math.sqrt(2 * 0.1 / net.n_points)
-    found, n_tested = largest_score(net, heat, noise, reach)
-    counts = {"points": net.n_points, "zero_rows": n_zero, "tested": n_tested, "below": 1}
-    spread = replace(_noisy_spread(net, found, heat, noise), n_repeated=n_again)
-    codes = np.array([found.candidate])
-    return Fitted(codes, spread, net.n_points, counts, space=plan.cover.space(plan.n_inputs))
+    choice = largest_score(net, heat, plan.n_candidates, reach)
+    counts = {"points": net.n_points, "zero_rows": n_zero, "tested": choice.n_tested, "below": 1}
+    spread = replace(_noisy_spread(net, choice, heat), n_repeated=n_again)
+    space = NetSpace(
+        "net", plan.n_inputs, plan.cover.projection, plan.cover.n_components, plan.n_candidates
+    )
+    codes = np.array([choice.candidate])
+    return Fitted(codes, spread, net.n_points, counts, space=space)
 
 
-def largest_score(net: Net, heat: float, noise: Vector, reach: float) -> tuple[Found, int]:
-    """The candidate with the largest ``noise - heat * error rate``, and how many were tested.
+def arrivals(coins: Coins, n_candidates: int) -> Iterator[tuple[Counts, Vector]]:
+    """Candidates and their noise ``-ln T_i``, block by block; T_i are points of a Poisson process.
 
-    An error rate is not negative, so candidates are looked at from the largest noise down, and only
-    while their noise is above the best score. Rounding is monotone, so what is skipped could not
-    have won. Candidates within ``reach`` of the best score are reported as near.
+    The points are sums of exponential draws, one after the other, so that a block has the same bits
+    however many are read.
     """
-    n = net.n_points
-    best = -math.inf
-    n_tested = 0
-    seen: list[Counts] = []
-    seen_counts: list[Counts] = []
-    for block in net.blocks(np.argsort(-noise, kind="stable")):
-        indices = block[noise[block] >= best - reach]
-        if indices.size == 0:
+    time = 0.0
+    for row in range(-(-n_candidates // _ARRIVALS)):
+        gaps = coins.exponentials("net/arrivals", _ARRIVALS, row)
+        gaps[0] += time
+        times = np.add.accumulate(gaps)
+        time = float(times[-1])
+        indices = np.arange(row * _ARRIVALS, min((row + 1) * _ARRIVALS, n_candidates))
+        yield indices, minus_logs(times[: indices.size])
+
+
+class Choice(NamedTuple):
+    """The chosen candidate, how many were tested, and scores of those that came near."""
+
+    candidate: int
+    n_tested: int
+    score: float
+    rivals: Counts
+    rival_scores: Vector
+
+
+def largest_score(net: Net, heat: float, n_candidates: int, reach: float) -> Choice:
+    """The candidate with the largest ``noise - heat * error rate``; rivals are within ``reach``.
+
+    An error rate is not negative and noise falls, so what comes after noise below the best score
+    could not win. Errors are counted only as far as a candidate may still matter.
+    """
+    n, best, n_tested = net.n_points, -math.inf, 0
+    seen, seen_scores = [], []
+    for indices, noise in arrivals(net.coins, n_candidates):
+        if noise[0] < best - reach:
             break
-        room = (noise[indices] - (best - reach)) * (n / heat) + 2
+        room = (noise - (best - reach)) * (n / heat) + 2
         limits = np.clip(room, -1, n).astype(np.int64)
         counts = net.counts(indices, limits)
         n_tested += indices.size
+
         inside = counts <= limits
+        scores = noise[inside] - heat * (counts[inside] / n)
         seen.append(indices[inside])
-        seen_counts.append(counts[inside])
-        scores = _scores(noise, seen[-1], seen_counts[-1], n, heat)
+        seen_scores.append(scores)
         best = max(best, float(scores.max(initial=-math.inf)))
-    every, counts = np.concatenate(seen), np.concatenate(seen_counts)
-    scores = _scores(noise, every, counts, n, heat)
+
+    every, scores = np.concatenate(seen), np.concatenate(seen_scores)
     top = int(np.argmax(scores))
     near = np.flatnonzero((scores >= best - reach) & (every != every[top]))
-    found = Found(int(every[top]), int(counts[top]), every[near], counts[near])
-    return found, n_tested
+    return Choice(int(every[top]), n_tested, best, every[near], scores[near])
 
 
-def _scores(noise: Vector, indices: Counts, counts: Counts, n: int, heat: float) -> Vector:
-    """``noise - heat * error rate``: three roundings, in this order."""
-    return np.asarray(noise[indices] - heat * (counts / n))
-
-
-def _noisy_spread(net: Net, found: Found, heat: float, noise: Vector) -> Rivals:
+def _noisy_spread(net: Net, choice: Choice, heat: float) -> Rivals:
     """Rivals whose score may get above the chosen one's."""
-    scores = _scores(noise, found.near, found.near_counts, net.n_points, heat)
-    nearest = np.argsort(-scores, kind="stable")[:MAX_RIVALS]
-    best = float(noise[found.candidate] - heat * (found.n_errors / net.n_points))
-    moves = net.moves(np.append(found.near[nearest], found.candidate))
+    nearest = np.argsort(-choice.rival_scores, kind="stable")[:MAX_RIVALS]
+    moves = net.moves(np.append(choice.rivals[nearest], choice.candidate))
     moves = heat * (moves[:, -1:] - moves[:, :-1])
-    return Rivals(n_parts=len(moves), slacks=best - scores[nearest], moves=moves)
+    slacks = choice.score - choice.rival_scores[nearest]
+    return Rivals(n_parts=len(moves), slacks=slacks, moves=moves)
 
 
 _TITLE = "LNUZ20 via DP-to-Replicability reduction BGH+23"

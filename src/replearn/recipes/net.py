@@ -273,7 +273,13 @@ def practical_cover(
     promise: Promise, n_inputs: int, given: Sizes, budget: int, most_components: int
 ) -> Cover:
     """As many candidates as the promise needs, within a budget; few components."""
-    k = int(given.get("n_components", min(n_inputs, most_components)))
+    if n_inputs > most_components and given.get("n_components") is None:
+        raise ReplearnError(
+            f"n_features must be at most {most_components} with the constant, got {n_inputs:,}: "
+            "hardly any candidate is good in more dimensions. Use ReplicableSVMClassifier, or set "
+            "n_components by hand and count the errors."
+        )
+    k = int(given.get("n_components", n_inputs))
     projection = given.get("projection", "none" if k >= n_inputs else "hadamard")
     k = n_inputs if projection in FULL else k
     check_components(projection, k, n_inputs)
@@ -421,8 +427,6 @@ def _threshold_spread(net: "Net", found: "Found", threshold: float) -> Rivals:
 _CANDIDATES_PER_BLOCK = 256
 _FIRST_SEARCH, _LARGEST_SEARCH = 256, 8192  # candidates between two looks at what was found
 
-_MAX_TABLE = 1 << 20  # candidates that are kept
-
 _REACH = 4.0  # rivals further away than this many standard deviations are left out
 MAX_RIVALS = 256
 _GROUPS = 64  # of rows, whose errors are counted apart to see their spread
@@ -470,7 +474,6 @@ class Net:
     cover: Cover
     coins: Coins
     work: BlockMap = map
-    table: Points | None = None  # of all candidates, where these are looked at in no order
 
     @property
     def n_points(self) -> int:
@@ -510,16 +513,7 @@ class Net:
         # one degree of freedom less than groups; twice the variance, for two labs
         return np.asarray(moves * math.sqrt(2 / (n * max(1, n_groups - 1))))
 
-    def with_table(self) -> "Net":
-        """The same with its candidates made beforehand, if they are few enough."""
-        if self.cover.n_candidates > _MAX_TABLE:
-            return self
-        blocks = self.blocks(range(self.cover.n_candidates))
-        return replace(self, table=np.concatenate([self._candidates(block) for block in blocks]))
-
     def _candidates(self, indices: Counts) -> Points:
-        if self.table is not None:
-            return self.table[indices]
         return candidates(indices, self.cover.n_components, self.coins).astype(np.float32)
 
 

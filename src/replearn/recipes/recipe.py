@@ -70,12 +70,17 @@ class Promise:
 
 
 def after_constant(promise: Promise) -> Promise:
-    """The promise for rows to which a constant 1 is appended, before they get length 1 again.
+    """The promise for directions ``x / |x|`` to which a constant 1 is appended.
 
-    A row of length at least 1 keeps at least ``1 / sqrt(2)`` of its margin: that of ``(x, 1)`` is
-    ``margin |x| / sqrt(|x|^2 + 1)``. Longer rows keep more; with standardised columns nearly all.
+    These have length ``sqrt(2)``, so each keeps ``1 / sqrt(2)`` of its margin, whatever its length
+    was.
     """
     return replace(promise, margin=promise.margin / math.sqrt(2))
+
+
+def has_intercept(mode: str, asked: bool | None) -> bool:
+    """Whether a constant is appended: as asked; else always but in paper mode, which has none."""
+    return mode != "paper" if asked is None else bool(asked)
 
 
 #: Sizes by hand that are names; and those for which 0 makes sense: a hard margin, one run.

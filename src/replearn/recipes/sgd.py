@@ -48,14 +48,18 @@ boostSGD(eps/10, )   r = eps/10 as in the text of f, or ``regularization`` by ha
                      accuracy of boostSGD follows from n
 x of any length      rows are scaled to length 1, as the paper's margin is; rows of zeros count as
                      rows and change nothing
-no intercept         ``fit_intercept=True`` appends a constant to x; sizes are then those of margin
-                     tau / sqrt(2)
+no intercept         ``fit_intercept=True`` appends a constant to x/|x|; sizes are then those of
+                     margin tau / sqrt(2)
 real numbers         A z in float64, in one fixed order; beta in three digits
 ===================  =============================================================================
 
 **Practical mode**: one run per batch of ``10 / lambda`` steps, ``lambda = eps tau^2``, with the
 noise budget of `replearn.recipes.spaces.noise_of`; calibrated, not proved. The promised halfspace
 w/tau costs ``lambda / (2 tau^2) = eps / 2``, so max_error holds wherever the margin does.
+
+Shorter batches take their steps in several passes: fewer steps would stay near their start. With
+sketch bits, where all that rows must do is to learn, batches have ``1 / (2 lambda)`` rows, and a
+batch is Pegasos [SSSC11]: an SVM by gradient descent.
 """
 
 import math
@@ -64,7 +68,7 @@ from replearn.codes.coins import Coins
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.recipes import spaces
-from replearn.recipes.batches import round_mean, sum_batches
+from replearn.recipes.batches import AddBatches, round_mean, sum_batches
 from replearn.recipes.recipe import (
     Bound,
     Fitted,
@@ -98,6 +102,12 @@ CONSTANTS = {"C1": "batch size", "C2": "batches", "C3": "components", "C4": "gri
 
 def run(sample: Sample, plan: BatchPlan, coins: Coins, work: BlockMap = map) -> Fitted:
     """Rows to codes: an average of gradient descent per batch, then mean, project, round."""
+    sums, batch_size = sum_batches(sample, plan, adder(plan), work)
+    return round_mean(sums, batch_size, plan, coins, sample.n_rows)
+
+
+def adder(plan: BatchPlan) -> AddBatches:
+    """What adds the vectors of batches to sums: line 2."""
     from replearn.exact.descent import Descent, add_descents
 
     descent = Descent(
@@ -111,10 +121,17 @@ def run(sample: Sample, plan: BatchPlan, coins: Coins, work: BlockMap = map) -> 
     def add(rows, first, batch_size, bias, hi, lo, counts):  # type: ignore[no-untyped-def]
         short = batch_size < plan.batch_size  # fewer rows than a batch: one run of all of them
         how = descent._replace(n_runs=1, n_validation=0) if short else descent
+        how = how._replace(n_passes=_n_passes(plan, batch_size))
         return add_descents(rows, first, batch_size, bias, how, hi, lo, counts)
 
-    sums, batch_size = sum_batches(sample, plan, add, work)
-    return round_mean(sums, batch_size, plan, coins, sample.n_rows)
+    return add
+
+
+def _n_passes(plan: BatchPlan, batch_size: int) -> int:
+    """Passes of a run over its rows: one, but for short batches of practical mode."""
+    if plan.mode != "practical":
+        return 1
+    return math.ceil(_BATCH_STEPS / float(plan.regularization) / batch_size)
 
 
 def stability(plan: BatchPlan, n_rows: int, spread: BatchSpread | None = None) -> Bound:
@@ -127,6 +144,8 @@ def _variance(plan: BatchPlan, spread: BatchSpread | None = None) -> float:
     if plan.n_repetitions > 1 or (spread is not None and spread.counts["zero_rows"]):
         return math.inf  # nothing is known of the best of several runs, nor of shorter ones
     n_steps = plan.batch_size if spread is None else spread.batch_size
+    if _n_passes(plan, n_steps) > 1:
+        return math.inf  # the theorem is about rows that are seen once
     return variance_bound(plan.promise.margin, float(plan.regularization), n_steps)
 
 
@@ -204,9 +223,9 @@ def _division(batch_size: int, n_batches: int, delta: float, given: Sizes) -> tu
 #: Share of max_error that the noise of the rounding may cost a row at the margin.
 _NOISE_SHARE = 0.5
 
-#: Steps of a batch are this many over the regularisation, within limits. After these the average
-#: has nearly forgotten its start at zero: shorter batches are biased, longer ones are fewer.
-_BATCH_STEPS = 10.0
+#: Steps of a batch are this many over the regularisation, and rows within limits. After these the
+#: average has nearly forgotten its start at zero. With a sketch they are made in several passes.
+_BATCH_STEPS, _SKETCHED_ROWS = 10.0, 0.5
 _BATCH_LIMITS = (100, 100_000)
 
 
@@ -216,7 +235,8 @@ def _practical(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
     noise = noise_of(tau, promise.max_error, _NOISE_SHARE)
     weight = by_hand_text(given, "regularization", promise.max_error * tau**2)
     low, high = _BATCH_LIMITS
-    planned = min(max(math.ceil(_BATCH_STEPS / float(weight)), low), high)
+    rows = _SKETCHED_ROWS if given.sketch_bits else _BATCH_STEPS
+    planned = min(max(math.ceil(rows / float(weight)), low), high)
     batch_size = int(given.get("batch_size", planned))
     return BatchPlan(
         **common("sgd", promise, n_inputs, "practical", given),

@@ -49,7 +49,7 @@ from replearn.codes.projection import FULL, check_components
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.recipes.recipe import Bound, Promise, Sizes, common, rows_for
-from replearn.recipes.rounded import BatchPlan
+from replearn.recipes.rounded import BatchPlan, variance_allowed
 from replearn.types import Vector
 
 #: Sizes of both algorithms that can be set by hand.
@@ -73,7 +73,8 @@ _MAX_SKETCHED = 4096
 def with_rows(plan: BatchPlan, stability: Callable[[BatchPlan, int, None], Bound]) -> BatchPlan:
     """A plan with its rows; batches that are not planned are those that the bound needs."""
     n_batches = plan.n_batches or rows_for(stability, plan, plan.batch_size) // plan.batch_size
-    return replace(plan, n_batches=n_batches, n_rows=n_batches * plan.batch_size)
+    n_rows = n_batches * plan.batch_size + plan.n_held_out
+    return replace(plan, n_batches=n_batches, n_rows=n_rows)
 
 
 def by_hand_text(sizes: Sizes, name: str, planned: float) -> str:
@@ -286,22 +287,78 @@ def _enough_components(margin: float, failure: float) -> int:
     return high
 
 
-@lru_cache(maxsize=4096)
+#: Widths, in margins, for which the second theorem is computed: each is 1% wider than the last.
+_WIDTHS = 0.02 * 1.01 ** np.arange(1024)
+
+
 def _rotated_width(rounding: str, n_inputs: int, failure: float) -> float:
-    """The second theorem: width over margin; for cubes sub-Gaussian tails may be better."""
+    """Width in margins at which a rotation and rounding turn a sign rarely enough."""
+    tails = _rotated_tails(rounding, n_inputs)
+    return float(_WIDTHS[max(0, int(np.searchsorted(tails, failure, side="right")) - 1)])
+
+
+def rotated_sign_lost(rounding: str, n_inputs: int, width: float) -> float:
+    """The second theorem, for a width in margins: that of the next wider one of the list."""
+    place = int(np.searchsorted(_WIDTHS, width * (1 - 1e-12)))
+    return 0.5 if place >= _WIDTHS.size else float(_rotated_tails(rounding, n_inputs)[place])
+
+
+@lru_cache(maxsize=256)
+def _rotated_tails(rounding: str, n_inputs: int) -> Vector:
+    """How often a sign is lost, at most, for each width; for cubes sub-Gaussian may be better.
+
+    At most 1/2: the noise is symmetric, and the margin positive.
+    """
     squares, chances = _squared_lengths(rounding, n_inputs)
     n = n_inputs
     convex = math.sqrt(2 * (n - 2) * (n - 1)) - (n - 2) if n > 2 else 0.0
-    low, high = (math.sqrt(most / float(squares[-1])) for most in (1.0, max(1.0, convex)))
-    for _ in range(24):
-        width = (low + high) / 2
-        ratios = np.maximum(width**2 * squares, 1.0)  # at 1 the sign is never lost
-        tails = (1 - 1 / ratios) ** ((n - 1) / 2) * np.sqrt(ratios / (2 * math.pi * max(1, n - 1)))
-        low, high = (width, high) if float(chances @ tails) <= failure else (low, width)
+    tails = np.full(_WIDTHS.size, 0.5)
+    for place in np.flatnonzero(_WIDTHS**2 * squares[-1] <= max(1.0, convex)):
+        ratios = np.maximum(_WIDTHS[place] ** 2 * squares, 1.0)  # at 1 the sign is never lost
+        lost = (1 - 1 / ratios) ** ((n - 1) / 2) * np.sqrt(ratios / (2 * math.pi * max(1, n - 1)))
+        tails[place] = min(0.5, float(chances @ lost))
     if rounding in CUBES:
         proxy = CELLS[rounding].second_moment
-        return max(low, 1 / math.sqrt(2 * proxy * math.log(1 / failure)))
-    return low
+        tails = np.minimum(tails, np.exp(-1 / (2 * proxy * _WIDTHS**2)))
+    return np.maximum.accumulate(tails)
+
+
+@dataclass(frozen=True)
+class Turned:
+    """How often the sign of a row is turned, at most, by a map and its rounding."""
+
+    projection: str
+    rounding: str
+    n_inputs: int
+    size: float  # components of a Gaussian map, or the width after a rotation
+
+    def at(self, margin: float) -> float:
+        """Of a row with this margin."""
+        if margin <= 0:
+            return 1.0
+        if self.projection == "gaussian":
+            return min(0.5, sign_lost(margin, int(self.size)))
+        return rotated_sign_lost(self.rounding, self.n_inputs, self.size / margin)
+
+    def cake(
+        self, margin: float, lost: float, low: float, high: float, steps: int = 16
+    ) -> tuple[float, float]:
+        """A line above the probability of a turned sign: the layer cake.
+
+        Let p(h) be that of a row with hinge loss h: its margin is ``(1 - h) margin - lost``. The
+        two numbers are ``p(low)`` and the smallest price found with
+        ``p(h) <= p(low) + price * h`` for all h up to ``high``. So rows with such losses, of mean
+        H, have a mean error of at most ``p(low) + price * H``. Between two steps the larger
+        probability counts.
+        """
+        losses = [low + (high - low) * step / steps for step in range(steps + 1)]
+        chances = [self.at((1 - loss) * margin - lost) for loss in losses]
+        prices = [
+            (chance - chances[0]) / loss
+            for loss, chance in zip(losses[:-1], chances[1:], strict=True)
+            if loss > 0
+        ]
+        return chances[0], max(prices, default=0.0)
 
 
 @lru_cache(maxsize=64)
@@ -349,7 +406,58 @@ class Proof:
 def certified_plan(
     recipe: str, promise: Promise, n_inputs: int, given: Sizes, proof: Proof
 ) -> BatchPlan:
-    """The plan with the fewest rows that is found, over code spaces and splits of the promise."""
+    """The plan with the fewest rows that is found, over code spaces and splits of the promise.
+
+    With bits an original may test its model on rows of its own before it publishes; then the model
+    need be good in most cases only.
+    """
+    plain = _least_plan(recipe, promise, n_inputs, given, proof)
+    if not given.sketch_bits:
+        return plain
+    held_out, easier = _held_out(promise, plain.n_rows)
+    tested = _least_plan(recipe, easier, n_inputs, given, proof)
+    tested = replace(tested, promise=promise, n_rows=tested.n_rows + held_out["n_held_out"])
+    return min(plain, replace(tested, **held_out), key=lambda plan: plan.n_rows)
+
+
+#: How often an original may refuse its own model: half by bad luck with the test, half by a model
+#: that is worse than it should be.
+_REFUSED = 0.25
+
+
+def _held_out(promise: Promise, n_plain: int) -> tuple[dict[str, Any], Promise]:
+    """Rows of the test and errors that pass; and the promise for the model before the test.
+
+    A model with an error of max_error passes with probability ``failure_prob`` at most, whatever
+    the population: a binomial tail. One with the error of the easier promise passes but for half of
+    `_REFUSED`.
+    """
+    from scipy.special import bdtr, bdtri
+
+    options = []
+    n = 64
+    while n < n_plain:
+        # the most errors that are unlikely for a bad model
+        low, high = -1, math.ceil(n * promise.max_error)
+        while high - low > 1:
+            middle = (low + high) // 2
+            unlikely = bdtr(middle, n, promise.max_error) <= promise.failure_prob
+            low, high = (middle, high) if unlikely else (low, middle)
+        if low >= 0:
+            good = float(bdtri(low, n, 1 - _REFUSED / 2))  # passes with that probability
+            ratio = promise.max_error * promise.failure_prob / (good * _REFUSED / 2)
+            options.append((n_plain * ratio + n, n, low, good))
+        n = math.ceil(1.1 * n)
+    if not options:
+        return {"n_held_out": 0, "n_allowed": 0}, promise
+    _, n, allowed, good = min(options)
+    easier = replace(promise, max_error=good, failure_prob=_REFUSED / 2)
+    return {"n_held_out": n, "n_allowed": allowed}, easier
+
+
+def _least_plan(
+    recipe: str, promise: Promise, n_inputs: int, given: Sizes, proof: Proof
+) -> BatchPlan:
     fixed = common(recipe, promise, n_inputs, "certified", given)
     ranges = _RANGES | {name: limits[:2] for name, limits in proof.own.items()}
     first, found = {name: limits[2] for name, limits in proof.own.items()}, []
@@ -383,18 +491,28 @@ def _split_plan(
 ) -> BatchPlan:
     """The plan of one split of the proof; with more rows than ``most`` it is any such plan."""
     promise, bits = fixed["promise"], given.sketch_bits
+    margin, n_inputs = promise.margin, fixed["n_inputs"]
     share, slack, shift, tail = (split[name] / 100 for name in _RANGES)
     before, after = share * promise.max_error, (1 - share) * promise.max_error
     after *= promise.failure_prob
-    if shift == 0:  # Markov: both parts of the error are small in expectation
-        before *= promise.failure_prob
     left, needed = 1 - slack - shift, _LEAST_SKETCHED if bits else 0.01
     if left < needed:  # a plan that nobody would take
         slack, shift, left = 1e-3, min(shift, 1e-3), needed
-    k, width = proved_space(*space, left * promise.margin, tail * after, fixed["n_inputs"], bits)
+
+    if shift:  # a row keeps the sign of its mean margin, but for ``shift`` and for rare seeds
+        hinge = slack * before
+        k, width = _cake_space(
+            space, margin, left, slack, shift, tail * after, hinge, n_inputs, bits
+        )
+        batch = proof.batch(before, slack, split)
+    else:  # both parts of the error are small in expectation, and Markov pays
+        k, width = proved_space(*space, left * margin, after, n_inputs, bits)
+        turned = Turned(*space, n_inputs, k if space[0] == "gaussian" else float(width) / 2**bits)
+        _, price = turned.cake(margin, 0.0, slack, 1.0)
+        batch = proof.batch(before * promise.failure_prob / max(1.0, price), 1.0, split)
     plan = BatchPlan(
         **fixed,
-        **proof.batch(before, slack, split),
+        **batch,
         projection=space[0],
         n_components=k,
         rounding=space[1],
@@ -406,9 +524,40 @@ def _split_plan(
         t = shift * promise.margin
         log = math.log(1 / ((1 - tail) * after))
         least = math.ceil(log / t**2 * (2 * min(1.0, proof.variance(plan)) + 4 * t / 3))
+        if plan.looks:  # what a lab that gives a model has seen
+            used = log * 2 * variance_allowed(plan, 1) / t**2
+            least = min(least, math.ceil(log * 4 / (3 * t) / (1 - used))) if used < 1 else least
     free = replace(plan, by_hand=())  # the number of batches is what is searched
     n_rows = rows_for(proof.stability, free, plan.batch_size, least, most)
     return replace(plan, n_batches=n_rows // plan.batch_size, n_rows=n_rows)
+
+
+def _cake_space(
+    space: tuple[str, str],
+    margin: float,
+    left: float,
+    slack: float,
+    shift: float,
+    allowed: float,
+    hinge: float,
+    n_inputs: int,
+    bits: int,
+) -> tuple[int, str]:
+    """Components and width for which rows with hinge losses up to the slack are rarely turned.
+
+    The expected vector has a mean hinge loss of ``hinge``, so few rows are near the slack: these
+    may be turned more often than ``allowed``, up to 64 times.
+    """
+    best = proved_space(*space, left * margin, allowed, n_inputs, bits)
+    for doubling in range(1, 13):
+        chance = min(0.4, allowed * 2 ** (doubling / 2))
+        k, width = proved_space(*space, left * margin, chance, n_inputs, bits)
+        turned = Turned(*space, n_inputs, k if space[0] == "gaussian" else float(width) / 2**bits)
+        first, price = turned.cake(margin, shift * margin, slack / 8, slack)
+        if first + price * hinge > allowed:
+            break
+        best = k, width
+    return best
 
 
 def best_split(

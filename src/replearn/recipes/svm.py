@@ -44,8 +44,8 @@ SVM(S, tau/2)        certified to half of the batch's largest margin, which is t
                      (the paper says nothing)
 x of any length      rows are scaled to length 1, as the paper's margin is; rows of zeros count as
                      rows and change nothing
-no intercept         ``fit_intercept=True`` appends a constant to x; sizes are then those of margin
-                     tau / sqrt(2)
+no intercept         ``fit_intercept=True`` appends a constant to x/|x|; sizes are then those of
+                     margin tau / sqrt(2)
 real numbers         A z in float64, in one fixed order; beta in three digits
 ===================  =============================================================================
 
@@ -73,7 +73,7 @@ from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact import squared_hinge
 from replearn.exact.rows import term_hashes
-from replearn.recipes.batches import directions, round_mean, round_point, sum_batches
+from replearn.recipes.batches import AddBatches, directions, round_mean, round_point, sum_batches
 from replearn.recipes.estimates import n_repeated
 from replearn.recipes.recipe import (
     Bound,
@@ -107,7 +107,12 @@ def run(sample: Sample, plan: BatchPlan, coins: Coins, work: BlockMap = map) -> 
     """Rows to codes: a large-margin vector per batch, then mean, project, round."""
     if plan.one_fit:
         return _run_once(sample, plan, coins)
+    sums, batch_size = sum_batches(sample, plan, adder(plan), work)
+    return round_mean(sums, batch_size, plan, coins, sample.n_rows)
 
+
+def adder(plan: BatchPlan) -> AddBatches:
+    """What adds the vectors of batches to sums: line 2."""
     from replearn.exact.max_margin import Problem, add_batches
 
     problem = Problem(
@@ -124,8 +129,7 @@ def run(sample: Sample, plan: BatchPlan, coins: Coins, work: BlockMap = map) -> 
     def add(rows, first, batch_size, bias, hi, lo, counts):  # type: ignore[no-untyped-def]
         return add_batches(rows, first, batch_size, bias, problem, hi, lo, counts)
 
-    sums, batch_size = sum_batches(sample, plan, add, work)
-    return round_mean(sums, batch_size, plan, coins, sample.n_rows)
+    return add
 
 
 def _run_once(sample: Sample, plan: BatchPlan, coins: Coins) -> Fitted:
@@ -146,7 +150,7 @@ def _run_once(sample: Sample, plan: BatchPlan, coins: Coins) -> Fitted:
 
     # 2. the vector, and those without each group: a jackknife
     ridge = float(plan.regularization)
-    solution = squared_hinge.fit(groups, ridge, np.zeros(plan.n_inputs))
+    solution = squared_hinge.fit([every], ridge, np.zeros(plan.n_inputs))
     deviations = np.zeros((0, plan.n_inputs))
     if every.shape[0] >= 2 * N_GROUPS:
         others = squared_hinge.without_each_group(groups, ridge, solution)
