@@ -3127,8 +3127,9 @@ print_model <- function(x, ...) {
   cat("A model of '", x$design$target, "', fingerprint ", x$fingerprint, "\n", sep = "")
   updated <- x$recalibration
   if (!is.null(updated))
-    cat("Updated from ", updated$parent, ", whose slopes are multiplied by ", updated$factor,
-        "; constants were fitted anew\n", sep = "")
+    cat("Updated from ", updated$parent, "\nSlopes are the parent's",
+        if (updated$factor != "1") paste(" times", updated$factor), "; constants were fitted anew\n",
+        sep = "")
   if (is.null(x$coefficients)) {
     cat("It has no constant yet, which its study leaves to each lab: update(model, data)\n")
     return(invisible(x))

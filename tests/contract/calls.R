@@ -122,6 +122,19 @@ calls <- list(
          frame = as.list(names(as.data.frame(found))),
          printed = as.list(capture.output(print(summary(found)))))
   },
+  row_marks = function(v) {
+    X <- cbind(4096, rows(v$terms))
+    given <- list(X = X, targets = numbers(v$targets), n = nrow(X), weights = some(v$weights),
+                  offset = some(v$offset))
+    out(R$salted(R$row_hashes(given), v$salt))
+  },
+  placebo = function(v) {
+    study <- replearn$study(v$study)
+    found <- replearn$replicate(study, v$path)
+    list(same = found$same, word = found$verdict,
+         matches = R$placebo_matches(study, found$codes, R$rows_of(study$design, v$path)),
+         words = R$proof_in_words(list(bits = 30, rows = 900, is_weak = TRUE, placebo = TRUE)))
+  },
   table = function(v) {
     if (is.null(v$loss)) v$loss <- list(kind = "bernoulli")
     writeBin(charToRaw(enc2utf8(v$csv)), path <- tempfile(fileext = ".csv"))

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from dataclasses import replace
 from importlib import metadata
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,21 @@ import pytest
 from benchmarks import vectors
 from replearn import cli
 from replearn.datasets import load_readmission
+from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
-from replearn.exact.rows import Kept
+from replearn.exact.rows import Block, Kept, row_marks
+from replearn.recipes.between import Between
+from replearn.recipes.glm import planned_widths
 from replearn.recipes.model import Model
 from replearn.recipes.newton import Summary, fit
 from replearn.recipes.survival import survival_at
 from replearn.reports.files import Opening
 from replearn.reports.update import update
+from replearn.study.evidence import Evidence
 from replearn.study.passes import table_of
+from replearn.study.placebo import placebo_matches
 from replearn.study.replication import Replication, replicate
+from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import Study, sealed_commitment
 from replearn.tables import Table, open_table, profile
 from tests.contract.replications import (
@@ -46,6 +53,7 @@ from tests.contract.test_javascript_studies import BAD_ROWS
 from tests.contract.test_javascript_tables import (
     ENCODING,
     FILES,
+    NARROW,
     by_python,
     hostile_files,
     strange_file,
@@ -178,6 +186,31 @@ def test_csv_files(tmp_path, answers):
         if "refused" not in ours:
             assert found["columns"] == ours["columns"], file
             assert found["counts"] == [count[:2] for count in ours["counts"]], file
+
+
+def test_stray_quotes(tmp_path, answers):
+    """A quote that swallows rows is refused with its line; texts of several lines are none."""
+    lines = ["note,a,b,y", *(f"ok,{i},{i % 7},{i % 2}" for i in range(60))]
+    note = '"slept well,\ntook 5 mg, then 10\n\nand went"'
+    strays = (
+        {10: '"ok,9,2,1', 30: '"ok,29,1,1'},
+        {10: '"ok,9,2,1', 11: 'ok",10,3,0'},
+        {5: f"{note},4,4,0", 10: 'ok,9,2,"1', 12: 'ok,11,4,1"'},
+        {10: f"{note},9,2,1", 20: f"ok,19,5,{note}"},
+    )
+    calls, expected = [], []
+    for number, (stray, end) in enumerate(product(strays, ("\n", "\r\n"))):
+        text = "\n".join(stray.get(place, line) for place, line in enumerate(lines)) + "\n"
+        (path := tmp_path / f"{number}.csv").write_bytes(text.replace("\n", end).encode())
+        calls.append(("encode", {"path": str(path), "encoding": NARROW.content(), "options": {}}))
+        try:
+            list(open_table(path, columns=NARROW.names).batches())
+            expected.append(None)
+        except ReplearnError as problem:
+            expected.append(str(problem))
+    found = [answer.get("refused") for answer in answers(tmp_path, calls)]
+    assert found == expected
+    assert [message is None for message in found] == [False] * 6 + [True] * 2
 
 
 def call(folder: Path, study: Study, path: Path, case: Case, **more: Any) -> tuple[str, Any]:
@@ -379,6 +412,52 @@ def tables_of_all_verdicts() -> dict[str, Any]:
         "same slopes": table[(died == 1) | (coins.random(len(table)) < 0.3)],
         "different": table.head(1500).assign(readmitted=1 - died),
     }
+
+
+def bait(study: Study) -> Study:
+    """A study that any labels replicate: cells are as wide as centres that differ by far."""
+    n, bits = study.design.n_numbers, study.design.bits
+    between = Between(np.full(n, 2.0), 1)
+    widths = 1.05 * planned_widths(study.sampling(study.n_replication), between, 0.01, bits)
+    design = replace(study.design, widths=tuple(map(decimal_text, widths)))
+    sketch = np.floor((design.cells.shifts - 0.45) % 1 * 2**bits).astype(np.int64)
+    design = replace(design, sketch=sketch)
+    model = Model(design, design.codes(np.zeros((1, n))))
+    return replace(
+        study,
+        design=design,
+        between=("2",) * n,
+        n_centres=1,
+        commitment=model.fingerprint,
+        slopes_commitment=model.without_constants.fingerprint,
+    )
+
+
+def test_permuted_labels(tmp_path, answers):
+    """Labels are permuted as Python does, and a study that any of them replicate is found out."""
+    coins = np.random.default_rng(4)
+    terms = coins.integers(-2, 3, (300, 2)).astype(np.int16)  # many rows are equal
+    block = Block(terms, coins.integers(0, 2, 300) * 1.0, coins.integers(1, 3, 300) / 4)
+    given = {name: getattr(block, name).tolist() for name in ("terms", "targets", "weights")}
+    calls = [("row_marks", given | {"salt": salt}) for salt in (20, 21)]
+
+    case = CASES["typical centres"]
+    honest, _ = make_study(write_table(tmp_path / "a.csv", case, seed=0), case)
+    path = write_table(tmp_path / "b.csv", case, seed=1)
+    for name, study in (("honest", honest), ("bait", bait(honest))):
+        study.save(tmp_path / f"{name}.json")
+        calls.append(("placebo", {"study": str(tmp_path / f"{name}.json"), "path": str(path)}))
+    *marks, by_honest, by_bait = answers(tmp_path, calls)
+    for salt, found in zip((20, 21), marks, strict=True):
+        assert found == row_marks(block, salt).tolist()
+    for study, found in ((honest, by_honest), (bait(honest), by_bait)):
+        table = open_case(path, case, study.design.encoding.names)
+        model, replication = replicate(study, table)
+        rows = read_rows(TableRows(table, Reading.of(study.design)))
+        assert (found["same"], found["word"]) == (True, replication.verdict)
+        assert found["matches"] == placebo_matches(study, model, rows, case.n_rows)
+    assert (by_honest["matches"], by_bait["matches"]) == (False, True)
+    assert by_bait["words"] == Evidence(900, 30.0, placebo=True).words()
 
 
 def test_all_verdicts(tmp_path, answers):
