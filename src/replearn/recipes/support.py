@@ -160,13 +160,15 @@ def score_test(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> Sco
     if not is_wide:
         turn = np.kron(*(part.T for part in reference.coordinates.factors()))
         spreads = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", turn, own, turn), 0.0) * n_rows)
+    # columns of one value follow from the constant: rounding may leave a negative variance
+    variances = np.maximum(np.diagonal(own), 0.0)
     p_value, p_slopes, p_factor = p_values
     return ScoreTest(
         p_value,
         p_slopes,
         p_factor,
         step.reshape(shape),
-        np.where(curved > _ABSENT, np.sqrt(np.diagonal(own)), np.inf).reshape(shape),
+        np.where(curved > _ABSENT, np.sqrt(variances), np.inf).reshape(shape),
         bread @ total @ bread,
         spreads,
         below,

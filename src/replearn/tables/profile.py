@@ -103,16 +103,21 @@ class Profile(Part):
 
 
 class Finding(NamedTuple):
-    """What is odd about a column at this lab, in a sentence; "" stands for the target."""
+    """What is odd about a column at this lab, in a sentence; "" stands for the target.
+
+    ``first`` says that the column must be looked at before a verdict is believed: it has no value
+    or no spread, a different unit, or exchanged levels, so that agreement says nothing about it.
+    """
 
     column: str
     sentence: str
+    first: bool = False
 
 
 def in_sentences(findings: Sequence[Finding]) -> list[str]:
     """Findings for people: columns with the same finding share a sentence."""
     columns: dict[str, list[str]] = {}
-    for column, sentence in findings:
+    for column, sentence, _ in findings:
         columns.setdefault(sentence, []).append(column)
     found = []
     for sentence, names in columns.items():
@@ -191,19 +196,36 @@ def compare_profiles(
     rows = _Rows(seen.n_rows, *planned)
     found = []
     for place, (column, theirs) in enumerate(zip(encoding.columns, profile.columns, strict=True)):
-        sentence = ""
+        odd = _FINE
         n_known = seen.n_rows - int(seen.missing[place] + seen.unreadable[place])
         if n_known == 0:
-            sentence = "has no value in any row here"
+            odd = _Odd("has no value in any row here", rows.is_odd_constant(_usual_gaps(theirs)))
         elif isinstance(theirs, NumberProfile) and isinstance(column, NumberColumn):
-            sentence = _on_numbers(column, theirs, seen, place, rows)
+            odd = _on_numbers(column, theirs, seen, place, rows)
         elif isinstance(theirs, LevelProfile) and isinstance(column, LevelColumn):
-            sentence = _on_levels(column, theirs, seen, place, rows)
-        if sentence:
-            found.append(Finding(column.name, sentence))
+            odd = _on_levels(column, theirs, seen, place, rows)
+        if odd.sentence:
+            found.append(Finding(column.name, *odd))
     if label_counts is not None and (sentence := _on_labels(profile.target, label_counts, rows)):
         found.append(Finding("", sentence))
     return found
+
+
+class _Odd(NamedTuple):
+    """What is odd about a column, as in `Finding`."""
+
+    sentence: str
+    first: bool = False
+
+
+_FINE = _Odd("")
+
+
+def _usual_gaps(theirs: NumberProfile | LevelProfile) -> float:
+    """Share of missing cells at the original; those of levels are at most one of the shares."""
+    if isinstance(theirs, NumberProfile):
+        return float(theirs.missing)
+    return max(map(float, theirs.shares), default=0.0)
 
 
 class _Rows(NamedTuple):
@@ -230,25 +252,25 @@ class _Rows(NamedTuple):
         return self.here * math.log(max(share, 1e-300)) < math.log(1e-4)
 
 
-_CONSTANT = "is the same in all rows here, so nothing can be replicated about it"
+_CONSTANT = _Odd("is the same in all rows here, so nothing can be replicated about it", True)
 
 
 def _on_numbers(
     column: NumberColumn, theirs: NumberProfile, seen: Seen, place: int, rows: _Rows
-) -> str:
+) -> _Odd:
     values = seen.values(place)
     study = np.array([float(text) for text in theirs.quantiles])
     if values.size and values[0] == values[-1]:
         # all quantiles alike: 90 % or more of the original; else at most 95 %
         share = 1.0 if (study == values[0]).all() else 1 - _SHARES[0]
-        return _CONSTANT if rows.is_odd_constant(share) else ""
+        return _CONSTANT if rows.is_odd_constant(share) else _FINE
     ours = np.array(quantiles_of(values))
     if ours.size and study.size and _is_moved(values, ours, study, float(column.spread), rows):
-        return _other_unit(ours, study, float(column.spread))
+        return _Odd(_other_unit(ours, study, float(column.spread)), True)
     if words := missing_code(values):
-        return words
+        return _Odd(words)
     counts_as = "" if column.indicator else f"{column.centre}, the study's median"
-    return _on_missing(int(seen.missing[place]), theirs.missing, counts_as, rows)
+    return _Odd(_on_missing(int(seen.missing[place]), theirs.missing, counts_as, rows))
 
 
 def _is_moved(values: Vector, ours: Vector, study: Vector, spread: float, rows: _Rows) -> bool:
@@ -316,13 +338,13 @@ def _other_unit(ours: Vector, study: Vector, spread: float) -> str:
 
 def _on_levels(
     column: LevelColumn, theirs: LevelProfile, seen: Seen, place: int, rows: _Rows
-) -> str:
+) -> _Odd:
     counts, n_rows = seen.levels[place], rows.here
     study = dict(zip((column.reference, *column.levels), map(float, theirs.shares), strict=False))
     present = [name for name, count in counts.items() if count]
     if len(present) == 1 and not seen.missing[place]:
         share = study.get(present[0], study.get(OTHER, 0.0))
-        return _CONSTANT if rows.is_odd_constant(share) else ""
+        return _CONSTANT if rows.is_odd_constant(share) else _FINE
     names = [name for name in (column.reference, *column.levels) if name not in (OTHER, MISSING)]
     ours = {name: counts[name] / max(1, n_rows) for name in names}
     for first in names:
@@ -331,22 +353,23 @@ def _on_levels(
             chance = rows.chance(study[first], ours[first])
             chance += rows.chance(study[second], ours[second])
             if gap > 0.2 and turned > gap / 2 and gap + turned > chance:
-                return (
+                return _Odd(
                     f"may have its levels {first!r} and {second!r} exchanged: here "
                     f"{ours[first]:.0%} and {ours[second]:.0%} of the rows, in the study "
-                    f"{study[first]:.0%} and {study[second]:.0%}"
+                    f"{study[first]:.0%} and {study[second]:.0%}",
+                    first=True,
                 )
     others = OTHER if OTHER in column.levels else column.reference
     n_known = max(1, n_rows - int(seen.missing[place]))
     unknown, usual = int(seen.unknown[place]) / n_known, float(column.folded)
     if unknown > usual + max(MOST_UNKNOWN, rows.chance(usual, unknown)):
-        return (
+        return _Odd(
             f"has levels here that the study does not have, in {unknown:.0%} of the rows: they "
             f"count as {others!r}"
         )
     stated = str(study.get(MISSING, 0.0))
     counts_as = "" if MISSING in column.levels else repr(others)
-    return _on_missing(int(seen.missing[place]), stated, counts_as, rows)
+    return _Odd(_on_missing(int(seen.missing[place]), stated, counts_as, rows))
 
 
 def _on_labels(target: Sequence[str], counts: Sequence[int], rows: _Rows) -> str:

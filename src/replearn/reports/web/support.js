@@ -290,7 +290,7 @@ export function scoreTest(study, theta, rows) {
     return tailOf(dot(steps, fitted.map(([value]) => value)), q, below);
   };
   return { pValue, pSlopes, pFactor, step, width, spreads, pOf, isWide,
-    errors: own.map((row, i) => curved[i] > ABSENT ? Math.sqrt(row[i]) : Infinity) };
+    errors: own.map((row, i) => curved[i] > ABSENT ? Math.sqrt(Math.max(row[i], 0)) : Infinity) };
 }
 
 /** What must be added to scores so that they predict the mean outcome: one for each score. */
