@@ -23,6 +23,7 @@ from replearn.tables.learning import LEAST_ROWS, Learned, place_text
 from replearn.tables.look import SAMPLE_ROWS, quantile
 from replearn.tables.safety import LEAST_COUNT, MANY_GAPS, missing_code, published_share
 from replearn.tables.seen import MOST_UNKNOWN, Seen
+from replearn.tables.survival import INTERVAL
 from replearn.types import Vector
 
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -193,7 +194,7 @@ def compare_profiles(
     chance does to samples of one population is none. ``planned`` has the rows of the original and
     of the smallest replication.
     """
-    rows = _Rows(seen.n_rows, *planned)
+    rows = _Rows(seen.n_rows, *planned, *_persons(encoding, profile, seen))
     found = []
     for place, (column, theirs) in enumerate(zip(encoding.columns, profile.columns, strict=True)):
         odd = _FINE
@@ -209,6 +210,25 @@ def compare_profiles(
     if label_counts is not None and (sentence := _on_labels(profile.target, label_counts, rows)):
         found.append(Finding("", sentence))
     return found
+
+
+def _persons(encoding: Encoding, profile: Profile, seen: Seen) -> tuple[float, float]:
+    """Independent rows for each row, here and at the original: 1 unless rows are at risk.
+
+    Whoever is at risk in an interval was so in all before it, so that the rows of the intervals
+    tell how many persons have how many rows. Of clusters of m rows ``sum m / sum m^2`` count.
+    """
+    for place, (column, theirs) in enumerate(zip(encoding.columns, profile.columns, strict=True)):
+        if column.name == INTERVAL and isinstance(theirs, LevelProfile):
+            assert isinstance(column, LevelColumn)
+            here = [seen.levels[place][name] for name in (column.reference, *column.levels)]
+            return _independent(here), _independent(list(map(float, theirs.shares)))
+    return 1.0, 1.0
+
+
+def _independent(at_risk: Sequence[float]) -> float:
+    n_squared = sum((2 * k + 1) * size for k, size in enumerate(at_risk))
+    return sum(at_risk) / n_squared if n_squared else 1.0
 
 
 class _Odd(NamedTuple):
@@ -234,6 +254,9 @@ class _Rows(NamedTuple):
     here: int
     original: int
     planned: int
+    # independent ones for each row: of rows at risk there are as many as persons, about
+    independent_here: float = 1.0
+    independent_there: float = 1.0
 
     def chance(self, share: float, other: float = 0.0) -> float:
         """How far two samples of one population have a share apart, but for 7 in a million.
@@ -241,7 +264,9 @@ class _Rows(NamedTuple):
         The larger variance of both: small counts have longer tails than their mean tells.
         """
         variance = max(share * (1 - share), other * (1 - other))
-        return CHANCE * math.sqrt(variance * (1 / max(1, self.here) + 1 / self.original))
+        here = max(1.0, self.independent_here * self.here)
+        original = self.independent_there * self.original
+        return CHANCE * math.sqrt(variance * (1 / here + 1 / original))
 
     def is_odd_constant(self, share: float) -> bool:
         """Whether it is no chance that all rows have what this share of the original has.
@@ -249,7 +274,8 @@ class _Rows(NamedTuple):
         Columns without a level that 20 rows of the smallest lab differ in have no coefficient.
         """
         share = min(share, 1 - LEAST_APART / max(2 * LEAST_APART, self.planned))
-        return self.here * math.log(max(share, 1e-300)) < math.log(1e-4)
+        n_independent = self.independent_here * self.here
+        return n_independent * math.log(max(share, 1e-300)) < math.log(1e-4)
 
 
 _CONSTANT = _Odd("is the same in all rows here, so nothing can be replicated about it", True)
@@ -285,7 +311,8 @@ def _is_moved(values: Vector, ours: Vector, study: Vector, spread: float, rows: 
         # published quartiles have three digits of the spread
         below = np.searchsorted(values, quartile - spread / 100, side="left") / values.size
         up_to = np.searchsorted(values, quartile + spread / 100, side="right") / values.size
-        chance = _Rows(values.size, min(rows.original, SAMPLE_ROWS), rows.planned).chance(share)
+        sizes = {"here": values.size, "original": min(rows.original, SAMPLE_ROWS)}
+        chance = rows._replace(**sizes).chance(share)
         if below > share + chance or up_to < share - chance:
             return True
     return False
