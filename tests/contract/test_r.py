@@ -20,20 +20,22 @@ from replearn import cli
 from replearn.datasets import load_readmission
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
-from replearn.exact.rows import Block, Kept, row_marks
-from replearn.recipes.between import Between
-from replearn.recipes.glm import planned_widths
-from replearn.recipes.model import Model
-from replearn.recipes.newton import Summary, fit
-from replearn.recipes.survival import survival_at
+from replearn.glm import Between, Model, Summary, fit, planned_widths, survival_at
 from replearn.reports.files import Opening
 from replearn.reports.update import update
-from replearn.study.evidence import Evidence
-from replearn.study.passes import table_of
+from replearn.rows import Block, MemoryBlocks, row_marks
+from replearn.study import (
+    Evidence,
+    Replication,
+    RowEncoder,
+    Study,
+    TableRows,
+    read_rows,
+    replicate,
+    table_of,
+)
 from replearn.study.placebo import placebo_matches
-from replearn.study.replication import Replication, replicate
-from replearn.study.rows import Reading, TableRows, read_rows
-from replearn.study.study import Study, sealed_commitment
+from replearn.study.study import sealed_commitment
 from replearn.tables import Table, open_table, profile
 from tests.contract.replications import (
     CASES,
@@ -453,7 +455,7 @@ def test_permuted_labels(tmp_path, answers):
     for study, found in ((honest, by_honest), (bait(honest), by_bait)):
         table = open_case(path, case, study.design.encoding.names)
         model, replication = replicate(study, table)
-        rows = read_rows(TableRows(table, Reading.of(study.design)))
+        rows = read_rows(TableRows(table, RowEncoder.of(study.design)))
         assert (found["same"], found["word"]) == (True, replication.verdict)
         assert found["matches"] == placebo_matches(study, model, rows, case.n_rows)
     assert (by_honest["matches"], by_bait["matches"]) == (False, True)

@@ -592,11 +592,7 @@ def _certificate(
     weakest = int(np.argmin(np.where(agreed, effective, np.inf)))
     names = ("(constant)", *design.encoding.term_names)
     place = weakest % len(names)
-    n_repeated = 0
-    if isinstance(best.rows, MemoryBlocks):  # rows whose encoded numbers and target occurred before
-        some = sampled(best.rows, best.rows.block.n_rows, MOST_TRIED, salt=4)
-        hashes = row_hashes(some.block)
-        n_repeated = len(hashes) - len(np.unique(hashes))
+    n_repeated, n_compared = _repeated(best.rows, design.loss)
     if promise.n_here < LEAST_ROWS:
         problems.append(
             f"{promise.n_here} rows are too few for any promise. Get at least {LEAST_ROWS}."
@@ -615,7 +611,7 @@ def _certificate(
     cautions += _about_centres(trial.centre_fits)
     cautions += trial.validation.untried
     is_grouped = any(block.groups is not None for block in best.rows.blocks())
-    if n_repeated > 0.2 * min(promise.n_here, MOST_TRIED) and not is_grouped:
+    if n_repeated > 0.2 * n_compared and not is_grouped:
         cautions.append(
             f"{n_repeated:,} rows occur before. If the same person stands in several rows, pass "
             "groups; else the promise is too good."
@@ -635,6 +631,21 @@ def _certificate(
         tuple(problems),
         tuple(cautions),
     )
+
+
+def _repeated(rows: Rows, loss: Loss) -> tuple[int, int]:
+    """Rows whose encoded numbers and target occurred before, and how many were compared.
+
+    Of rows at risk only those with the event: a person has one of them, and the others are alike
+    for all who have the same columns and live longer.
+    """
+    if not isinstance(rows, MemoryBlocks):
+        return 0, 0
+    block = sampled(rows, rows.block.n_rows, MOST_TRIED, salt=4).block
+    if isinstance(loss, Hazard):
+        block = block.part(block.targets > 0)
+    hashes = row_hashes(block)
+    return len(hashes) - len(np.unique(hashes)), len(hashes)
 
 
 def _about_columns(best: _Candidate) -> tuple[Remark, ...]:
