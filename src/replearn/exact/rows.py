@@ -7,7 +7,8 @@ additions, no thread and no BLAS kernel can change a bit.
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -51,6 +52,12 @@ class Block:
     def n_rows(self) -> int:
         """Number of rows."""
         return int(self.targets.size)
+
+    @cached_property
+    def marks(self) -> NDArray[np.uint32]:
+        """Numbers by which rows are sampled for the information: see `marks`."""
+        parts = pieces(self, self.terms.shape[1] + 1)
+        return np.concatenate([marks(piece.terms) for piece in parts])
 
     def part(self, rows: Any) -> "Block":
         """Some of the rows, by a slice or a mask."""
@@ -104,7 +111,7 @@ def joined(blocks: list[Block]) -> Block:
     """One block of several."""
     if len(blocks) == 1:
         return blocks[0]
-    terms, *others = zip(*(vars(block).values() for block in blocks), strict=True)
+    terms, *others = zip(*([getattr(b, f.name) for f in fields(b)] for b in blocks), strict=True)
     join = LevelRows.joined if isinstance(terms[0], LevelRows) else stacked
     found: list[Any] = [None if part[0] is None else stacked(part) for part in others]
     return Block(join(terms), *found)
@@ -242,13 +249,13 @@ def _lanes(terms: Any, n_lanes: int) -> list[NDArray[np.uint32]]:
     n_columns = terms.shape[1] + 1
     factors = _factors(n_columns, 2 * n_lanes)
     # exact, below 2^53
-    sums = np.asarray(terms @ factors[1:] + factors[0] * 2.0**ROW_BITS).astype(np.int64)
+    sums = np.asarray(terms @ factors[1:] + factors[0] * 2.0**ROW_BITS).astype("<i8")
+    words = sums.view("<u4").T  # of each sum the lower half, then the upper one
     lanes = []
     for lane in range(n_lanes):
         mixed = np.zeros(len(sums), dtype=np.uint32)
-        for whole in sums[:, 2 * lane : 2 * lane + 2].T:
-            mixed = _mixed32(mixed ^ (whole & 0xFFFFFFFF).astype(np.uint32))
-            mixed = _mixed32(mixed ^ ((whole >> 32) & 0xFFFFFFFF).astype(np.uint32))
+        for word in words[4 * lane : 4 * lane + 4]:
+            mixed = _mixed32(mixed ^ word)
         lanes.append(mixed)
     return lanes
 
