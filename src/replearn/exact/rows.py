@@ -59,6 +59,16 @@ class Block:
         parts = pieces(self, self.terms.shape[1] + 1)
         return np.concatenate([marks(piece.terms) for piece in parts])
 
+    @cached_property
+    def hashes(self) -> NDArray[np.uint64]:
+        """See `row_hashes`; made once for all samples and folds of these rows."""
+        return row_hashes(self)
+
+    @cached_property
+    def hashes_apart(self) -> NDArray[np.uint64]:
+        """The same, where each of several equal rows has its own."""
+        return _apart(self.hashes)
+
     def part(self, rows: Any) -> "Block":
         """Some of the rows, by a slice or a mask."""
 
@@ -297,15 +307,18 @@ def row_marks(block: Block, salt: int, apart: bool = True) -> NDArray[np.uint64]
         names, places = np.unique(block.groups, return_inverse=True)
         found = [zlib.crc32(f"{salt}/{name}".encode()) for name in names.tolist()]
         return np.array(found, dtype=np.uint64)[places]
-    x = row_hashes(block)
-    if apart:
-        order = np.argsort(x, kind="stable")
-        here = np.arange(x.size)
-        is_first = np.append(True, x[order][1:] != x[order][:-1])
-        number = np.empty(x.size, dtype=np.uint64)
-        number[order] = here - np.maximum.accumulate(np.where(is_first, here, 0))
-        x = x + number * np.uint64(_ODD)
+    x = block.hashes_apart if apart else block.hashes
     return _mixed(x ^ _mixed(np.full(1, salt + 1, dtype=np.uint64))) >> np.uint64(32)
+
+
+def _apart(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The same, but equal ones are made different: it does not matter which is which."""
+    order = np.argsort(hashes, kind="stable")
+    here = np.arange(hashes.size)
+    is_first = np.append(True, hashes[order][1:] != hashes[order][:-1])
+    number = np.empty(hashes.size, dtype=np.uint64)
+    number[order] = here - np.maximum.accumulate(np.where(is_first, here, 0))
+    return hashes + number * np.uint64(_ODD)
 
 
 def row_hashes(block: Block) -> NDArray[np.uint64]:
