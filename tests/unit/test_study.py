@@ -391,6 +391,29 @@ def test_a_study_that_coin_flips_replicate_is_exposed(labs, original):
     assert not placebo_matches(original.study, original.model, honest, 3000)
 
 
+def test_a_replication_tries_permuted_labels():
+    """An offset may hold all that a model undoes: coin flips match, in cells that take many guesses.
+
+    Nothing else is odd about such a study: the fit with permuted labels alone exposes it.
+    """
+
+    def coin_flips(seed):
+        rng = np.random.default_rng(seed)
+        columns = {f"x{k}": rng.normal(size=3000) for k in range(6)}
+        offset = sum((-1) ** k * (1 + k / 3) * column for k, column in enumerate(columns.values()))
+        died = rng.integers(0, 2, 3000)
+        frame = pd.DataFrame({**columns, "off": offset, TARGET: died})
+        return open_table(frame, target=TARGET, offset="off")
+
+    request = Request(target=TARGET, ridge=0.001, offset="off", between=0)
+    study = publish(coin_flips(0), request).study
+    found = replicate(study, coin_flips(1))[1]
+    assert found.same
+    assert found.evidence.bits > 20
+    assert found.evidence.placebo
+    assert "give this model with permuted labels, too" in " ".join(str(found).split())
+
+
 def test_crafted_levels_that_hold_for_every_row_stop_the_fit(labs, original):
     """Columns that are 1 for everybody would make the base rate look like a model."""
 

@@ -145,5 +145,5 @@ export function evidence(study, codes, spreads = null) {
     ({ width: Number(design.widths[i]), offset: offsets[i], number: z[i] }))
     .filter((_, i) => !isConstant(design, i) && !denied?.[i]);  // the base rate gives constants away
   const bits = guessBits(cells);
-  return { rows: rowsToMatch(study), bits, isWeak: bits < LEAST_BITS };
+  return { rows: rowsToMatch(study, spreads), bits, isWeak: bits < LEAST_BITS };
 }
