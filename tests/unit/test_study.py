@@ -392,7 +392,7 @@ def test_a_study_that_coin_flips_replicate_is_exposed(labs, original):
 
 
 def test_a_replication_tries_permuted_labels():
-    """An offset may hold all that a model undoes: coin flips match, in cells that take many guesses.
+    """An offset may hold all that a model undoes: coin flips match, in narrow cells.
 
     Nothing else is odd about such a study: the fit with permuted labels alone exposes it.
     """
@@ -501,3 +501,20 @@ def test_many_guesses_are_counted_and_not_run(seeds):
     numbers = rng.normal(size=100)
     few, many = (guess_bits(np.full(100, w), np.zeros(100), numbers) for w in (8.0, 1.0))
     assert few < 20 < many < 300
+
+
+def test_heavy_weights_behind_a_single_coefficient_are_told():
+    """All rows count as 150 of equal weight; those of a rare level as a few, and labs differ."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=4000), "rare": (rng.random(4000) < 0.03) * 1.0})
+    frame[TARGET] = (rng.random(4000) < 1 / (1 + np.exp(1 - frame["x"]))).astype(int)
+
+    def problems(weights):
+        weighted = open_table(frame.assign(w=weights), target=TARGET, weights="w")
+        return publish(
+            weighted, Request(target=TARGET, weights="w", ridge=0.01)
+        ).certificate.problems
+
+    assert not any("unequal" in one for one in problems(rng.uniform(0.5, 1.5, 4000)))
+    heavy = problems(rng.lognormal(0, 1.8, 4000))
+    assert any("the coefficient of 'rare' rests on" in one for one in heavy)

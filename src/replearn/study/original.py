@@ -16,7 +16,16 @@ from replearn.documents.facts import Facts, Figure, Row, Spoken, percent
 from replearn.documents.facts import Table as FactTable
 from replearn.documents.pictures import Rung, ladder
 from replearn.errors import ReplearnError, is_real, plain_float, probability, short, whole_number
-from replearn.exact.rows import MOST_TRIED, WEIGHT_BITS, Kept, Rows, on_grid, row_hashes, sampled
+from replearn.exact.rows import (
+    MOST_TRIED,
+    ROW_BITS,
+    Kept,
+    Rows,
+    pieces,
+    row_hashes,
+    sampled,
+    with_constant,
+)
 from replearn.recipes import glm
 from replearn.recipes.between import Between, CentreFits, named_pair
 from replearn.recipes.collinear import copies_of_numbers, repeated_columns
@@ -57,7 +66,7 @@ from replearn.tables.survival import (
     rows_at_risk,
     time_at_risk,
 )
-from replearn.types import Later, Matrix, Vector
+from replearn.types import Later, Matrix, Vector, is_sparse
 
 #: Rows (or groups of them) that a level has for a coefficient of its own, at the smallest lab.
 LEAST_LEVEL = 20
@@ -523,26 +532,45 @@ def worth_of(loss: Loss, folds: tuple[Fold, ...]) -> Worth:
     return Worth.of(loss, *held_out(folds), at_risk=at_risk)
 
 
-def _about_weights(rows: Rows, promise: Promise) -> list[str]:
-    """Weights so unequal that a few rows decide: no law of large numbers holds for them.
-
-    Rows with the weights w count as ``(sum w)^2 / sum w^2`` rows of equal weight.
-    """
-    total = squares = 0
-    for block in rows.blocks():
-        if block.weights is None:
-            return []
-        units = on_grid(block.weights, WEIGHT_BITS).astype(np.int64)  # exact in any order
-        total += int(units.sum())
-        squares += int((units * units).sum())
-    effective = total**2 / squares * min(1.0, promise.n_there / promise.n_here)
-    if effective >= LEAST_EFFECTIVE:
+def _about_weights(rows: Rows, names: Sequence[str], promise: Promise) -> list[str]:
+    """Weights so unequal that a few rows decide: no law of large numbers holds for them."""
+    found = _effective_rows(rows, len(names))
+    if found is None:
         return []
+    effective = found * min(1.0, promise.n_there / promise.n_here)
+    weakest = int(np.argmin(effective))
+    if effective[weakest] >= LEAST_EFFECTIVE:
+        return []
+    if effective[0] >= LEAST_EFFECTIVE:
+        return [
+            f"The weights are so unequal that the coefficient of {names[weakest]!r} rests on "
+            f"{effective[weakest]:.0f} rows of equal weight, and {LEAST_EFFECTIVE} are needed. Cut "
+            "the largest weights, drop the column, or get more rows."
+        ]
     return [
-        f"The weights are so unequal that {promise.n_there:,} rows count as {effective:.0f} of "
+        f"The weights are so unequal that {promise.n_there:,} rows count as {effective[0]:.0f} of "
         f"equal weight, and {LEAST_EFFECTIVE} are needed. Cut the largest weights, or get more "
         "rows."
     ]
+
+
+def _effective_rows(rows: Rows, n_columns: int) -> Vector | None:
+    """Rows of equal weight behind each coefficient, the constant first; None without weights.
+
+    Rows with the weights w count as ``(sum w)^2 / sum w^2``; behind the coefficient of a column x
+    it is ``w x^2`` in place of w.
+    """
+    total, squares = np.zeros(n_columns), np.zeros(n_columns)
+    for block in rows.blocks():
+        if block.weights is None:
+            return None
+        for piece in pieces(block, n_columns):
+            X = with_constant(piece.terms).astype(np.float64) * 2.0**-ROW_BITS
+            second = X.multiply(X) if is_sparse(X) else X * X
+            fourth = second.multiply(second) if is_sparse(X) else second * second
+            total += second.T @ piece.weights
+            squares += fourth.T @ piece.weights**2
+    return total**2 / np.maximum(squares, 1e-300)
 
 
 def held_out(folds: tuple[Fold, ...]) -> tuple[Matrix, Vector, Vector | None]:
@@ -585,7 +613,7 @@ def _certificate(
             f"explain. Get about {_round_up(needed):,} rows, use fewer columns, or pass groups "
             "if rows come in clusters."
         )
-    problems += _about_weights(best.rows, promise)
+    problems += _about_weights(best.rows, names, promise)
     cautions = ["The model is no better than the base rate."] if worth.is_useless else []
     if design.constant == "local":
         cautions.append("Each lab fits its own constant (base risk): labs agree on slopes.")

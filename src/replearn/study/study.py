@@ -215,10 +215,7 @@ class Study(Spoken, Document):
         believed = self._believed_spreads(spreads)
         agreed = design.is_agreed
         rows = rows_to_match(
-            self.widths[agreed],
-            believed[agreed],
-            self.n_original,
-            self.centres.of(agreed),
+            self.widths[agreed], believed[agreed], self.n_original, self.centres.of(agreed)
         )
         offsets = design.cells.offsets(np.zeros(design.n_numbers), design.published)
         bits = guess_bits(self.widths[counts], offsets[counts], decoded[counts])
