@@ -20,11 +20,9 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from replearn.exact.rows import Block, Kept
-from replearn.recipes.losses import Bernoulli
-from replearn.recipes.newton import Summary, fit
-from replearn.study.original import Request, publish
-from replearn.study.replication import replicate
+from replearn.glm import Bernoulli, Summary, fit
+from replearn.rows import Block, MemoryBlocks
+from replearn.study import Request, publish, replicate
 from replearn.tables import open_table
 
 RIDGE = "0.0001"
@@ -67,7 +65,7 @@ def compare(name: str, n_repeats: int) -> dict[str, Any]:
         grid = scaled.astype(np.int16)
     else:
         grid = np.clip(np.floor(scaled + 0.5), -16384, 16384).astype(np.int16)
-    lab, loss = Kept(Block(grid, y.astype(np.float64))), Bernoulli()
+    lab, loss = MemoryBlocks(Block(grid, y.astype(np.float64))), Bernoulli()
     plain = LogisticRegression(C=1 / (float(RIDGE) * n_rows), tol=1e-4, max_iter=1000)
     times: dict[str, list[float]] = {"ours": [], "lbfgs": []}
     for _ in range(n_repeats):
@@ -111,7 +109,7 @@ def memory(name: str) -> None:
     for start in range(0, n_rows, 1000):
         grid[start : start + 1000] = rng.integers(-9000, 9000, (1000, n_columns))
     y = (rng.random(n_rows) < 1 / (1 + np.exp(-grid[:, 0] / 9000.0))).astype(np.float64)
-    lab, loss = Kept(Block(grid, y)), Bernoulli()
+    lab, loss = MemoryBlocks(Block(grid, y)), Bernoulli()
     size = grid.nbytes / 2**20
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     fit(lab, loss, RIDGE, Summary.of(lab, loss))

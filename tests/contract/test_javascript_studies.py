@@ -12,16 +12,23 @@ import pandas as pd
 import pytest
 
 from replearn.errors import ReplearnError
-from replearn.exact.sums import integers
-from replearn.recipes.model import Model
-from replearn.recipes.newton import State as NewtonState
+from replearn.glm import Model
+from replearn.glm import State as NewtonState
 from replearn.reports.update import update
-from replearn.study.coalition import Coalition, combine, lab_sums
-from replearn.study.original import Request, publish
-from replearn.study.passes import Counts, State
-from replearn.study.replication import Replication, replicate
-from replearn.study.rows import Reading
-from replearn.study.study import Study
+from replearn.rows import integers
+from replearn.study import (
+    Coalition,
+    Replication,
+    Request,
+    RowEncoder,
+    State,
+    Study,
+    combine,
+    lab_sums,
+    publish,
+    replicate,
+)
+from replearn.study.passes import Counts
 from replearn.tables import open_table, profile
 from tests.contract.replications import (
     CASES,
@@ -227,7 +234,7 @@ def test_sums_that_are_refused(tmp_path):
     few_sampled = replace(
         state,
         counts=Counts(800, 800 << 16, integers([1, 1])),
-        newton=NewtonState(np.zeros((1, Reading.of(study.design).n_terms + 1)), 1 << 28),
+        newton=NewtonState(np.zeros((1, RowEncoder.of(study.design).n_terms + 1)), 1 << 28),
     )
     with pytest.raises(ReplearnError) as caught:
         lab_sums(study, open_case(path, case, study.design.encoding.names), few_sampled)

@@ -8,12 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks.support import Null, p_values, powers
-from replearn.exact.rows import Block, Kept
-from replearn.recipes.between import Between
-from replearn.recipes.coordinates import Coordinates
-from replearn.recipes.losses import Bernoulli
-from replearn.recipes.newton import Summary, fit
-from replearn.recipes.support import Reference, score_test
+from replearn.glm import Bernoulli, Between, Coordinates, Reference, Summary, fit, score_test
+from replearn.rows import Block, MemoryBlocks
 from tests.error_budget import assert_rate_at_most, assert_rate_between
 
 #: Repetitions: large labs take longer.
@@ -75,7 +71,7 @@ def wide_rows(rng, slopes, n_rows, factor=1.0):
     terms = np.rint(4096 * np.clip(rng.normal(size=(n_rows, len(slopes))), -4, 4))
     score = factor * (terms @ slopes) / 4096 - 0.5
     targets = (rng.random(n_rows) < 1 / (1 + np.exp(-score))) * 1.0
-    return Kept(Block(terms.astype(np.int16), targets))
+    return MemoryBlocks(Block(terms.astype(np.int16), targets))
 
 
 @pytest.mark.slow

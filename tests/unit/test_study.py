@@ -12,15 +12,11 @@ from scipy import stats
 import replearn as rl
 from replearn.datasets import load_readmission
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
-from replearn.recipes import glm
-from replearn.recipes.between import Between
-from replearn.recipes.model import Model
+from replearn.glm import Between, Model
+from replearn.glm import sketched as glm
+from replearn.study import Request, RowEncoder, Study, TableRows, publish, read_rows, replicate
 from replearn.study.evidence import guess_bits
-from replearn.study.original import Request, publish
 from replearn.study.placebo import placebo_matches
-from replearn.study.replication import replicate
-from replearn.study.rows import Reading, TableRows, read_rows
-from replearn.study.study import Study
 from replearn.tables import open_table
 
 TARGET = "readmitted"
@@ -358,7 +354,7 @@ def test_studies_for_which_any_labels_will_do_are_found_out(labs, original, chan
 
 
 def rows_of(study, lab):
-    return TableRows(table(lab), Reading.of(study.design))
+    return TableRows(table(lab), RowEncoder.of(study.design))
 
 
 def test_a_study_that_coin_flips_replicate_is_exposed(labs, original):

@@ -7,12 +7,11 @@ import pytest
 import replearn as rl
 from replearn import cli
 from replearn.errors import ReplearnError
-from replearn.exact.elementary import log
-from replearn.recipes.survival import concordance
+from replearn.exact import log
+from replearn.glm import concordance
 from replearn.reports.horizon import brier_score, evaluate_at, kaplan_meier
-from replearn.study.original import Request, publish
-from replearn.tables import open_table
-from replearn.tables.survival import AT_RISK, INTERVAL, cuts_of, rows_at_risk
+from replearn.study import Request, publish
+from replearn.tables import AT_RISK, INTERVAL, cuts_of, open_table, rows_at_risk
 from tests.error_budget import assert_rate_at_most
 
 TRUTH = {"age": 0.03, "treated": -0.5}

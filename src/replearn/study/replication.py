@@ -8,22 +8,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.documents.facts import Facts, Figure, Row, Spoken, p_value
-from replearn.documents.pictures import Landed, where_we_landed
 from replearn.errors import ReplearnError
-from replearn.exact.rows import Kept, Rows, joined
-from replearn.recipes.losses import LEAST_ROWS
-from replearn.recipes.model import Model
-from replearn.recipes.newton import Summary, fit
-from replearn.recipes.sandwich import Estimates, estimates_of
+from replearn.glm import LEAST_ROWS, Estimates, Model, Summary, estimates_of, fit
+from replearn.rows import MemoryBlocks, Rows, joined
+from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.evidence import Evidence
+from replearn.study.performance import Performance
 from replearn.study.placebo import placebo_matches
-from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import MOST_SPREAD, Study
 from replearn.study.support import UNLIKELY, Support, support_of
-from replearn.study.worth import Worth
-from replearn.tables import Finding, Seen, Table, compare_profiles, in_sentences
+from replearn.tables import EncodingCounts, Finding, Table, compare_profiles, in_sentences
 from replearn.types import Later, Matrix, Vector
+from replearn.words import Facts, Figure, Landed, Row, Spoken, p_value, where_we_landed
 
 #: Numbers next to a wall that are moved to look for the original's model, one or two at a time.
 _MOVED = 24
@@ -94,7 +90,7 @@ class Replication(Spoken):
         return self.support_later()
 
     @property
-    def performance(self) -> Worth | None:
+    def performance(self) -> Performance | None:
         """Of the original's model on this lab's rows."""
         return None if self.support is None else self.support.model
 
@@ -347,22 +343,22 @@ def replicate(
     With the original's model, once it is open, the answer says what differs; a nonce opens the
     commitment of a sealed study. Threads change no bit.
     """
-    source = TableRows(table, Reading.of(study.design))
+    source = TableRows(table, RowEncoder.of(study.design))
     rows = read_rows(source, n_jobs)
     return replicate_rows(study, rows, source.seen, source.label_counts, opened, nonce)
 
 
 def replicate_more(
-    study: Study, table: Table, before: tuple[Kept, Seen, Any] | None = None
-) -> tuple[tuple[Kept, Seen, Any], Model, Replication]:
+    study: Study, table: Table, before: tuple[MemoryBlocks, EncodingCounts, Any] | None = None
+) -> tuple[tuple[MemoryBlocks, EncodingCounts, Any], Model, Replication]:
     """The same for the rows of a table and those ``before``; what is kept of both comes first."""
-    source = TableRows(table, Reading.of(study.design))
+    source = TableRows(table, RowEncoder.of(study.design))
     rows = read_rows(source)
-    if not isinstance(rows, Kept):
+    if not isinstance(rows, MemoryBlocks):
         raise ReplearnError("rows of one call must fit into memory. Pass fewer at a time.")
     seen, counts = source.seen, source.label_counts
     if before is not None:
-        rows = Kept(joined([before[0].block, rows.block]))
+        rows = MemoryBlocks(joined([before[0].block, rows.block]))
         seen.add(before[1])
         counts = None if counts is None else counts + before[2]
     return (rows, seen, counts), *replicate_rows(study, rows, seen, counts)
@@ -371,7 +367,7 @@ def replicate_more(
 def replicate_rows(
     study: Study,
     rows: Rows,
-    seen: Seen,
+    seen: EncodingCounts,
     label_counts: NDArray[np.int64] | None,
     opened: Model | None = None,
     nonce: str | None = None,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from replearn.documents import DecimalText, Length, Part, Range, Share3, Text, Unfit
 from replearn.errors import ReplearnError
 from replearn.tables.cells import MAX_TEXT, Column, absent_columns, levels_of, numbers_of
-from replearn.tables.seen import KEPT_PER_BATCH, Seen
+from replearn.tables.counts import KEPT_PER_BATCH, EncodingCounts
 from replearn.tables.table import Batch
 from replearn.types import Matrix, Vector, is_sparse
 
@@ -232,7 +232,7 @@ class Encoding(Part):
         """What the terms are called."""
         return tuple(term.name for term in self.terms)
 
-    def encode(self, batch: Batch, seen: Seen | None = None) -> Any:
+    def encode(self, batch: Batch, seen: EncodingCounts | None = None) -> Any:
         """Rows as whole numbers in units of 2^-12: an int16 array of shape (n_rows, n_terms).
 
         It is CSR where the rows are sparse and no term has to be centred. The batch may have more
@@ -304,7 +304,7 @@ class Encoding(Part):
                 "Rename the columns, or use the study of this table."
             )
 
-    def _columns(self, batch: Batch, dtype: Any, seen: Seen | None) -> NDArray[Any]:
+    def _columns(self, batch: Batch, dtype: Any, seen: EncodingCounts | None) -> NDArray[Any]:
         """All terms, a row for each; products are left open."""
         if seen is not None:
             seen.n_rows += batch.n_rows
@@ -322,7 +322,12 @@ class Encoding(Part):
         return out
 
     def _write_number(
-        self, place: int, column: NumberColumn, cells: Column, out: NDArray[Any], seen: Seen | None
+        self,
+        place: int,
+        column: NumberColumn,
+        cells: Column,
+        out: NDArray[Any],
+        seen: EncodingCounts | None,
     ) -> None:
         values, odd = numbers_of(cells)
         absent = np.isnan(values)
@@ -352,7 +357,12 @@ class Encoding(Part):
             out[-1] = absent * unit
 
     def _write_levels(
-        self, place: int, column: LevelColumn, cells: Column, out: NDArray[Any], seen: Seen | None
+        self,
+        place: int,
+        column: LevelColumn,
+        cells: Column,
+        out: NDArray[Any],
+        seen: EncodingCounts | None,
     ) -> None:
         codes, texts = levels_of(cells)
         known = column.places
@@ -371,7 +381,7 @@ class Encoding(Part):
         rows = np.flatnonzero(found >= 0)
         out[found[rows], rows] = ONE if out.dtype.kind == "i" else 1
 
-    def _write_matrix(self, batch: Batch, out: NDArray[Any], seen: Seen | None) -> None:
+    def _write_matrix(self, batch: Batch, out: NDArray[Any], seen: EncodingCounts | None) -> None:
         """Only z: a whole array at a time, in pieces that stay in the cache."""
         matrix = self._ordered(batch)
         matrix = matrix.toarray() if is_sparse(matrix) else matrix
@@ -379,35 +389,37 @@ class Encoding(Part):
         n_rows, n_columns = matrix.shape
         is_grid = out.dtype.kind == "i"
         units = spreads / ONE if is_grid else spreads  # to divide by a power of two is exact
-        step = max(1, _CACHED // n_columns)
-        buffer = np.empty((min(step, n_rows), n_columns))
-        n_missing, n_clipped = np.zeros((2, n_columns), dtype=np.int64)
+        step = max(1, min(n_rows, _CACHED // (4 * n_columns)))
+        buffer = np.empty((step, n_columns))
+        # a copy of the scales for each row: NumPy takes twice as long to repeat a short one
+        scales = np.repeat([low, high, centres, units], step, axis=0)
+        scales = scales.reshape(4, step, n_columns)
+        n_missing = np.zeros(n_columns, dtype=np.int64)
         for start in range(0, n_rows, step):
             rows = matrix[start : start + step]
             x = buffer[: rows.shape[0]]
-            np.maximum(rows, low, out=x)  # NaN stays NaN
-            np.minimum(x, high, out=x)
+            lows, highs, middles, sizes = scales[:, : rows.shape[0]]
+            np.maximum(rows, lows, out=x)  # NaN stays NaN
+            np.minimum(x, highs, out=x)
             if np.isnan(x.sum()):
                 absent = np.isnan(x)
                 n_missing += np.count_nonzero(absent, axis=0)
-                np.copyto(x, np.broadcast_to(centres, x.shape), where=absent)
-            x -= centres
-            x /= units
+                np.copyto(x, middles, where=absent)
+            x -= middles
+            x /= sizes
             if is_grid:
                 x += 0.5
                 np.floor(x, out=x)
-            z = out[start : start + step, :n_columns]
-            np.copyto(z, x, casting="unsafe")
-            if seen is not None:  # few are at the ends: only these are compared
-                row, column = divmod(np.flatnonzero(np.abs(z) >= CLIP * ONE), n_columns)
-                ends = rows[row, column]
-                beyond = column[(ends < low[column]) | (ends > high[column])]
-                n_clipped += np.bincount(beyond, minlength=n_columns)
+            np.copyto(out[start : start + step], x, casting="unsafe")
         self._refuse_missing(n_missing)
         if seen is not None:
+            # few are at the ends: only these are compared
+            row, column = divmod(np.flatnonzero(np.abs(out) >= CLIP * ONE), n_columns)
+            ends = matrix[row, column]
+            beyond = column[(ends < low[column]) | (ends > high[column])]
             seen.n_rows += n_rows
             seen.missing += n_missing
-            seen.clipped += n_clipped
+            seen.clipped += np.bincount(beyond, minlength=n_columns)
             some = np.array(matrix[:: max(1, n_rows // KEPT_PER_BATCH)].T, dtype=np.float64)
             for place, values in enumerate(some):
                 seen.keep(place, values[~np.isnan(values)])
@@ -427,7 +439,7 @@ class Encoding(Part):
                 'study with missing="indicator".'
             )
 
-    def _encode_sparse(self, batch: Batch, seen: Seen | None) -> Any:
+    def _encode_sparse(self, batch: Batch, seen: EncodingCounts | None) -> Any:
         """Only z around 0: zeros stay zeros."""
         from scipy import sparse
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from replearn.documents import Length, Part, Share3, decimal_text
 from replearn.tables.cells import number_text
+from replearn.tables.counts import MOST_UNKNOWN, EncodingCounts
 from replearn.tables.encoding import (
     MISSING,
     OTHER,
@@ -20,9 +21,8 @@ from replearn.tables.encoding import (
     Place,
 )
 from replearn.tables.learning import LEAST_ROWS, Learned, place_text
-from replearn.tables.look import SAMPLE_ROWS, quantile
 from replearn.tables.safety import LEAST_COUNT, MANY_GAPS, missing_code, published_share
-from replearn.tables.seen import MOST_UNKNOWN, Seen
+from replearn.tables.scan import SAMPLE_ROWS, quantile
 from replearn.tables.survival import INTERVAL
 from replearn.types import Vector
 
@@ -184,7 +184,7 @@ def quantiles_of(values: Vector) -> list[float]:
 def compare_profiles(
     encoding: Encoding,
     profile: Profile,
-    seen: Seen,
+    seen: EncodingCounts,
     label_counts: Sequence[int] | None,
     planned: tuple[int, int],
 ) -> list[Finding]:
@@ -212,7 +212,7 @@ def compare_profiles(
     return found
 
 
-def _persons(encoding: Encoding, profile: Profile, seen: Seen) -> tuple[float, float]:
+def _persons(encoding: Encoding, profile: Profile, seen: EncodingCounts) -> tuple[float, float]:
     """Independent rows for each row, here and at the original: 1 unless rows are at risk.
 
     Whoever is at risk in an interval was so in all before it, so that the rows of the intervals
@@ -282,7 +282,7 @@ _CONSTANT = _Odd("is the same in all rows here, so nothing can be replicated abo
 
 
 def _on_numbers(
-    column: NumberColumn, theirs: NumberProfile, seen: Seen, place: int, rows: _Rows
+    column: NumberColumn, theirs: NumberProfile, seen: EncodingCounts, place: int, rows: _Rows
 ) -> _Odd:
     values = seen.values(place)
     study = np.array([float(text) for text in theirs.quantiles])
@@ -364,7 +364,7 @@ def _other_unit(ours: Vector, study: Vector, spread: float) -> str:
 
 
 def _on_levels(
-    column: LevelColumn, theirs: LevelProfile, seen: Seen, place: int, rows: _Rows
+    column: LevelColumn, theirs: LevelProfile, seen: EncodingCounts, place: int, rows: _Rows
 ) -> _Odd:
     counts, n_rows = seen.levels[place], rows.here
     study = dict(zip((column.reference, *column.levels), map(float, theirs.shares), strict=False))

@@ -144,6 +144,7 @@ export function evidence(study, codes, spreads = null) {
   const cells = codes.map((_, i) =>
     ({ width: Number(design.widths[i]), offset: offsets[i], number: z[i] }))
     .filter((_, i) => !isConstant(design, i) && !denied?.[i]);  // the base rate gives constants away
-  const bits = guessBits(cells);
+  const most = study.n_centres > 1 ? cells.length : MOST_BITS;  // learned widths leave the signs
+  const bits = Math.min(guessBits(cells), most);
   return { rows: rowsToMatch(study, spreads), bits, isWeak: bits < LEAST_BITS };
 }

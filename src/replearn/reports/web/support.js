@@ -1,4 +1,4 @@
-// Do a lab's rows support a model? The score test of Python's recipes/support.py. For reading, not for
+// Do a lab's rows support a model? The score test of Python's glm/support.py. For reading, not for
 // codes: sums are made in plain float64.
 import { curvature, residual, scoresInto, toMeans } from "./exact.js";
 import { tailOf } from "./tails.js";
