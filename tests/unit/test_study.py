@@ -514,3 +514,11 @@ def test_heavy_weights_behind_a_single_coefficient_are_told():
     assert not any("unequal" in one for one in problems(rng.uniform(0.5, 1.5, 4000)))
     heavy = problems(rng.lognormal(0, 1.8, 4000))
     assert any("the coefficient of 'rare' rests on" in one for one in heavy)
+
+
+@pytest.mark.slow
+def test_too_many_dense_columns_are_refused_before_the_fit():
+    """10,000 of them hung."""
+    X = np.random.default_rng(0).normal(size=(120, 5001))
+    with pytest.raises(ReplearnError, match="at most 5,000 dense columns"):
+        rl.ReplicableLogisticClassifier().fit(X, (X[:, 0] > 0).astype(int))

@@ -346,6 +346,7 @@ def publish(table: Table, request: Request) -> Original:
             _refuse_too_many(encoding, loss)
             reading = RowEncoder(encoding, loss, classes, weight)
             rows = read_rows(TableRows(table, reading), request.n_jobs)
+            _refuse_dense(rows)
             trial = _tried(rows, loss, promise, ridge, bool(request.verbose))
             if best is None or trial.loss < best.trial.loss:
                 learned = replace(learned, encoding=encoding)
@@ -424,6 +425,23 @@ def _refuse_too_many(encoding: Encoding, loss: Loss) -> None:
         raise ReplearnError(
             f"a model must have at most {MAX_NUMBERS:,} coefficients, got {n_numbers:,}: "
             f"{n_columns:,} for each of {loss.n_scores:,} scores. {advice}."
+        )
+
+
+#: Dense columns beyond which a fit takes hours; sparse ones and levels may be more.
+MOST_DENSE = 5000
+
+
+def _refuse_dense(rows: Rows) -> None:
+    """Refuse a fit of hours before it begins."""
+    if not isinstance(rows, MemoryBlocks) or not isinstance(rows.block.terms, np.ndarray):
+        return
+    n_columns = rows.block.terms.shape[1]
+    if n_columns > MOST_DENSE:
+        raise ReplearnError(
+            f"a fit must have at most {MOST_DENSE:,} dense columns, got {n_columns:,}: it would "
+            "take hours. Drop columns, combine them into fewer, or pass a sparse matrix if most "
+            "cells are 0."
         )
 
 
@@ -577,6 +595,7 @@ def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> Vector | None:
         if block.weights is None:
             return None
         for piece in pieces(block, n_columns):
+            assert piece.weights is not None
             X = with_constant(piece.terms).astype(np.float64) * 2.0**-ROW_BITS
             second = X.multiply(X) if is_sparse(X) else X * X
             fourth = second.multiply(second) if is_sparse(X) else second * second
