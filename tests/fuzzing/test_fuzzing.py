@@ -130,7 +130,8 @@ def use(document: Any, folder: Path, dice: random.Random) -> None:
     assert rl.load(path) == document
     match document.FORMAT.removeprefix("replearn/"):
         case "study" if dice.random() < 0.3:
-            with_methods(facts, document).html("title")
+            if document.design.kind == "glm":  # pages for papers are of regressions alone
+                with_methods(facts, document).html("title")
             rehearsal(document)
             rl.check(document, lab)
             str(replicate(document, open_table(lab, target=TARGET))[1])
