@@ -17,8 +17,7 @@ import onnxruntime
 import pandas as pd
 import pytest
 
-from replearn.codes import CodeSpace, HalfspaceDesign, HalfspaceModel
-from replearn.codes.nets import NetSpace
+from replearn.codes import CodeSpace, HalfspaceDesign, HalfspaceModel, NetSpace
 from replearn.errors import ReplearnError
 from replearn.exports import to_csv, to_onnx, to_sklearn, to_sql
 from replearn.glm import Bernoulli, Coordinates, Design, Model, Multinomial, Poisson, Recalibration
