@@ -1,117 +1,193 @@
-"""Is the proof fair? Labs with too few rows, or none, who search for the committed model.
+"""Is the proof fair? Forgers who have a study file and no patient, or few patients.
 
-    python benchmarks/adversary.py [--originals 20] [--labs 20] [--rows 8000]
+    python benchmarks/adversary.py [--rows 8000] [--write docs/results]
 
-A lab with m rows knows its own numbers, the study file, and how strong the model is as a whole. It
-tries models from the most likely one on, by the normal law of its own error and a normal prior. How
-many are more likely than the true one is counted, not tried: costs of all cells are added up on a
-fine grid, number by number. So 2^30 or 2^40 tries need no hashing.
+A forger reads the study file alone: cells, the byte of each number, the base rate of its target,
+and the commitment. They try models from the most likely one on, as if numbers were normal, and the
+commitment tells them when they have found it. Each try is made: a model, its fingerprint, a
+comparison. How strong the model is as a whole they do not know, so they take turns among several
+strengths. Beside their guesses stands what `publish` prints.
+
+Studies are those that people make: planned for samples of one population (``between=0``), for
+typical centres, for small labs, for sixteen centres; few columns and many. The last lines are
+forgers with some patients of their own, who begin at their own fit.
 """
 
 import argparse
+import heapq
+import itertools
+import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from population import Published, coefficients, fitted, rows
 
-from replearn.errors import ReplearnError
-from replearn.recipes.glm import Promise
-from replearn.study.evidence import FREE_BITS, bits_of, rows_to_find, rows_to_match
+from replearn.glm import Model
+from replearn.study import Original, Request, Study, publish, replicate
+from replearn.tables import open_table
 
-TRIES = (0, 20, 30, 40)
-#: Steps of the grid of costs in nats, and its end.
-_STEP, _END = 0.01, 120.0
-
-
-def log2_rank(one: Published, centre: np.ndarray, deviation: np.ndarray) -> float:
-    """How many models are at least as likely as the true one, as a power of two."""
-    counts = np.zeros(int(_END / _STEP))
-    counts[0] = 1.0
-    truth = 0.0
-    for j in range(centre.size):
-        reach = np.arange(-60, 61)
-        width, bits = one.cells.widths[j], one.cells.bits
-        middle = (one.codes[j] + one.sketch[j] / 2**bits - one.cells.shifts[j]) * width
-        nearest = np.floor((centre[j] - middle) / width + 0.5)
-        cells = middle + (nearest + reach) * width
-        costs = ((cells - centre[j]) / deviation[j]) ** 2 / 2
-        truth += ((middle - centre[j]) / deviation[j]) ** 2 / 2
-        places = np.floor(costs / _STEP).astype(int)
-        new = np.zeros_like(counts)
-        for place in places[places < counts.size]:
-            new[place:] += counts[: counts.size - place]
-        counts = new
-    if truth >= _END:
-        return np.inf
-    return float(np.log2(counts[: int(truth / _STEP) + 1].sum()))
+#: Guesses that are made at most.
+MOST_TRIED = 1 << 13
+#: Strengths that forgers take for possible: root mean squares of the numbers.
+STRENGTHS = (0.05, 0.1, 0.2, 0.4, 0.8)
+STUDIES = {
+    "one population": {"between": 0},
+    "one population, labs of 1,200": {"between": 0, "replication_rows": 1200},
+    "typical centres": {},
+    "typical centres, labs of 1,200": {"replication_rows": 1200},
+    "sixteen typical centres": {"max_disagreement": 0.0006},
+}
 
 
-def posterior(one: Published, z: np.ndarray | None, m: int) -> tuple[np.ndarray, np.ndarray]:
-    """What a lab with m rows thinks of the original's numbers; the base rate is published."""
-    scale = np.sqrt(np.mean(one.z[1:] ** 2))
-    prior = np.full(one.z.size, scale)
-    mean = np.zeros(one.z.size)
-    mean[0], prior[0] = one.z[0], one.spread.differences(one.n_rows, np.inf)[0]
-    if z is None:
-        return mean, prior
-    error = one.spread.differences(m, one.n_rows)
-    weight = prior**2 / (prior**2 + error**2)
-    return mean + weight * (z - mean), np.sqrt(weight) * error
+def patients(n_rows: int, n_columns: int, rng: np.random.Generator) -> tuple[dict, np.ndarray]:
+    """Rows of one population: half of the columns matter."""
+    X = rng.normal(size=(n_rows, n_columns))
+    slopes = np.resize([0.8, 0.0, -0.5, 0.0, 0.3, 0.0], n_columns)
+    y = (rng.random(n_rows) < 1 / (1 + np.exp(1.5 - X @ slopes))).astype(int)
+    return {f"x{j}": X[:, j] for j in range(n_columns)}, y
+
+
+def original_of(n_rows: int, n_columns: int, seed: int, options: dict) -> Original:
+    """A study of some rows."""
+    columns, y = patients(n_rows, n_columns, np.random.default_rng(seed))
+    return publish(open_table(columns, target=y), Request(shared_seed=f"forged {seed}", **options))
+
+
+def forged(study: Study, constant: int, centre: np.ndarray, deviations: list[np.ndarray]) -> float:
+    """Guesses until the commitment is met, from a centre on; infinite if there are too many."""
+    searches = [
+        best_first(*_ladders(study, centre, deviation), constant) for deviation in deviations
+    ]
+    seen: set[bytes] = set()
+    for n_guesses, codes in enumerate(_in_turn(searches, seen), start=1):
+        model = Model(study.design, codes)
+        if study.commits_to(model.fingerprint):
+            return n_guesses
+        if n_guesses >= MOST_TRIED:
+            break
+    return math.inf
+
+
+def _in_turn(searches: list[Iterator[np.ndarray]], seen: set[bytes]) -> Iterator[np.ndarray]:
+    """One guess of each search after the other, none of them twice."""
+    for codes in itertools.chain.from_iterable(itertools.zip_longest(*searches)):
+        if codes is not None and codes.tobytes() not in seen:
+            seen.add(codes.tobytes())
+            yield codes
+
+
+def _ladders(
+    study: Study, centre: np.ndarray, deviation: np.ndarray
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Codes of each number and what they cost, the cheapest first."""
+    cells, design = study.design.cells, study.design
+    offsets = cells.offsets(centre, design.published)
+    codes, costs = [], []
+    for j, offset in enumerate(offsets.tolist()):
+        near = round(offset) + np.arange(-4, 5)
+        cost = ((near - offset) * cells.widths[j] / deviation[j]) ** 2 / 2
+        order = np.argsort(cost, kind="stable")
+        codes.append(near[order])
+        costs.append(cost[order] - cost[order[0]])
+    return codes, costs
+
+
+def best_first(
+    codes: list[np.ndarray], costs: list[np.ndarray], constant: int
+) -> Iterator[np.ndarray]:
+    """Code vectors in the order of their cost; the base rate is published, so one number is known.
+
+    From a vector follow those with the last raised number raised further, and those with one of the
+    later numbers raised for the first time.
+    """
+    heap: list[tuple[float, tuple[tuple[int, int], ...]]] = [(0.0, ())]
+    while heap:
+        cost, raised = heapq.heappop(heap)
+        vector = np.array([one[0] for one in codes], dtype=np.int64)
+        vector[0] = constant
+        for number, rank in raised:
+            vector[number] = codes[number][rank]
+        yield vector
+
+        last, rank = raised[-1] if raised else (0, 0)
+        if raised and rank + 1 < len(costs[last]):
+            more = float(costs[last][rank + 1] - costs[last][rank])
+            heapq.heappush(heap, (cost + more, (*raised[:-1], (last, rank + 1))))
+        for number in range(last + 1, len(codes)):
+            heapq.heappush(heap, (cost + float(costs[number][1]), (*raised, (number, 1))))
+
+
+def by_study(n_rows: int, n_columns: int, name: str, n_originals: int) -> dict:
+    """What forgers without a patient need for one kind of study, and what the study says."""
+    options = STUDIES[name]
+    guesses, stated, rows = [], [], []
+    for seed in range(n_originals):
+        original = original_of(n_rows, n_columns, seed, options)
+        study, model = original.study, original.model
+        evidence = study.evidence(model)
+        zero = np.zeros(study.design.n_numbers)
+        deviations = [np.full(zero.size, strength) for strength in STRENGTHS]
+        guesses.append(forged(study, int(model.codes[0]), zero, deviations))
+        stated.append(evidence.bits)
+        rows.append(evidence.rows)
+    tries = np.median(guesses)
+    return {
+        "study": name,
+        "columns": n_columns,
+        "patients": 0,
+        "matches at once": 0.0,
+        "guesses": tries,
+        "stated bits": np.median(stated),
+        "stated rows": np.median(rows),
+        "forged": float(np.isfinite(guesses).mean()),
+    }
+
+
+def with_patients(n_rows: int, n_columns: int, n_here: int, n_labs: int) -> dict:
+    """Forgers with some patients, whose fit they search from; the study is of one population."""
+    original = original_of(n_rows, n_columns, 0, STUDIES["one population"])
+    study, model = original.study, original.model
+    evidence = study.evidence(model)
+    direct, guesses = [], []
+    for lab in range(n_labs):
+        columns, y = patients(n_here, n_columns, np.random.default_rng([7, n_here, lab]))
+        own, replication = replicate(study, open_table(columns, target=y))
+        direct.append(bool(replication.same))
+        z = study.design.cells.decode(own.codes, study.design.published)
+        z = z + replication.positions * study.widths
+        deviations = [study.deviations(n_here)]
+        guesses.append(forged(study, int(model.codes[0]), z, deviations))
+    return {
+        "study": "one population",
+        "columns": n_columns,
+        "patients": n_here,
+        "matches at once": float(np.mean(direct)),
+        "guesses": np.median(guesses),
+        "stated bits": evidence.bits,
+        "stated rows": evidence.rows,
+        "forged": float(np.isfinite(guesses).mean()),
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--originals", type=int, default=20)
-    parser.add_argument("--labs", type=int, default=20)
-    parser.add_argument("--rows", type=int, default=8000)
+    parser.add_argument("--rows", type=int, default=8000, help="of the original")
+    parser.add_argument("--originals", type=int, default=2)
     parser.add_argument("--write", type=Path, help="folder for adversary.csv")
     options = parser.parse_args()
-    rng = np.random.default_rng(40)
-    theta = coefficients()
-    promise = Promise(0.01, 3, options.rows, options.rows)
-    originals = [
-        Published.of(rows(options.rows, rng, theta), promise, f"adversary {number}")
-        for number in range(options.originals)
-    ]
-    claims = []
-    for one in originals:
-        spreads = one.spread.differences(1.0, np.inf)
-        bits = bits_of(one.cells, one.sketch, one.cells.decode(one.codes, one.sketch), 1)
-        match = rows_to_match(one.cells.widths, spreads, options.rows)
-        find = rows_to_find(one.cells.widths, spreads, options.rows) if bits > FREE_BITS else 0
-        claims.append((match, find, bits))
-    match, find, bits = np.median(claims, axis=0)
-    print(f"claimed: {match:,.0f} rows, {find:,.0f} with 2^40 tries, {bits:.1f} bits without rows")
     lines = []
-    for m in sorted({0, 200, 1000, 3000, int(match), int(find)}):
-        fits = _fits(m, options.labs, rng, theta) if m else [None]
-        direct, ranks = [], []
-        for one in originals:
-            for fit in fits:
-                z = None if fit is None else one.coordinates.of_theta(fit)
-                direct.append(fit is not None and one.same(fit))
-                ranks.append(log2_rank(one, *posterior(one, z, max(m, 1))))
-        line = {"rows": m, "direct": np.mean(direct), "log2 rank, median": np.median(ranks)}
-        line |= {f"2^{power} tries": np.mean(np.array(ranks) <= power) for power in TRIES}
-        lines.append(line)
+    for n_columns in (6, 20):
+        for name in STUDIES:
+            lines.append(by_study(options.rows, n_columns, name, options.originals))
+            print(lines[-1], flush=True)
+    for n_here in (200, 1000, 3000):
+        lines.append(with_patients(options.rows, 20, n_here, 2 * options.originals))
+        print(lines[-1], flush=True)
     table = pd.DataFrame(lines)
-    print(table.to_string(index=False, float_format=lambda value: f"{value:.3f}"))
+    print(table.to_string(index=False))
     if options.write is not None:
-        table.assign(claimed_rows=match, claimed_search=find, claimed_bits=bits).to_csv(
-            options.write / "adversary.csv", index=False
-        )
-
-
-def _fits(m: int, n_labs: int, rng: np.random.Generator, theta: np.ndarray) -> list[np.ndarray]:
-    """Fits of labs with m rows; a lab without a model draws again."""
-    found: list[np.ndarray] = []
-    while len(found) < n_labs:
-        try:
-            found.append(fitted(rows(m, rng, theta)))
-        except ReplearnError:
-            continue
-    return found
+        table.to_csv(options.write / "adversary.csv", index=False)
 
 
 if __name__ == "__main__":

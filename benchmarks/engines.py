@@ -29,12 +29,10 @@ import pyarrow.parquet as pq
 from replearn.engines import dask
 from replearn.engines import replication as engine
 from replearn.engines.replication import work
-from replearn.recipes import newton
-from replearn.study import replication, rows
-from replearn.study.coalition import combine, lab_sums, near_copies
-from replearn.study.original import Request, publish
-from replearn.study.passes import State, encode
-from replearn.study.study import Study
+from replearn.glm import newton
+from replearn.study import Request, State, Study, combine, encode, lab_sums, publish, replication
+from replearn.study import encoder as rows
+from replearn.study.coalition import near_copies
 from replearn.tables import open_table
 
 GROUP_ROWS = 500_000
@@ -77,7 +75,7 @@ def fit(way: str, path: str, study: Study) -> None:
     """A replication in this process; prints its passes and its peak memory."""
     rows.MOST_KEPT = 1 << 60 if way == "memory" else 0
     if way == "reread":
-        rows.Stored.add = full_disk
+        rows.ScratchBlocks.add = full_disk
     passes: list[float] = []
     plain = newton.State.sums
 

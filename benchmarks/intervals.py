@@ -17,11 +17,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from replearn.recipes.model import Model
-from replearn.recipes.newton import Summary, fit
-from replearn.recipes.sandwich import Z95, Estimates, estimates_of
-from replearn.study.original import Request, publish
-from replearn.study.rows import Reading, TableRows, read_rows
+from replearn.glm import Estimates, Model, Summary, estimates_of, fit
+from replearn.glm.sandwich import Z95
+from replearn.study import Request, RowEncoder, TableRows, publish, read_rows
 from replearn.tables import open_table
 
 Draw = Callable[[np.random.Generator], tuple[dict[str, Any], Any, Any]]
@@ -80,7 +78,7 @@ def estimated(model: Model, X: Any, y: Any, groups: Any = None) -> tuple[Estimat
     """Estimates of some rows in a model's encoding, and the ridge's own coefficients."""
     design = model.design
     table = open_table(X, target=y, groups=groups, columns=design.encoding.names)
-    rows = read_rows(TableRows(table, Reading.of(design)))
+    rows = read_rows(TableRows(table, RowEncoder.of(design)))
     summary = Summary.of(rows, design.loss)
     theta = fit(rows, design.loss, design.ridge, summary)
     found = estimates_of(rows, design.encoding, design.loss, theta, summary)

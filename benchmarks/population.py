@@ -8,12 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replearn.codes.coins import Coins
-from replearn.codes.sketch import Cells
-from replearn.exact.rows import Block, Kept
-from replearn.recipes import glm, newton
-from replearn.recipes.coordinates import Coordinates
-from replearn.recipes.losses import Bernoulli
+from replearn.codes import Cells, Coins
+from replearn.glm import Bernoulli, Between, Coordinates, newton
+from replearn.glm import sketched as glm
+from replearn.rows import Block, MemoryBlocks
 
 LOSS = Bernoulli()
 RIDGE = "0.001"
@@ -26,7 +24,9 @@ def coefficients() -> np.ndarray:
     return np.array([0.6, -0.4, 0.3, 0.2, -0.2, 0.1, *[0.0] * 6, 0.5, -0.7, 1.0])
 
 
-def rows(n_rows: int, rng: np.random.Generator, theta: np.ndarray, constant: float = -2.2) -> Kept:
+def rows(
+    n_rows: int, rng: np.random.Generator, theta: np.ndarray, constant: float = -2.2
+) -> MemoryBlocks:
     """Rows of a lab; about one in eight has the event."""
     common = rng.normal(size=(n_rows, 1))
     numbers = 0.6 * common + 0.8 * rng.normal(size=(n_rows, N_NUMBERS))
@@ -40,10 +40,10 @@ def rows(n_rows: int, rng: np.random.Generator, theta: np.ndarray, constant: flo
     terms = np.hstack([numbers, levels])
     score = terms @ theta + constant
     events = (rng.random(n_rows) < 1 / (1 + np.exp(-score))).astype(np.float64)
-    return Kept(Block(np.floor(terms * 4096 + 0.5).astype(np.int16), events))
+    return MemoryBlocks(Block(np.floor(terms * 4096 + 0.5).astype(np.int16), events))
 
 
-def fitted(lab: Kept) -> np.ndarray:
+def fitted(lab: MemoryBlocks) -> np.ndarray:
     """A lab's fit."""
     return newton.fit(lab, LOSS, RIDGE, newton.Summary.of(lab, LOSS).check(LOSS))
 
@@ -61,15 +61,16 @@ class Published:
     n_rows: int
 
     @classmethod
-    def of(cls, lab: Kept, promise: glm.Promise, seed: str) -> "Published":
+    def of(cls, lab: MemoryBlocks, promise: glm.Promise, seed: str) -> "Published":
         """As `replearn.study.original.publish` makes it, with a ridge that is given."""
         summary = newton.Summary.of(lab, LOSS)
         theta = fitted(lab)
         moments = glm.second_moments(lab)
         coordinates = Coordinates.of(LOSS.information(summary.shares), moments, float(RIDGE))
         influence = glm.spread_of(lab, LOSS, RIDGE, theta, coordinates, summary)
-        checked = glm.inflation_of(lab, LOSS, RIDGE, coordinates, influence, promise.n_there, theta)
-        spread = glm.Spread(influence, checked)
+        guide = newton.Guide(theta)
+        checked = glm.inflation_of(lab, LOSS, RIDGE, coordinates, influence, promise.n_there, guide)
+        spread = glm.Spread(influence, Between.none(theta.size), checked)
         widths = np.array([float(width) for width in glm.widths_of(spread, promise)])
         cells = Cells.drawn(widths, promise.bits, Coins(seed))
         z = coordinates.of_theta(theta)
@@ -83,8 +84,9 @@ class Published:
     def expected(self, n_there: int) -> float:
         """The certificate's estimate for this original."""
         residual = self.z - self.cells.decode(self.codes, self.sketch)
-        deviations = self.spread.central(self.n_rows, n_there)
-        ratios = self.cells.widths / deviations
-        found = glm.stability(ratios, self.cells.bits, residual / deviations).expected
+        sampling = self.spread.central(self.n_rows, n_there)
+        found = glm.stability(
+            self.cells.widths, self.cells.bits, sampling, self.spread.between, residual
+        ).expected
         assert found is not None
         return found

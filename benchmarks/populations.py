@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 from scipy.stats import binom
 
+from replearn.codes import Promise, Sizes
 from replearn.errors import ReplearnError
-from replearn.recipes.recipe import Promise, Sizes
 from replearn.reports.table1 import LINES, _shell
 from tests.populations import OUTSIDE, POPULATIONS, draw
 

@@ -42,9 +42,8 @@ from tasks import TASKS
 from threadpoolctl import threadpool_limits
 
 from replearn import ReplicableLogisticClassifier
-from replearn.exact.rows import Block, Kept
-from replearn.recipes.losses import Bernoulli
-from replearn.recipes.newton import Summary, fit
+from replearn.glm import Bernoulli, Summary, fit
+from replearn.rows import Block, MemoryBlocks
 
 
 def rows(n_rows: int, n_columns: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -276,7 +275,7 @@ def memory(n_rows: int, n_columns: int) -> None:
     for start in range(0, n_rows, 1000):
         grid[start : start + 1000] = rng.integers(-9000, 9000, (1000, n_columns))
     y = (rng.random(n_rows) < 1 / (1 + np.exp(-grid[:, 0] / 9000.0))).astype(np.float64)
-    lab, loss = Kept(Block(grid, y)), Bernoulli()
+    lab, loss = MemoryBlocks(Block(grid, y)), Bernoulli()
     size = grid.nbytes / 2**20
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     fit(lab, loss, "0.0001", Summary.of(lab, loss))

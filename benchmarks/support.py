@@ -1,6 +1,6 @@
 """Size and power of the test whether a lab's rows support a model.
 
-    python benchmarks/support.py [--repetitions 2000]
+    python benchmarks/support.py [--repetitions 2000] [--write docs/results]
 
 Labels are drawn from the model itself, so that a p-value below .05 is a false alarm; then from a
 model that differs. Beside it stands a likelihood ratio test whose limit was found by simulation,
@@ -9,15 +9,14 @@ since that of chi-square is wrong where events are few.
 
 import argparse
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
-from replearn.codes.stability import least_number
-from replearn.exact.rows import ROW_BITS, THETA_BITS, Block, Kept, on_grid
-from replearn.recipes.between import Between, assumed
-from replearn.recipes.coordinates import Coordinates
-from replearn.recipes.losses import Bernoulli
-from replearn.recipes.support import Reference, score_test
+from replearn.codes import least_number
+from replearn.glm import Bernoulli, Between, Coordinates, Reference, assumed, score_test
+from replearn.rows import ROW_BITS, THETA_BITS, Block, MemoryBlocks, on_grid
 from replearn.types import Matrix, Vector
 
 N_ROWS, EVENTS = (300, 1000, 5000, 20_000), (0.01, 0.1, 0.5)
@@ -93,7 +92,7 @@ class Null:
         terms = on_grid(self.X[:, 1:], ROW_BITS).astype(np.int16)
         theta = on_grid(self.theta[None], THETA_BITS)
         reference = Reference(theta, self.ridge, self.coordinates, self.between, self.n_original)
-        return score_test(Kept(Block(terms, y)), Bernoulli(), len(y), reference).p_value
+        return score_test(MemoryBlocks(Block(terms, y)), Bernoulli(), len(y), reference).p_value
 
     def ratio(self, y: Vector) -> float:
         """Twice the log-likelihood ratio of the best coefficients and those of the model."""
@@ -165,9 +164,11 @@ def powers(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=2000, help="of labs with 300 rows")
+    parser.add_argument("--write", type=Path, help="folder for support.csv")
     options = parser.parse_args()
     names = ("rows", "events", "kind", "size .05", "size .01", "power", "LR power")
     print(("{:>7} {:>6}  {:18}" + " {:>8}" * 4).format(*names))
+    lines = []
     for n_rows in N_ROWS:
         repetitions = max(100, int(options.repetitions * min(1.0, 1000 / n_rows)))
         for events in EVENTS:
@@ -178,6 +179,10 @@ def main() -> None:
                 power = powers(kind, n_rows, events, repetitions // 4, rng)
                 values = "".join(f" {value:8.3f}" for value in (*sizes, *power))
                 print(f"{n_rows:7,} {events:6.0%}  {kind:18}{values}", flush=True)
+                line = dict(zip(names, (n_rows, events, kind, *sizes, *power), strict=True))
+                lines.append({**line, "labs": repetitions})
+        if options.write is not None:  # large labs take longest: what there is stands
+            pd.DataFrame(lines).to_csv(options.write / "support.csv", index=False)
 
 
 if __name__ == "__main__":

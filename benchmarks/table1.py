@@ -16,7 +16,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from replearn.recipes.recipe import Promise
+from replearn.codes import Promise
 from replearn.reports.table1 import LINES, _printed, count_pairs, table1
 
 BASE, COLUMNS = Promise(0.3, 0.1, 0.2), 5

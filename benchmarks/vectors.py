@@ -13,39 +13,55 @@ from typing import Any
 
 import numpy as np
 
-from replearn.codes import stability
-from replearn.codes.coins import Coins
-from replearn.codes.sketch import Cells
-from replearn.codes.stability import chance_of_each, width_for
+from replearn.codes import Cells, Coins, chance_of_each, stability, width_for
 from replearn.documents import canonical_json, decimal_text
-from replearn.exact import algebra, elementary, rows
-from replearn.exact.rows import Block, Kept, marks
-from replearn.recipes import coordinates, derivatives, newton, support
-from replearn.recipes.coordinates import Coordinates
-from replearn.recipes.derivatives import unpacked
-from replearn.recipes.design import Design
-from replearn.recipes.glm import second_moments
-from replearn.recipes.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
-from replearn.recipes.model import Model
-from replearn.recipes.newton import Summary, fit
-from replearn.study import evidence, passes, study
-from replearn.study.coalition import combine, lab_sums
-from replearn.study.passes import State
-from replearn.study.rows import Reading, TableRows, read_rows
-from replearn.study.study import Study, sealed_commitment
+from replearn.exact import algebra, elementary
+from replearn.glm import (
+    Bernoulli,
+    Coordinates,
+    Design,
+    Loss,
+    Model,
+    Multinomial,
+    Poisson,
+    Summary,
+    coordinates,
+    derivatives,
+    fit,
+    newton,
+    support,
+    unpacked,
+)
+from replearn.glm.losses import Gaussian
+from replearn.glm.sketched import second_moments
+from replearn.rows import Block, MemoryBlocks, marks
+from replearn.rows import blocks as rows
+from replearn.study import (
+    RowEncoder,
+    State,
+    Study,
+    TableRows,
+    combine,
+    evidence,
+    lab_sums,
+    passes,
+    read_rows,
+    study,
+)
+from replearn.study.study import sealed_commitment
 from replearn.tables import (
     Encoding,
+    EncodingCounts,
     LevelColumn,
     NumberColumn,
     Product,
     Profile,
-    Seen,
     cells,
     open_table,
     profile,
     safety,
-    seen,
 )
+from replearn.tables import counts as seen
 from replearn.tables.profile import LevelProfile, NumberProfile
 
 PATH = Path(__file__).parents[1] / "docs" / "vectors.json"
@@ -104,7 +120,7 @@ def cases() -> dict[str, tuple[Block, Loss, str]]:
 
 def fit_vector(block: Block, loss: Loss, ridge: str) -> dict[str, Any]:
     """Every step of one fit, and the codes of an original and of a replication."""
-    rows = Kept(block)
+    rows = MemoryBlocks(block)
     summary = Summary.of(rows, loss).check(loss)
     passes, sums = [], []
     theta: Any = newton.start(loss, summary, rows.n_terms + 1)
@@ -169,8 +185,8 @@ def table_vector() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         (path := Path(folder) / "table.csv").write_bytes(TABLE.encode())
         table = open_table(path, target="died", weights="mass", columns=ENCODING.names)
-        seen = Seen(ENCODING)
-        reading = Reading(ENCODING, Bernoulli(), (0, 1), np.array([0.5, 1.5]))
+        seen = EncodingCounts(ENCODING)
+        reading = RowEncoder(ENCODING, Bernoulli(), (0, 1), np.array([0.5, 1.5]))
         (batch,) = table.batches()
         terms, targets = ENCODING.encode(batch, seen), reading.targets(batch)
         masses = reading.masses(batch, targets)
@@ -218,7 +234,7 @@ def study_vector() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         (path := Path(folder) / "table.csv").write_text(text)
         table = open_table(path, target="died", columns=encoding.names)
-        rows = read_rows(TableRows(table, Reading.of(design)))
+        rows = read_rows(TableRows(table, RowEncoder.of(design)))
         theta = fit(rows, design.loss, design.ridge, Summary.of(rows, design.loss))
         design = replace(design, bits=3)
         codes, sketch = design.cells.publish(design.coordinates.of_theta(theta))

@@ -31,17 +31,21 @@ import pandas as pd
 import scipy.sparse as sp
 from tasks import TASKS, Task, tasks
 
-from replearn.codes.coins import Coins
-from replearn.codes.sketch import Cells
-from replearn.codes.stability import chance_of_each, width_for
+from replearn.codes import Cells, Coins, chance_of_each, width_for
 from replearn.errors import ReplearnError
-from replearn.exact.rows import Kept
-from replearn.recipes import newton
-from replearn.recipes.validation import Fold
-from replearn.study.original import Original, Request, publish, worth_of
-from replearn.study.replication import replicate
-from replearn.study.rows import Reading, TableRows, read_rows
-from replearn.study.study import Study
+from replearn.glm import Fold, newton
+from replearn.rows import MemoryBlocks
+from replearn.study import (
+    Original,
+    Request,
+    RowEncoder,
+    Study,
+    TableRows,
+    publish,
+    read_rows,
+    replicate,
+)
+from replearn.study.original import worth_of
 from replearn.tables import Table
 
 FIRST = 4000
@@ -98,10 +102,10 @@ class Pair:
         self.n_here, self.theta = self.fit(here)
         self.z = self.design.coordinates.of_theta(self.theta)
 
-    def rows(self, places: np.ndarray) -> Kept:
+    def rows(self, places: np.ndarray) -> MemoryBlocks:
         """Encoded rows."""
-        found = read_rows(TableRows(self.task.table(places), Reading.of(self.design)))
-        assert isinstance(found, Kept)
+        found = read_rows(TableRows(self.task.table(places), RowEncoder.of(self.design)))
+        assert isinstance(found, MemoryBlocks)
         return found
 
     def fit(self, places: np.ndarray) -> tuple[int, np.ndarray]:
@@ -119,7 +123,7 @@ class Pair:
         widths = self.study.widths * width_for(chance_of_each(rho, self.z.size), bits) / planned
         return Cells.drawn(widths, bits, Coins(self.design.seed))
 
-    def worth(self, rows: Kept, theta: np.ndarray) -> dict[str, float | None]:
+    def worth(self, rows: MemoryBlocks, theta: np.ndarray) -> dict[str, float | None]:
         """Log-loss and AUC (or balanced accuracy) of coefficients on rows to test on."""
         whole = np.floor(theta * 2.0**26 + 0.5)
         found = worth_of(self.design.loss, (Fold(rows, rows.block, None, whole),))  # type: ignore[arg-type]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from replearn.codes.sketch import Cells, width_factor
+from replearn.codes import Cells
+from replearn.codes.sketch import width_factor
 
 BLUE, RED, GREEN = "#0b7fb3", "#c4553d", "#5b8f3e"
 INK = (

@@ -27,11 +27,11 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import replearn as rl
 from replearn.datasets import load_readmission
-from replearn.documents.facts import counted
-from replearn.documents.pictures import Rung, dot, ladder, svg, where_we_landed
 from replearn.reports.bundle import write_bundle
-from replearn.study.replication import replicate
+from replearn.study import replicate
 from replearn.tables import open_table
+from replearn.words import Rung, counted, ladder, where_we_landed
+from replearn.words.pictures import dot, svg
 
 HOSPITALS, PATIENTS, TARGET = 16, 4000, "readmitted"
 # pictures that stand alone, in a README, choose their ink; inside a page they take the page's

@@ -123,7 +123,7 @@ def different_population(found):
     import pandas as pd
 
     import replearn as rl
-    from replearn.study.replication import replicate
+    from replearn.study import replicate
     from replearn.tables import open_table
 
     table = open_table(pd.read_csv("castleton.csv"), target="readmitted")  # the script is there

@@ -43,7 +43,7 @@ POPULATIONS: dict[str, Population] = {
     "decoy77": Population(max_margin=1.05, decoy=0.7, decoy_share=0.77),
     "decoy": Population(max_margin=1.3, decoy=0.7, decoy_share=0.88),
     "minority": Population(max_margin=1.3, decoy=0.7, decoy_share=0.94),
-    "skewed": Population(decoy=0.7, decay=0.5),  # a decoy, and a spectrum
+    "skewed": Population(max_margin=3.0, decoy=0.7, decay=0.5),  # a decoy, and a spectrum
     "adversary": Population(adversary=0.03),  # of stability: rare rows in any direction
     "atoms": Population(n_atoms=40),
     "classes": Population(positive_share=0.05),
@@ -100,8 +100,11 @@ def _directions(
         axis /= np.linalg.norm(axis)
         _add(side, -(side @ axis), axis)
         agrees = np.where(rng.random(n_rows) < population.decoy_share, 1.0, -1.0)
-        # its cosine with the whole row, not with the part beside the normal
-        ratio = population.decoy / np.sqrt(1 - population.decoy**2 - heights**2)
+        # its cosine with the whole row, not with the part beside the normal; a row that is high
+        # above the plane has less room for it
+        room = np.sqrt(1 - heights**2)
+        cosine = np.minimum(population.decoy, 0.95 * room)
+        ratio = cosine / np.sqrt(room**2 - cosine**2)
         _add(side, ratio * agrees * _lengths(side), axis)
 
     if population.adversary:

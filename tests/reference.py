@@ -15,11 +15,11 @@ Matrix = NDArray[np.float64]
 def directions(X: Any, signs: Any, intercept: bool = False) -> Matrix:
     """The vectors ``v_i``, without all-zero rows, in extended precision until they are unit."""
     rows = np.asarray(X, dtype=np.longdouble)
-    if intercept:
-        rows = np.column_stack([rows, np.ones(len(rows), dtype=np.longdouble)])
     largest = np.abs(rows).max(axis=1, initial=0)
     kept = largest > 0
     rows = rows[kept] / largest[kept, None]
+    if intercept:
+        rows = np.column_stack([rows, np.sqrt((rows**2).sum(axis=1))])
     rows *= np.asarray(signs, dtype=np.longdouble)[kept, None]
     return np.asarray(rows / np.sqrt((rows**2).sum(axis=1, keepdims=True)), dtype=np.float64)
 

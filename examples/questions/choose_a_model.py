@@ -24,7 +24,7 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from replearn.codes.coins import Coins
+from replearn.codes import Coins
 from replearn.datasets import load_readmission
 
 COLUMNS = ["age", "length_of_stay", "prior_admissions", "systolic"]

@@ -18,7 +18,7 @@ import duckdb
 import numpy as np
 
 import replearn as rl
-from replearn.exact.sums import ExactSums
+from replearn.rows import ExactSums
 
 ashford = rl.datasets.load_readmission("Ashford", 4000)
 first = rl.ReplicableLogisticClassifier()

@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from replearn.codes.coins import Coins
+from replearn.codes import Bound, Coins, Fitted, Plan, Promise, Recipe, Sizes, rows_for
 from replearn.datasets import make_margin
-from replearn.recipes.recipe import Bound, Fitted, Plan, Promise, Recipe, Sizes, rows_for
 
 
 @dataclass(frozen=True, kw_only=True)

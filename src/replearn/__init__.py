@@ -40,10 +40,10 @@ if TYPE_CHECKING:  # editors and type checkers see what is imported on first use
     from replearn.reports.plans import plan as plan
     from replearn.reports.table1 import table1 as table1
     from replearn.reports.update import update as update
-    from replearn.study.coalition import combine as combine
-    from replearn.study.coalition import lab_sums as lab_sums
-    from replearn.study.registered import register_study as register_study
-    from replearn.study.study import Study as Study
+    from replearn.study import Study as Study
+    from replearn.study import combine as combine
+    from replearn.study import lab_sums as lab_sums
+    from replearn.study import register_study as register_study
 
 __version__ = "0.3.0"
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes.coins import Coins
+from replearn.codes import Coins
 from replearn.errors import ReplearnError
 from replearn.types import Matrix, Vector
 

@@ -8,19 +8,24 @@ from typing import Any
 import numpy as np
 
 from replearn.documents import decimal_text
-from replearn.documents.facts import Row
-from replearn.documents.facts import Table as FactTable
-from replearn.recipes.between import Between
-from replearn.recipes.coordinates import Coordinates
-from replearn.recipes.design import Design
-from replearn.recipes.glm import planned_widths
-from replearn.recipes.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
-from replearn.recipes.model import Model
-from replearn.recipes.newton import Summary, fit
-from replearn.study.replication import Replication, replicate
-from replearn.study.rows import Reading, TableRows, read_rows
-from replearn.study.study import Study
+from replearn.glm import (
+    Bernoulli,
+    Between,
+    Coordinates,
+    Design,
+    Loss,
+    Model,
+    Multinomial,
+    Poisson,
+    Summary,
+    fit,
+    planned_widths,
+)
+from replearn.glm.losses import Gaussian
+from replearn.study import Replication, RowEncoder, Study, TableRows, read_rows, replicate
 from replearn.tables import CsvOptions, Profile, learn_encoding, make_profile, open_table
+from replearn.words import Row
+from replearn.words import Table as FactTable
 
 
 @dataclass(frozen=True)
@@ -158,7 +163,7 @@ def make_study(path: Path, case: Case) -> tuple[Study, Model]:
         directions=directions,
         constant=case.constant,
     )
-    rows = read_rows(TableRows(table, Reading.of(design)))
+    rows = read_rows(TableRows(table, RowEncoder.of(design)))
     summary = Summary.of(rows, case.loss)
     (block,) = rows.blocks()
     X = np.column_stack([np.ones(block.n_rows), block.terms / 4096])

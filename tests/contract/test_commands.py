@@ -94,7 +94,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     second.assign(p_tree=0.2, p_logistic=risk).to_csv(made / "b.csv", index=False)
     second.to_parquet(made / "b.parquet")
     second.to_parquet(made / "lab.parquet")
-    lab("Castleton").to_csv(made / "third.csv", index=False)
+    third = lab("Castleton")
+    third.to_csv(made / "third.csv", index=False)
+    named = [one.assign(hospital=f"h{i}") for i, one in enumerate((first, second, third))]
+    pd.concat(named).to_csv(made / "labs.csv", index=False)
     second.to_csv(made / "new.csv", index=False)
     X, y = make_margin(3000, 4, 0.4, random_state=0)
     rows = pd.DataFrame(X, columns=list("abcd")).assign(y=y)
@@ -123,7 +126,7 @@ def inside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 #: A call of each command, its exit code, and how its answer begins.
 CALLS = [
-    ("demo --rows 400 --labs 2", 0, "Ashford and Birchwood"),
+    ("demo --rows 400 --labs 2", 0, "1. Halfspaces"),
     ("publish a.csv --target died --out new.study.json", 0, "The study is published"),
     ("replicate study.json b.csv", 0, "The same model"),
     ("replicate study.json b.parquet --details", 0, "The same model"),
@@ -137,6 +140,7 @@ CALLS = [
     ("predict a.model.json new.csv --out predictions.csv", 0, "Predictions of 1,200 rows"),
     ("export a.model.json --out a.export.csv", 0, "The model is in a.export.csv"),
     ("audit b.csv --study study.json --pairs 1 --rows 1200", 0, ""),
+    ("audit labs.csv --study study.json --by hospital", 0, "3 of 3 centres got the study"),
     ("sums study.json lab.parquet --out lab.sums.json", 0, "Sums of 1,200 rows"),
     ("combine study.json --begin --out first.json", 0, "The next round begins"),
     (
@@ -176,6 +180,7 @@ def test_on_a_terminal(inside: Path, call: str, code: int, beginning: str, tmp_p
     too_wide = [line for line in text.split("\n") if len(line) > 78]
     assert not too_wide
     is_short = "--details" not in call and call.split()[0] not in ("demo", "table", "evaluate")
+    is_short = is_short and "--by" not in call
     if is_short:  # a verdict of up to three lines, and eight lines
         assert len(text.rstrip("\n").split("\n")) <= 11
 
@@ -290,8 +295,8 @@ def test_examples_of_help(inside: Path, example: str, tmp_path: Path) -> None:
         for w in words
         for name in (sorted(map(str, Path().glob(w))) or [w] if "*" in w else [w])
     ]
-    words += {"demo": ["--labs", "2"], "table": ["--measure", "0"]}.get(words[0], [])
-    if words[0] == "audit":
+    words += {"demo": ["--labs", "2"], "table": ["--run", "0"]}.get(words[0], [])
+    if words[0] == "audit" and "--by" not in words:
         words += ["--rows", "500", "--pairs", "2"]
     code, _, errors = replearn(*words)
     assert code in (0, 1), errors
@@ -771,6 +776,9 @@ REFUSALS = [
     ("plan --features 0", "--features"),
     ("shuffle a.csv --out {tmp}/a.parquet", "two .csv or two .parquet"),
     ("audit a.csv --study study.json --rows 5000", "cannot be cut"),
+    ("audit labs.csv --target died --by hospital --pairs 3", "--pairs belongs to random parts"),
+    ("audit data.csv --target y --by a --algorithm svm", "--by needs --algorithm glm"),
+    ("audit labs.csv --target died --by nowhere", "by must be a column"),
     ("combine study.json --out {tmp}/x.json", "at least one lab"),
     ("sums study.json --out {tmp}/x.json", "a study and a table, got study.json alone"),
 ]

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from replearn.documents.pictures import Landed, Rung, ladder, where_we_landed
+from replearn.words import Landed, Rung, ladder, where_we_landed
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
@@ -141,7 +141,7 @@ def test_there_is_not_too_much_to_read():
     beside = {"architecture.md", "trust.md"}  # they belong to CONTRIBUTING.md
     written = [page for page in PAGES if str(page.relative_to(ROOT / "docs")) not in generated]
     assert sum(page.name not in beside for page in written) <= 27
-    assert sum(len(page.read_text(encoding="utf-8").split()) for page in written) <= 24_000
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in written) <= 27_000
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs/guide").glob("[!i]*.md")), ids=name)

@@ -7,7 +7,7 @@ import pytest
 import replearn as rl
 from replearn.datasets import load_readmission, make_margin
 from replearn.errors import ReplearnError
-from replearn.tables.table import Table
+from replearn.tables import Table
 
 TARGET = "readmitted"
 

@@ -26,10 +26,8 @@ import replearn
 from replearn.engines import dask as dask_engine
 from replearn.engines import replication
 from replearn.errors import ReplearnError
-from replearn.recipes.model import Model
-from replearn.study.original import Request, publish
-from replearn.study.replication import replicate
-from replearn.study.study import Study
+from replearn.glm import Model
+from replearn.study import Request, Study, publish, replicate
 from replearn.tables import open_table
 
 

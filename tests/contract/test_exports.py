@@ -17,15 +17,11 @@ import onnxruntime
 import pandas as pd
 import pytest
 
-from replearn.codes.model import HalfspaceDesign, HalfspaceModel
-from replearn.codes.space import CodeSpace
+from replearn.codes import CodeSpace, HalfspaceDesign, HalfspaceModel
 from replearn.errors import ReplearnError
 from replearn.exports import to_csv, to_onnx, to_sklearn, to_sql
-from replearn.recipes.coordinates import Coordinates
-from replearn.recipes.design import Design
-from replearn.recipes.losses import Bernoulli, Gaussian, Multinomial, Poisson
-from replearn.recipes.model import Model
-from replearn.recipes.recalibration import Recalibration
+from replearn.glm import Bernoulli, Coordinates, Design, Model, Multinomial, Poisson, Recalibration
+from replearn.glm.losses import Gaussian
 from replearn.tables import Encoding, LevelColumn, NumberColumn, Product
 
 HOSTILE = 'say "x"; --\n%s {0}'
@@ -148,6 +144,7 @@ MODELS: dict[str, Any] = {
     "own constant": with_own_constant(glm(Bernoulli(), ("no", "yes"))),
     "halfspace": halfspace(None),
     "halfspace, names": halfspace(NAMED, fit_intercept=False),
+    "halfspace, names, intercept": halfspace(NAMED),
 }
 
 
@@ -410,6 +407,8 @@ def recomputed(path: Path, model: Any, frame: pd.DataFrame) -> dict[str, Any]:
         if term == "product":
             second = factor(line["second_column"], line["second_level"])
             return factor(column, line["level"]) * second
+        if term == "length":  # of a halfspace, all of whose columns are numbers
+            return np.sqrt((frame[list(model.feature_names)].to_numpy() ** 2).sum(axis=1))
         return frame[column] if term == "offset" else {"constant": 1.0, "reference": 0.0}[term]
 
     scores: dict[str, Any] = {}

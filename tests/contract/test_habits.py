@@ -1,8 +1,10 @@
 """Habits that are easily lost: names typed for editors, twins that CI requires."""
 
+import ast
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -57,3 +59,26 @@ def test_ci_fails_where_a_twin_was_not_tested(required, code, tmp_path):
     assert done.returncode == code, done.stdout
     assert ("the twin was not tested" in done.stdout) == bool(code)
     assert f"{2 - code} skipped" in done.stdout
+
+
+#: Rooms whose ``__init__`` names what others may import.
+DOORS = ("words", "rows", "exact", "codes", "glm", "study", "tables", "documents")
+
+
+def imports_of(module: Path) -> Iterator[str]:
+    """What a module imports from the package, by full names."""
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("replearn."):
+            yield str(node.module)
+
+
+def test_no_import_goes_past_a_door():
+    package = ROOT / "src" / "replearn"
+    past = []
+    for module in package.rglob("*.py"):
+        room = module.relative_to(package).parts[0]
+        for name in imports_of(module):
+            parts = name.split(".")
+            if len(parts) > 2 and parts[1] in DOORS and parts[1] != room:
+                past.append(f"{module.relative_to(package)}: {name}")
+    assert not past, "\n".join(past)

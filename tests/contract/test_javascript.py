@@ -14,9 +14,9 @@ import pytest
 from benchmarks import vectors
 from replearn.documents import canonical_json
 from replearn.errors import ReplearnError
-from replearn.exact.rows import Block, Kept
-from replearn.recipes.losses import Bernoulli, Gaussian, Multinomial, Poisson
-from replearn.recipes.newton import Summary, fit
+from replearn.glm import Bernoulli, Multinomial, Poisson, Summary, fit
+from replearn.glm.losses import Gaussian
+from replearn.rows import Block, MemoryBlocks
 
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 
@@ -168,7 +168,7 @@ def test_strange_tables():
         calls.append(("fit", given | {"loss": loss.content(), "ridge": ridge}))
     n_refused = 0
     for (block, loss, ridge), found in zip(tables, answers(calls), strict=True):
-        rows = Kept(block)
+        rows = MemoryBlocks(block)
         try:
             theta = fit(rows, loss, ridge, Summary.of(rows, loss).check(loss))
             expected = {"theta": theta.tolist()}

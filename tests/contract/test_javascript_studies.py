@@ -8,19 +8,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from replearn.errors import ReplearnError
-from replearn.exact.sums import integers
-from replearn.recipes.model import Model
-from replearn.recipes.newton import State as NewtonState
+from replearn.glm import Model
+from replearn.glm import State as NewtonState
 from replearn.reports.update import update
-from replearn.study.coalition import Coalition, combine, lab_sums
-from replearn.study.passes import Counts, State
-from replearn.study.replication import Replication
-from replearn.study.rows import Reading
-from replearn.study.study import Study
-from replearn.tables import profile
+from replearn.rows import integers
+from replearn.study import (
+    Coalition,
+    Replication,
+    Request,
+    RowEncoder,
+    State,
+    Study,
+    combine,
+    lab_sums,
+    publish,
+    replicate,
+)
+from replearn.study.passes import Counts
+from replearn.tables import open_table, profile
 from tests.contract.replications import (
     CASES,
     LOCAL_CASES,
@@ -225,7 +234,7 @@ def test_sums_that_are_refused(tmp_path):
     few_sampled = replace(
         state,
         counts=Counts(800, 800 << 16, integers([1, 1])),
-        newton=NewtonState(np.zeros((1, Reading.of(study.design).n_terms + 1)), 1 << 28),
+        newton=NewtonState(np.zeros((1, RowEncoder.of(study.design).n_terms + 1)), 1 << 28),
     )
     with pytest.raises(ReplearnError) as caught:
         lab_sums(study, open_case(path, case, study.design.encoding.names), few_sampled)
@@ -288,6 +297,31 @@ def test_the_same_columns_look_strange(tmp_path):
     for (name, replication), found in zip(expected, answers(calls), strict=True):
         assert replication.findings, name
         assert_same_words(replication, found)
+
+
+@needs_node
+@pytest.mark.slow
+def test_wide_models_have_the_same_support(tmp_path):
+    """Beyond 600 coefficients constants and the size of slopes are tested, less overfitting."""
+    rng, paths = np.random.default_rng(5), [tmp_path / "a.csv", tmp_path / "b.csv"]
+    slopes = rng.normal(size=605) / 10
+    for path in paths:
+        table = np.round(rng.normal(size=(900, 605)), 2)
+        died = rng.random(900) < 1 / (1 + np.exp(-table @ slopes))
+        frame = pd.DataFrame(table, columns=[f"x{i}" for i in range(605)])
+        frame.assign(died=died.astype(int)).to_csv(path, index=False)
+    request = Request(target="died", ridge=0.03, replication_rows=900)
+    original = publish(open_table(paths[0], target="died"), request)
+    study = original.study
+    python = replicate(study, open_table(paths[1], target="died"), original.model)[1]
+    given = {"study": study.content(), "path": str(paths[1])}
+    given["options"] = {"opened": [original.model.content()]}
+    found = answers([("replicate", given)])[0]
+    assert found["verdict"] == python.facts().verdict
+    ours, theirs = found["support"]["test"], python.support.test
+    assert ours["pSlopes"] == pytest.approx(theirs.p_slopes, rel=1e-6)
+    assert ours["pValue"] == pytest.approx(theirs.p_value, rel=1e-6)
+    assert theirs.p_value > 0.01
 
 
 @needs_node

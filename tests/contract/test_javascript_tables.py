@@ -13,10 +13,10 @@ from replearn.errors import ReplearnError
 from replearn.tables import (
     CsvOptions,
     Encoding,
+    EncodingCounts,
     LevelColumn,
     NumberColumn,
     Product,
-    Seen,
     open_table,
 )
 from tests.contract.test_javascript import answers, needs_node
@@ -124,7 +124,7 @@ def by_python(
     path: Path, content: bytes, options: dict[str, str], encoding: Encoding = ENCODING
 ) -> dict[str, Any]:
     path.write_bytes(content)
-    seen = Seen(encoding)
+    seen = EncodingCounts(encoding)
     try:
         table = open_table(path, csv=CsvOptions(**options), columns=encoding.names)
         rows = np.concatenate([encoding.encode(batch, seen) for batch in table.batches()])

@@ -18,17 +18,18 @@ from hypothesis import strategies as st
 
 from replearn.errors import ReplearnError
 from replearn.reports.files import load
-from replearn.study.original import Request, publish
+from replearn.study import Request, publish
 from replearn.tables import (
     Encoding,
+    EncodingCounts,
     LevelColumn,
     NumberColumn,
     Product,
-    Seen,
     learn_encoding,
+    level_text,
     open_table,
 )
-from replearn.tables.cells import OddCells, column_from, level_text
+from replearn.tables.cells import OddCells, column_from
 
 FOLDER = Path(tempfile.mkdtemp(prefix="one-table-"))
 
@@ -140,7 +141,7 @@ def encodings(columns):
 
 def outcome(source, encoding):
     """All that labs compare; or that the table was refused."""
-    seen = Seen(encoding)
+    seen = EncodingCounts(encoding)
     try:
         table = open_table(source)
         blocks = [(encoding.encode(b, seen), encoding.values(b)) for b in table.batches(5)]

@@ -22,13 +22,11 @@ from scipy import sparse
 import replearn as rl
 from replearn.datasets import load_readmission
 from replearn.documents import decimal_text
-from replearn.exact.rows import Block, Kept, joined
-from replearn.recipes import glm, newton
-from replearn.recipes.coordinates import Coordinates
-from replearn.recipes.losses import Bernoulli, Gaussian, Multinomial, Poisson
-from replearn.recipes.model import Model
-from replearn.study.original import Request, publish
-from replearn.study.rows import Reading, TableRows
+from replearn.glm import Bernoulli, Coordinates, Model, Multinomial, Poisson, newton
+from replearn.glm import sketched as glm
+from replearn.glm.losses import Gaussian
+from replearn.rows import Block, MemoryBlocks, joined
+from replearn.study import Request, RowEncoder, TableRows, publish
 from replearn.tables import open_table
 
 TARGET = "readmitted"
@@ -51,7 +49,7 @@ def theta(table, original):
 
 
 def _theta(source, study, **options):
-    rows = TableRows(open_table(source, target=TARGET, **options), Reading.of(study.design))
+    rows = TableRows(open_table(source, target=TARGET, **options), RowEncoder.of(study.design))
     loss = study.design.loss
     return newton.fit(rows, loss, study.design.ridge, newton.Summary.of(rows, loss))
 
@@ -119,10 +117,10 @@ def test_sources(table, original, theta, source, tmp_path):
 
 
 def test_chunks(table, original, theta):
-    reading = Reading.of(original.study.design)
+    reading = RowEncoder.of(original.study.design)
     source = open_table(table, target=TARGET)
     blocks = [reading.block(batch, 1.0) for batch in source.batches(97)]
-    rows = Kept(joined(blocks[::-1]))
+    rows = MemoryBlocks(joined(blocks[::-1]))
     loss = original.study.design.loss
     summary = newton.Summary.of(rows, loss)
     assert (newton.fit(rows, loss, original.study.design.ridge, summary) == theta).all()
@@ -166,7 +164,7 @@ def fits():
         numbers = [repr(vars(first.certificate)), str(first.worth)]
         found[request.basis] = [first.study.content(), *numbers]
     for loss in LOSSES:
-        rows = Kept(_case(loss))
+        rows = MemoryBlocks(_case(loss))
         summary = newton.Summary.of(rows, loss)
         theta = newton.fit(rows, loss, "0.003", summary)
         information = loss.information(summary.shares)

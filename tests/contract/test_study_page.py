@@ -12,9 +12,7 @@ import pytest
 from replearn.datasets import load_readmission
 from replearn.errors import ReplearnError
 from replearn.reports import bundle
-from replearn.study.coalition import lab_sums
-from replearn.study.original import Request, publish
-from replearn.study.study import Study
+from replearn.study import Request, Study, lab_sums, publish
 from replearn.tables import open_table
 from tests.contract.browser import Browser, Firefox
 from tests.contract.replications import CASES, items, make_study, open_case, replicated, write_table

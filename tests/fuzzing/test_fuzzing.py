@@ -26,9 +26,7 @@ import pytest
 
 import replearn as rl
 from replearn.cli import main
-from replearn.codes.model import HalfspaceDesign, HalfspaceModel
-from replearn.codes.nets import NetSpace
-from replearn.codes.votes import VoteSpace
+from replearn.codes import HalfspaceDesign, HalfspaceModel, NetSpace, VoteSpace
 from replearn.datasets import load_readmission, make_margin
 from replearn.errors import ReplearnError
 from replearn.exports.sql import to_sql
@@ -36,8 +34,7 @@ from replearn.reports.bundle import rehearsal
 from replearn.reports.files import Opening
 from replearn.reports.methods import with_methods
 from replearn.reports.policy import Policy
-from replearn.study.original import Request, publish
-from replearn.study.replication import replicate
+from replearn.study import Request, publish, replicate
 from replearn.tables import open_table
 
 TARGET = "readmitted"

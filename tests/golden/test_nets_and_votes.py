@@ -2,9 +2,7 @@
 
 import numpy as np
 
-from replearn.codes.coins import Coins
-from replearn.codes.nets import candidates
-from replearn.codes.votes import round_mean
+from replearn.codes import Coins, candidates, round_mean
 
 POINT = np.array([0.3, -1.7, 12.25, 0.0, 5.5])
 

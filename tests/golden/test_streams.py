@@ -5,9 +5,9 @@ import hashlib
 import numpy as np
 import pytest
 
-from replearn.codes.coins import MAX_TEXT, Coins, seed_text
+from replearn.codes import CodeSpace, Coins, seed_text
+from replearn.codes.coins import MAX_TEXT
 from replearn.codes.projection import lift, project
-from replearn.codes.space import CodeSpace
 from replearn.errors import ReplearnError
 from tests.reference import philox4x64
 
@@ -89,8 +89,8 @@ def test_codes(rounding, bits):
 
 
 FITS = {
-    "ReplicableSVMClassifier": "d7b1831201c445fc",
-    "ReplicableSGDClassifier": "0ccacabd7dc918fc",
+    "ReplicableSVMClassifier": "985a6a9b76ec789a",
+    "ReplicableSGDClassifier": "907d12eb66bd9e02",
 }
 
 

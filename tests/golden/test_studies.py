@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from replearn.datasets import load_readmission
-from replearn.study.original import Request, publish
-from replearn.study.replication import replicate
+from replearn.study import Request, publish, replicate
 from replearn.tables import open_table
 
 RECORD = Path(__file__).with_name("studies.json")

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from replearn.codes.coins import Coins
-from replearn.recipes.batches import MemoryRows
-from replearn.recipes.recipe import Fitted, Recipe
+from replearn.codes import Coins, Fitted, Recipe
+from replearn.table1.batches import MemoryRows
 from tests.populations import draw
 
 

@@ -5,39 +5,43 @@ import math
 import numpy as np
 import pytest
 
-from replearn.codes.stability import chance_of_each, width_for
-from replearn.recipes.between import CentreFits, assumed, learned
-from replearn.recipes.coordinates import Coordinates
+from replearn.codes import chance_of_each, width_for
+from replearn.glm import CentreFits, Coordinates, assumed, learned
 from tests.error_budget import assert_rate_at_least, assert_rate_at_most
 
 N_NUMBERS, PLANNED = 8, 0.05
 COORDINATES = Coordinates.of(np.array([[0.1]]), np.eye(N_NUMBERS), 1e-6)
+#: Two strong slopes, as models have them.
+STRONG = np.array([-1.0, 1.9, -0.6, *[0.1] * (N_NUMBERS - 3)])
 #: Standard deviations between centres: the constant's, and those of the slopes.
 SPREADS = {
     "typical": (0.2 * math.sqrt(0.1), 0.03),
     "small": (0.02, 0.005),
     "large": (0.13, 0.12),
     "none": (0.0, 0.0),
+    "proportional": (0.0632, 0.1 * np.abs(STRONG[1:])),
+    "mixed": (0.0632, np.array([0.19, 0.01, 0.01, 0.03, 0.03, 0.03, 0.1])),
 }
 
 
 def leaving(n_centres, spread, trials, rng, sizes=(800, 4000)):
     """How many new centres leave some cell; each trial draws its own original and new centre."""
-    tau = np.full(N_NUMBERS, spread[1])
-    tau[0] = spread[0]
+    tau = np.empty(N_NUMBERS)
+    tau[0], tau[1:] = spread
     names = tuple(map(str, range(n_centres)))
     each = chance_of_each(PLANNED, N_NUMBERS)
     n_left = 0
     for _ in range(trials):
         n_rows = rng.integers(*sizes, size=n_centres).astype(float)
-        truths = tau * rng.normal(size=(n_centres, N_NUMBERS))
+        truths = STRONG + tau * rng.normal(size=(n_centres, N_NUMBERS))
         numbers = truths + rng.normal(size=truths.shape) / np.sqrt(n_rows)[:, None]
         fits = CentreFits(names, numbers, n_rows)
-        between = learned(fits, np.ones(N_NUMBERS), COORDINATES)
 
         # the original pools its rows; the new centre has its own truth and rows
         pooled = n_rows @ numbers / n_rows.sum()
-        here = tau * rng.normal(size=N_NUMBERS) + rng.normal(size=N_NUMBERS) / math.sqrt(sizes[0])
+        between = learned(fits, np.ones(N_NUMBERS), COORDINATES, pooled)
+        here = STRONG + tau * rng.normal(size=N_NUMBERS)
+        here += rng.normal(size=N_NUMBERS) / math.sqrt(sizes[0])
         sampling = np.full(N_NUMBERS, math.sqrt(1 / n_rows.sum() + 1 / sizes[0]))
         deviations, freedoms = between.with_sampling(sampling)
         widths = deviations * [width_for(each, 8, freedom) for freedom in freedoms]

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replearn.codes.coins import Coins
+from replearn.codes import Coins, Promise, Sizes
 from replearn.codes.votes import vote
-from replearn.exact.directions import products, unit_rows
-from replearn.recipes.boosting import (
+from replearn.exact import products, unit_rows
+from replearn.table1.boosting import (
     BOX,
     FOAM,
     run,
@@ -20,7 +20,6 @@ from replearn.recipes.boosting import (
     stability,
     weighted_mean,
 )
-from replearn.recipes.recipe import Promise, Sizes
 from tests.error_budget import (
     FALSE_ALARM,
     assert_mean_close,

@@ -6,10 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from replearn.codes.coins import Coins
-from replearn.codes.nets import candidates
-from replearn.recipes.dp import DP, run, stability
-from replearn.recipes.recipe import Promise, Sizes
+from replearn.codes import Coins, Promise, Sizes, candidates
+from replearn.table1.dp import DP, arrivals, run, stability
 from tests.error_budget import (
     FALSE_ALARM,
     assert_mean_close,
@@ -78,21 +76,21 @@ def gibbs(rng, realizable):
 
 
 def test_the_mechanism_generalises(seed_block):
-    """E err_D <= (e^l + (e^l - 1)^2) E err_S, for every population: half of what privacy gives."""
+    """E err_D <= e^l E err_S, for every population."""
     rng = np.random.default_rng([seed_block, 6])
     largest = 0.0
     for _ in range(1000):
         rate, _, chances, weights, on_sample, in_truth = gibbs(rng, realizable=False)
         sample_error = float(chances @ (weights * on_sample).sum(axis=1))
         true_error = float(chances @ (weights @ in_truth))
-        bound = (math.exp(rate) + math.expm1(rate) ** 2) * sample_error
+        bound = math.exp(rate) * sample_error
         assert true_error <= bound + 1e-12
         largest = max(largest, true_error / bound if bound > 0 else 0.0)
     assert largest > 0.9  # nothing is given away
 
 
 def test_the_mechanism_is_replicable_and_accurate_with_the_margin(seed_block):
-    """Jeffreys' divergence <= 2 e^l (e^l - 1) ln|H|, and P[h] <= (1 - (1 - e^-l) err)^m."""
+    """Jeffreys' divergence <= 2 (e^l - 1) ln|H|, and P[h] <= (1 - (1 - e^-l) err)^m."""
     rng = np.random.default_rng([seed_block, 7])
     for _ in range(1000):
         rate, m, chances, weights, on_sample, in_truth = gibbs(rng, realizable=True)
@@ -105,7 +103,7 @@ def test_the_mechanism_is_replicable_and_accurate_with_the_margin(seed_block):
         own = np.einsum("sh,sh->s", weights, logs)
         expected = chances @ (own[:, None] + own[None, :] - pairs - pairs.T) @ chances
         assert divergence == pytest.approx(expected, abs=1e-9)
-        bound = 2 * math.exp(rate) * math.expm1(rate) * math.log(weights.shape[1])
+        bound = 2 * math.expm1(rate) * math.log(weights.shape[1])
         assert divergence <= bound + 1e-12
         distance = np.abs(weights[:, None, :] - weights[None, :, :]).sum(axis=2) / 2
         total = float(chances @ (2 * distance / (1 + distance)) @ chances)
@@ -230,5 +228,27 @@ def test_the_search_finds_what_a_full_enumeration_finds(seeds):
         fitted = run(Whole(X, y), plan, coins)
         scores = y[:, None] * (X @ candidates(np.arange(2000), 4, coins).T)
         rates = (scores <= 0).mean(axis=0)
-        noisy = coins.gumbels("net/gumbel", 2000) - float(plan.inverse_temperature) * rates
-        assert fitted.codes[0] == np.argmax(noisy)
+        noise = np.concatenate([block for _, block in arrivals(coins, 2000)])
+        assert fitted.codes[0] == np.argmax(noise - float(plan.inverse_temperature) * rates)
+
+
+def test_a_poisson_process_draws_from_the_gibbs_law(seeds):
+    """On the circle, with one row: directions on its side have the weight 1, others e^-L."""
+    trials, heat, n_wrong, n_late = 3000, 1.5, 0, 0
+    for seed in seeds(trials):
+        coins = Coins(seed)
+        indices, noise = next(arrivals(coins, 64))
+        assert (np.diff(noise) < 0).all()
+        wrong = candidates(indices, 2, coins)[:, 0] <= 0
+        chosen = int(np.argmax(noise - heat * wrong))
+        n_wrong += bool(wrong[chosen])
+        n_late += chosen > 0
+    expected = math.exp(-heat) / (1 + math.exp(-heat))
+    assert_rate_close(n_wrong, trials, expected)
+    # the second one or a later one wins only if the first is wrong
+    assert n_late / trials < 0.5
+
+
+def test_certified_rows_are_those_of_the_page():
+    """The share of good directions in place of a net: 503,074 rows before."""
+    assert DP.sizes(Promise(0.3, 0.1, 0.1, 0.05), 10, "certified", Sizes()).n_rows <= 370_000

@@ -6,16 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replearn.codes.coins import Coins
-from replearn.codes.foam import (
-    FOAM_FLIPS,
-    FOAM_VARIANCE,
-    TYPICAL_FOAM_FLIPS,
-    foam_centre,
-    foam_codes,
-    share_leaving_foam,
-    sin_squared,
-)
+from replearn.codes import FOAM_FLIPS, FOAM_VARIANCE, TYPICAL_FOAM_FLIPS, Coins
+from replearn.codes.foam import foam_centre, foam_codes, share_leaving_foam, sin_squared
 from tests.error_budget import (
     FALSE_ALARM,
     assert_mean_close,

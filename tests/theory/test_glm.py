@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from replearn.codes.coins import Coins
-from replearn.codes.sketch import Cells
-from replearn.exact.rows import Block, Kept
-from replearn.recipes import glm, newton
-from replearn.recipes.losses import Bernoulli, Gaussian, Multinomial, Poisson
+from replearn.codes import Cells, Coins
+from replearn.glm import Bernoulli, Multinomial, Poisson, newton
+from replearn.glm import sketched as glm
+from replearn.glm.losses import Gaussian
+from replearn.rows import Block, MemoryBlocks
 from tests.error_budget import assert_rate_at_most
 
 MIX = np.random.default_rng(99).normal(size=(6, 6)) * 0.3 + np.eye(6)
@@ -27,14 +27,14 @@ def sample(loss, n_rows, rng):
         "gaussian": lambda: np.round((score + rng.normal(size=n_rows)) * 65536) / 65536,
         "poisson": lambda: np.minimum(rng.poisson(np.exp(score)), 255),
     }[loss.kind]()
-    return Kept(Block(terms, targets.astype(np.float64)))
+    return MemoryBlocks(Block(terms, targets.astype(np.float64)))
 
 
 def five_times(rows):
     """Each row as five rows of a person."""
     persons = np.repeat(np.arange(rows.block.n_rows).astype(str).astype(object), 5)
     terms, targets = (np.repeat(a, 5, axis=0) for a in (rows.block.terms, rows.block.targets))
-    return Kept(Block(terms, targets, groups=persons))
+    return MemoryBlocks(Block(terms, targets, groups=persons))
 
 
 def pair(loss, n_here, n_there, promise, seed, change=lambda rows: rows):
@@ -85,7 +85,7 @@ def test_rounding_costs_a_fraction_of_the_sampling_error(seeds):
 def test_clustered_rows_need_groups(seeds):
     """Rows that come five at a time: with groups the spread is right, without it far too small."""
     grouped = five_times(sample(Bernoulli(), 1000, np.random.default_rng(4)))
-    repeated = Kept(Block(grouped.block.terms, grouped.block.targets))
+    repeated = MemoryBlocks(Block(grouped.block.terms, grouped.block.targets))
     promise = glm.Promise(0.01, 3, 5000, 5000)
     spreads = [
         glm.original(rows, Bernoulli(), promise, "0.003")[1].spread.influence

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replearn.codes.cells import CELLS
-from replearn.codes.coins import Coins
-from replearn.codes.projection import lift, project, projection_matrix
-from replearn.codes.space import CodeSpace
-from replearn.recipes.spaces import proved_space, sign_lost
+from replearn.codes import CELLS, CodeSpace, Coins, projection_matrix
+from replearn.codes.projection import lift, project
+from replearn.table1.spaces import proved_space, sign_lost
 from tests.error_budget import assert_mean_close, assert_rate_at_most, assert_rate_close
 from tests.reference import gaussian_matrix, hadamard_matrix, rotation_matrix
 

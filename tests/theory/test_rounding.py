@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replearn.codes.cells import CELLS, isotropic_flips, proved_flips, second_moment
-from replearn.codes.coins import Coins
+from replearn.codes import CELLS, CodeSpace, Coins, isotropic_flips, proved_flips, second_moment
 from replearn.codes.lattices import minimal_vectors, near_walls, nearest_codes
-from replearn.codes.space import CodeSpace
 from tests.error_budget import assert_mean_close, assert_rate_at_most, assert_rate_close
 from tests.reference import akround
 

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replearn.codes.coins import Coins
-from replearn.codes.sketch import Cells
-from replearn.codes.stability import chance_of_any, chance_of_each, chance_of_leaving, width_for
+from replearn.codes import Cells, Coins, chance_of_any, chance_of_each, chance_of_leaving, width_for
 from tests.error_budget import assert_rate_at_most, assert_rate_between
 
 N = 200_000

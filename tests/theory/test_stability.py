@@ -1,6 +1,6 @@
 """Every recipe's `stability` in three directions: it is inverted, it holds, and audits agree.
 
-The bound of studies, `replearn.recipes.glm.stability`, comes last; test_glm.py counts studies.
+The bound of studies, `replearn.glm.sketched.stability`, comes last; test_glm.py counts studies.
 """
 
 import warnings
@@ -11,23 +11,25 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replearn.codes.coins import Coins
-from replearn.codes.stability import (
+from replearn.codes import (
+    Coins,
+    Promise,
+    Sizes,
     chance_of_any,
     chance_of_each,
     chance_of_leaving,
+    rows_for,
     tail,
     width_for,
 )
 from replearn.errors import ReplicabilityWarning
 from replearn.estimators.glm import ReplicableLogisticClassifier
-from replearn.recipes import glm
-from replearn.recipes.between import Between
-from replearn.recipes.recipe import Promise, Sizes, rows_for
-from replearn.recipes.table import RECIPES
+from replearn.glm import Between
+from replearn.glm import sketched as glm
 from replearn.reports.audit import audit
 from replearn.reports.table1 import _shell
 from replearn.study import original, study
+from replearn.table1.recipes import RECIPES
 from tests.error_budget import assert_rate_at_most, assert_rate_close
 from tests.populations import draw
 from tests.samples import Whole

@@ -6,14 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from replearn.codes.coins import Coins
+from replearn.codes import Coins, Promise, Sizes, after_constant
 from replearn.errors import NotEnoughSamples, ReplearnError
-from replearn.exact.limbs import COUNTS, PAIR_UNIT, fixed_mean
-from replearn.exact.max_margin import Problem, add_batches
-from replearn.exact.packed import RawRows
-from replearn.recipes.recipe import Promise, Sizes, after_constant
-from replearn.recipes.rounded import largest_variance
-from replearn.recipes.svm import SVM, stability
+from replearn.exact import COUNTS, PAIR_UNIT, fixed_mean
+from replearn.kernels.int32_directions import RawRows
+from replearn.kernels.max_margin import Problem, add_batches
+from replearn.table1.rounded import largest_variance
+from replearn.table1.svm import SVM, stability
 from tests.error_budget import assert_rate_at_most
 from tests.theory.labs import differ, error, pair, sample
 

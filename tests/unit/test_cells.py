@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replearn.errors import ReplearnError
-from replearn.tables import CsvOptions, Texts, levels_of, numbers_of, open_table
-from replearn.tables.cells import (
+from replearn.tables import (
     MISSING_WORDS,
-    column_from,
+    CsvOptions,
+    Texts,
     is_number_text,
     join_columns,
     level_text,
-    number_text,
-    sign_reader,
-    signs_meant,
-    text_number,
+    levels_of,
+    numbers_of,
+    open_table,
 )
+from replearn.tables.cells import column_from, number_text, sign_reader, signs_meant, text_number
 
 
 def levels(values):

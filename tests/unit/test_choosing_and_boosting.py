@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from replearn.codes.model import HalfspaceModel
+from replearn.codes import HalfspaceModel
 from replearn.errors import NotEnoughSamples, ReplearnError, ReplicabilityWarning
 from replearn.estimators.boosting import ReplicableBoostingClassifier
 from replearn.estimators.dp import ReplicableDPClassifier

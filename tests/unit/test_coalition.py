@@ -10,13 +10,19 @@ import pyarrow as pa
 import pytest
 
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.recipes.derivatives import unpacked
-from replearn.recipes.model import Model
-from replearn.study.coalition import Coalition, LabSums, combine, lab_sums
-from replearn.study.original import Request, publish
-from replearn.study.passes import Fitted, State
-from replearn.study.replication import replicate
-from replearn.study.study import Study
+from replearn.glm import Model, unpacked
+from replearn.study import (
+    Coalition,
+    Fitted,
+    LabSums,
+    Request,
+    State,
+    Study,
+    combine,
+    lab_sums,
+    publish,
+    replicate,
+)
 from replearn.tables import open_table
 
 KINDS = ("logistic", "classes", "linear", "poisson", "weights", "balanced")
@@ -327,7 +333,10 @@ def test_a_lab_that_differs_is_named(plain, labs):
     found, _, _ = rounds(study, labs | {"Oslo": other})
     assert found.same_population < 1e-6
     assert min(found.labs, key=lambda lab: lab.p).lab == "Oslo"
-    assert "'Oslo' differs from the others, most in ward = B." in found.facts().text()
+    words = "'Oslo' differs from the others by more than centres do, most in ward = B."
+    assert found.remarks == [words]  # no honest lab is named
+    table = next(item for item in found.facts().details if getattr(item, "key", "") == "labs")
+    assert [row[0] for row in table.rows] == sorted(labs)
 
 
 def test_a_near_copy_is_named(plain, labs):

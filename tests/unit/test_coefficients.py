@@ -89,8 +89,8 @@ def test_the_printed_table_gives_the_prediction(fitted):
 
 def test_a_product_is_per_unit_of_both(fitted):
     terms = dict(zip(fitted.model_.term_names, fitted.coef_[0], strict=True))
-    assert terms["age x diabetes"] == pytest.approx(0.02, abs=0.006)
-    # four standard errors; per spread of both it would be 0.1
+    # the ridge may shrink products by a third; per spread of both it would be 0.1
+    assert 0.01 < terms["age x diabetes"] < 0.026
 
 
 def test_figure_and_table_say_the_same(fitted):

@@ -7,8 +7,8 @@ import pytest
 import replearn as rl
 from replearn import cli
 from replearn.errors import ColumnWarning, ReplearnError, ReplicabilityWarning
-from replearn.tables import learn_encoding, open_table
-from replearn.tables.clusters import Clusters, correlation_within
+from replearn.tables import Clusters, learn_encoding, open_table
+from replearn.tables.clusters import correlation_within
 from replearn.tables.safety import missing_code
 
 N_SITES = 59

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from replearn.datasets import CENTRES, load_readmission
-from replearn.study.original import Request, publish
+from replearn.study import Request, publish
 from replearn.tables import open_table
 
 TARGET = "readmitted"

@@ -6,16 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from replearn.exact.directions import (
-    UNIT_BITS,
-    WEIGHT_BITS,
-    nonzero_rows,
-    products,
-    project_rows,
-    unit_rows,
-    weighted_sums,
-)
-from replearn.exact.error_counts import count_errors
+from replearn.exact import UNIT_BITS, nonzero_rows, products, project_rows, unit_rows, weighted_sums
+from replearn.exact.directions import WEIGHT_BITS
+from replearn.kernels.error_counts import count_errors
 
 UNIT = 2.0**UNIT_BITS
 
@@ -32,11 +25,13 @@ def test_unit_rows_are_the_directions_of_rows(intercept):
     X[3] = 0.0
     whole = unit_rows(X, signs, X.shape[1] + intercept)
     assert (whole == np.rint(whole)).all()
-    full = np.hstack([X, np.ones((len(X), 1))]) if intercept else X
+    # a row's own length is appended, so that the row times a number is the same direction
+    own = np.linalg.norm(X, axis=1, keepdims=True)
+    full = np.hstack([X, own]) if intercept else X
     lengths = np.linalg.norm(full, axis=1, keepdims=True)
     expected = np.divide(full, lengths, out=np.zeros_like(full), where=lengths > 0)
     np.testing.assert_allclose(whole, UNIT * signs[:, None] * expected, rtol=0, atol=0.6)
-    assert nonzero_rows(whole)[3] == intercept
+    assert not nonzero_rows(whole)[3]
     assert nonzero_rows(whole).sum() == (lengths > 0).sum()
 
 

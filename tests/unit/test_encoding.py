@@ -14,17 +14,17 @@ from replearn.documents import Unfit
 from replearn.errors import ReplearnError
 from replearn.tables import (
     Encoding,
+    EncodingCounts,
     LevelColumn,
     NumberColumn,
     Product,
     Profile,
-    Seen,
     compare_profiles,
     learn_encoding,
     make_profile,
     open_table,
 )
-from replearn.tables import look as look_module
+from replearn.tables import scan as look_module
 
 
 def encode(encoding, source, seen=None, n_rows=1 << 16):
@@ -157,7 +157,10 @@ def test_arrays_columns_and_sparse_rows_are_one(dtype, order):
     X = (rng.normal(0, 3, (400, 7)) * (rng.random((400, 7)) < 0.4)).astype(dtype, order=order)
     columns = tuple(NumberColumn(f"x{i}", "0", f"0.{i + 1}") for i in range(7))
     encoding = Encoding(columns)
-    dense, seen = encode(encoding, X, Seen(encoding)), [Seen(encoding) for _ in range(3)]
+    dense, seen = (
+        encode(encoding, X, EncodingCounts(encoding)),
+        [EncodingCounts(encoding) for _ in range(3)],
+    )
     named = {f"x{i}": X[:, i] for i in range(7)}
     assert (encode(encoding, named, seen[0], 33) == dense).all()
     sparse = encode(encoding, sp.csr_array(X), seen[1], 50)
@@ -175,7 +178,7 @@ def test_arrays_columns_and_sparse_rows_are_one(dtype, order):
 def test_missing_numbers_of_arrays():
     X = np.array([[1.0, np.nan], [np.nan, 2.0], [3.0, 4.0]])
     encoding = Encoding((NumberColumn("x0", "2", "1"), NumberColumn("x1", "3", "1")))
-    seen = Seen(encoding)
+    seen = EncodingCounts(encoding)
     assert encode(encoding, X, seen).tolist() == [[-4096, 0], [0, -4096], [4096, 4096]]
     assert seen.missing.tolist() == [1, 1]
     with_indicator = Encoding((encoding.columns[0], NumberColumn("x1", "3", "1", indicator=True)))
@@ -230,7 +233,7 @@ def test_columns_must_be_there():
 
 def test_other_codings_stop():
     encoding = Encoding((NumberColumn("age", "60", "10"), LevelColumn("sex", ("f",), "m")))
-    seen = Seen(encoding)
+    seen = EncodingCounts(encoding)
     table = {"age": ["61", "x"] * 50, "sex": ["F"] * 10 + ["m"] * 90}
     encode(encoding, table, seen, 7)
     assert (seen.n_rows, seen.unreadable.tolist(), seen.unknown.tolist()) == (100, [50, 0], [0, 10])
@@ -242,11 +245,11 @@ def test_other_codings_stop():
     assert "'F'" not in text
     with pytest.raises(ReplearnError, match="such as 'F'"):
         seen.refuse(show_values=True)
-    few = Seen(encoding)
+    few = EncodingCounts(encoding)
     encode(encoding, {"age": [61] * 100, "sex": ["F"] * 4 + ["m"] * 96}, few)
     few.refuse()
     usual = Encoding((LevelColumn("sex", ("f", "(other)"), "m", folded="0.1"),))
-    seen = Seen(usual)
+    seen = EncodingCounts(usual)
     encode(usual, {"sex": ["F"] * 10 + ["m"] * 90}, seen)
     seen.refuse()
 
@@ -254,7 +257,7 @@ def test_other_codings_stop():
 def test_unannounced_signs_are_named():
     encoding = Encoding((NumberColumn("age", "60", "10"),))
     for cell, signs in (("61,5", '--decimal=","'), ("50,000", '--thousands=","')):
-        seen = Seen(encoding)
+        seen = EncodingCounts(encoding)
         encode(encoding, {"age": [cell] * 50}, seen)
         with pytest.raises(ReplearnError, match=f"give {signs}"):
             seen.refuse()
@@ -264,7 +267,11 @@ def test_what_was_seen_adds_up():
     rng = np.random.default_rng(0)
     table = {"age": rng.normal(60, 30, 999), "sex": rng.choice(["m", "f", "x"], 999)}
     encoding = Encoding((NumberColumn("age", "60", "10"), LevelColumn("sex", ("f",), "m")))
-    whole, first, second = Seen(encoding), Seen(encoding), Seen(encoding)
+    whole, first, second = (
+        EncodingCounts(encoding),
+        EncodingCounts(encoding),
+        EncodingCounts(encoding),
+    )
     encode(encoding, table, whole)
     encode(encoding, {n: c[:300] for n, c in table.items()}, first)
     encode(encoding, {n: c[300:] for n, c in table.items()}, second)
@@ -497,10 +504,11 @@ def findings(change, labels=None):
         name: np.random.default_rng(8).permutation(column)[:900] for name, column in table.items()
     }
     lab |= {name: np.asarray(function(lab[name])) for name, function in change.items()}
-    seen = Seen(learned.encoding)
+    seen = EncodingCounts(learned.encoding)
     for batch in open_table(lab).batches():
         learned.encoding.encode(batch, seen)
-    return dict(compare_profiles(learned.encoding, profile, seen, labels, (5000, 900)))
+    asked = compare_profiles(learned.encoding, profile, seen, labels, (5000, 900))
+    return {finding.column: finding.sentence for finding in asked}
 
 
 @pytest.mark.parametrize(

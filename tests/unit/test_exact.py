@@ -7,19 +7,19 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from replearn.errors import ReplearnError
-from replearn.exact import algebra
-from replearn.exact.elementary import exp, log, sigmoid, softplus
-from replearn.exact.rows import (
+from replearn.exact import algebra, exp, log, sigmoid, softplus
+from replearn.rows import (
     MAX_BLOCK,
     Block,
-    Kept,
+    ExactSums,
+    MemoryBlocks,
+    integers,
     marks,
     pieces,
     scores,
     term_hashes,
     with_constant,
 )
-from replearn.exact.sums import ExactSums, integers
 
 
 @given(st.floats(-700, 700))
@@ -117,7 +117,7 @@ def test_pieces_keep_sums_exact():
     sizes = [piece.n_rows for piece in pieces(block, 2)]
     assert sum(sizes) == block.n_rows
     assert max(sizes) <= MAX_BLOCK
-    assert next(Kept(block).blocks()) is block
+    assert next(MemoryBlocks(block).blocks()) is block
 
 
 def test_sums_add_up_and_refuse_others():

@@ -11,18 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replearn.documents import Document, canonical_json
-from replearn.documents.facts import (
-    MAX_LINES,
-    Facts,
-    Figure,
-    Row,
-    Spoken,
-    Table,
-    counted,
-    in_words,
-    p_value,
-    percent,
-)
+from replearn.words import Facts, Figure, Row, Spoken, Table, counted, in_words, p_value, percent
+from replearn.words.facts import MAX_LINES
 
 SVG = '<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"><path d="M0 0"/></svg>'
 COEFFICIENTS = Table(

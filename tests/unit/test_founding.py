@@ -1,16 +1,24 @@
 """Labs that publish together: a draft from their columns, a fit, and a study that others match."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from replearn.cli import main
 from replearn.errors import ReplearnError
-from replearn.study.coalition import combine, lab_sums
-from replearn.study.founding import Founded, LabColumns, draft_study, lab_columns
-from replearn.study.original import Request, publish
-from replearn.study.passes import State
-from replearn.study.replication import replicate
-from replearn.study.study import Study
+from replearn.study import (
+    Founded,
+    LabColumns,
+    Request,
+    State,
+    Study,
+    combine,
+    draft_study,
+    lab_columns,
+    lab_sums,
+    publish,
+    replicate,
+)
 from replearn.tables import open_table
 
 from .test_coalition import hospital, rounds
@@ -148,3 +156,37 @@ def test_labs_promise_nothing_to_labs_that_may_have_no_event():
         found = combine(draft, *sums, state=found, publish=True, replication_rows=100)
     with pytest.raises(ReplearnError, match=r"100 rows .* have no row of some class"):
         found.study.save("never.json")
+
+
+@pytest.mark.parametrize("how", ["gaps of both", "gaps of a level", "two names of one level"])
+def test_an_honest_lab_is_never_accused_because_a_column_follows_from_others(how):
+    """Single rows hardly move such a coefficient: less than the grid on which squares add up."""
+    labs = {name: _with_a_column_that_follows(2000, seed, how) for seed, name in enumerate("abc")}
+    _, found = together(labs)
+    assert isinstance(found, Founded)
+    assert not found.remarks
+    assert not found.study.problems
+
+
+def _with_a_column_that_follows(n_rows, seed, how):
+    rng = np.random.default_rng(seed)
+    a, gap, level = rng.normal(size=n_rows), rng.random(n_rows) < 0.2, rng.integers(0, 3, n_rows)
+    columns = {"a": a, "ward": np.array(["A", "B", "C"])[level]}
+    if how == "gaps of both":
+        columns |= {"a": np.where(gap, np.nan, a), "b": np.where(gap, np.nan, 2 * a + 3)}
+    elif how == "gaps of a level":
+        columns["b"] = np.where(level == 1, np.nan, rng.normal(size=n_rows))
+    else:
+        columns |= {"room": np.array(["x", "y", "z"])[level], "b": np.where(level == 0, np.nan, a)}
+    columns["y"] = (rng.random(n_rows) < 1 / (1 + np.exp(0.5 - a))).astype(int)
+    return pd.DataFrame(columns)
+
+
+def test_a_column_of_many_levels_is_counted_like_any_other():
+    """Rows of many levels are kept in a form of their own."""
+    labs = four_labs()
+    wards = np.array([f"ward {i:02d}" for i in range(12)])
+    for rows in labs.values():
+        rows["ward"] = wards[np.arange(len(rows)) % 12]
+    _, found = together(labs)
+    assert isinstance(found, Founded)

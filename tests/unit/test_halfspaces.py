@@ -8,8 +8,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from replearn.codes.coins import Coins
-from replearn.codes.model import HalfspaceModel
+from replearn.codes import Coins, HalfspaceModel
 from replearn.documents import write_json
 from replearn.errors import (
     InvalidFile,
@@ -23,8 +22,7 @@ from replearn.estimators.halfspaces import ReplicableSGDClassifier, ReplicableSV
 from replearn.estimators.table import ESTIMATORS
 from replearn.reports.compare import compare
 from replearn.reports.files import load
-from replearn.study.halfspace_study import HalfspaceStudy
-from replearn.study.study import Study
+from replearn.study import HalfspaceStudy, Study
 from tests.populations import draw
 
 both = pytest.mark.parametrize("cls", [ReplicableSVMClassifier, ReplicableSGDClassifier])

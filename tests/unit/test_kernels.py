@@ -8,10 +8,10 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replearn.exact.descent import Descent, add_descents
-from replearn.exact.limbs import COUNTS, fixed_mean
-from replearn.exact.max_margin import Problem, add_batches
-from replearn.exact.packed import RawRows
+from replearn.exact import COUNTS, fixed_mean
+from replearn.kernels.descent import Descent, add_descents
+from replearn.kernels.int32_directions import RawRows
+from replearn.kernels.max_margin import Problem, add_batches
 from tests.reference import best_average, best_hard, best_soft, directions, duality_gap, sgd_average
 
 SOFT = Problem(0.01, 1e-9, 0.0, 0.5, 0.05, 1e5, 1.0, 8.0)

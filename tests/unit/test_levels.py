@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from replearn.exact.levels import LevelRows
-from replearn.exact.rows import Block, Kept, joined, product, row_hashes, with_constant
-from replearn.recipes.derivatives import sums_at
-from replearn.recipes.glm import second_moments
-from replearn.recipes.influence import influence_of
-from replearn.recipes.losses import Bernoulli, Multinomial
+from replearn.glm import Bernoulli, Multinomial, influence_of
+from replearn.glm.derivatives import sums_at
+from replearn.glm.sketched import second_moments
+from replearn.rows import Block, LevelRows, MemoryBlocks, joined, product, row_hashes, with_constant
 
 ONE = 1 << 12
 GROUPS = [slice(1, 10), slice(12, 24)]
@@ -66,7 +64,7 @@ def test_moments_and_influences_are_those_of_all_indicators(rows):
     rng = np.random.default_rng(3)
     targets = rng.integers(0, 2, 3000).astype(float)
     both = [Block(terms, targets) for terms in rows]
-    moments, expected = (second_moments(Kept(block)) for block in both)
+    moments, expected = (second_moments(MemoryBlocks(block)) for block in both)
     assert (moments == expected).all()
 
     theta = rng.integers(-(2**24), 2**24, (1, 26)).astype(float)

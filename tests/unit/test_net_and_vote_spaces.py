@@ -6,10 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from replearn.codes.coins import Coins
-from replearn.codes.model import HalfspaceDesign, HalfspaceModel
-from replearn.codes.nets import NetSpace, candidates
-from replearn.codes.votes import MAX_ROUNDS, VoteSpace, centre, hypothesis, round_mean, vote
+from replearn.codes import (
+    MAX_ROUNDS,
+    Coins,
+    HalfspaceDesign,
+    HalfspaceModel,
+    NetSpace,
+    VoteSpace,
+    candidates,
+    hypothesis,
+    round_mean,
+)
+from replearn.codes.votes import centre, vote
 from replearn.errors import InvalidFile
 
 NET = NetSpace("net", 5, "none", 5, 1000)

@@ -7,11 +7,10 @@ import pytest
 from scipy import sparse
 
 from replearn.errors import ReplearnError
-from replearn.exact.rows import RESIDUAL_BITS, Block, Kept
-from replearn.recipes import derivatives, newton
-from replearn.recipes.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
-from replearn.recipes.newton import Summary, fit
-from replearn.study.passes import State
+from replearn.glm import Bernoulli, Loss, Multinomial, Poisson, Summary, derivatives, fit, newton
+from replearn.glm.losses import Gaussian
+from replearn.rows import RESIDUAL_BITS, Block, MemoryBlocks
+from replearn.study import State
 
 LOSSES = {
     "two classes": Bernoulli(),
@@ -21,7 +20,7 @@ LOSSES = {
 }
 
 
-def lab(loss: Loss, n_rows: int = 1500, weighted: bool = False) -> Kept:
+def lab(loss: Loss, n_rows: int = 1500, weighted: bool = False) -> MemoryBlocks:
     """Sparse rows with more coefficients than get a whole matrix; some columns are correlated."""
     rng = np.random.default_rng(5)
     n_terms = newton.MOST_STEERED // loss.n_scores + 3
@@ -38,7 +37,7 @@ def lab(loss: Loss, n_rows: int = 1500, weighted: bool = False) -> Kept:
     else:
         y = rng.poisson(np.exp(0.5 * score)).astype(float)
     weights = np.floor(rng.random(n_rows) * 65536) / 65536 if weighted else None
-    return Kept(Block(sparse.csr_matrix(terms.astype(np.int16)), y, weights))
+    return MemoryBlocks(Block(sparse.csr_matrix(terms.astype(np.int16)), y, weights))
 
 
 def through_a_file(content) -> newton.State:
@@ -91,7 +90,7 @@ def test_no_order_no_chunk_and_no_zero_changes_a_bit():
     expected = fit(rows, loss, "0.01", summary)
     order = np.random.default_rng(0).permutation(block.n_rows)
     dense = Block(block.terms.toarray()[order], block.targets[order], block.weights[order])
-    assert (fit(Kept(dense), loss, "0.01", summary) == expected).all()
+    assert (fit(MemoryBlocks(dense), loss, "0.01", summary) == expected).all()
     state: newton.State | np.ndarray = newton.start(loss, summary, rows.n_terms + 1)
     while isinstance(state, newton.State):  # each state goes through a file, rows come in parts
         state = through_a_file(state.content())
@@ -105,7 +104,7 @@ def test_correlated_columns_need_more_steps_and_get_there():
     rng = np.random.default_rng(1)
     base = rng.normal(size=(3000, 20))
     terms = np.clip(base @ rng.normal(size=(20, 520)) * 1000, -16384, 16384).astype(np.int16)
-    rows = Kept(Block(terms, (rng.logistic(size=3000) < base[:, 0]).astype(float)))
+    rows = MemoryBlocks(Block(terms, (rng.logistic(size=3000) < base[:, 0]).astype(float)))
     loss = Bernoulli()
     summary = Summary.of(rows, loss)
     passes, theta = [], newton.start(loss, summary, 521)
@@ -186,7 +185,7 @@ def test_few_columns_of_many_classes(n_terms):
     rng = np.random.default_rng(0)
     loss = Multinomial(504 // (n_terms + 1))
     terms = rng.integers(-4000, 4000, (600, n_terms)).astype(np.int16)
-    rows = Kept(Block(terms, np.arange(600.0) % (loss.n_scores + 1)))
+    rows = MemoryBlocks(Block(terms, np.arange(600.0) % (loss.n_scores + 1)))
     theta = fit(rows, loss, "0.1", Summary.of(rows, loss))
     sums = derivatives.sums_at(rows.blocks(), loss, theta)
     assert np.abs(derivatives.mean_gradient(sums, theta, loss, 0.1)).max() < 2.0**-15

@@ -7,13 +7,23 @@ import numpy as np
 import pytest
 
 import replearn as rl
-from replearn.exact.rows import Block, Kept, marks
-from replearn.recipes import derivatives, glm, newton
-from replearn.recipes.coordinates import MOST_IN_TRIANGLE, Coordinates
-from replearn.recipes.influence import above, influence_of
-from replearn.recipes.losses import Bernoulli, Gaussian, Multinomial, Poisson
-from replearn.recipes.newton import Summary, fit
-from replearn.recipes.validation import folds_of, held_out_loss, validate
+from replearn.glm import (
+    Bernoulli,
+    Coordinates,
+    Multinomial,
+    Poisson,
+    Summary,
+    derivatives,
+    fit,
+    influence_of,
+    newton,
+)
+from replearn.glm import sketched as glm
+from replearn.glm.coordinates import MOST_IN_TRIANGLE
+from replearn.glm.influence import upper_variance_factor
+from replearn.glm.losses import Gaussian
+from replearn.glm.validation import folds_of, held_out_loss, validate
+from replearn.rows import Block, MemoryBlocks, marks
 
 UNIT = 2.0**-26
 
@@ -23,7 +33,7 @@ def lab(n_rows=600, n_terms=3, seed=0, groups=None):
     rng = np.random.default_rng(seed)
     terms = np.clip(rng.normal(size=(n_rows, n_terms)) * 4096, -16384, 16384).astype(np.int16)
     y = (rng.logistic(size=n_rows) < terms[:, 0] / 4096).astype(float)
-    return Kept(Block(terms, y, groups=groups))
+    return MemoryBlocks(Block(terms, y, groups=groups))
 
 
 # ---------------------------------------------------------------- coordinates
@@ -141,7 +151,9 @@ def test_units_of_few_numbers_are_their_ends():
 
 
 def test_upper_bounds_of_a_variance():
-    np.testing.assert_allclose(above([1e12, 200.0, 2.0]), [1.0, 1.35, 9.0], rtol=1e-5)
+    np.testing.assert_allclose(
+        upper_variance_factor([1e12, 200.0, 2.0]), [1.0, 1.35, 9.0], rtol=1e-5
+    )
 
 
 def influence(rows, loss, theta, coordinates=None):
@@ -180,7 +192,7 @@ def test_rows_of_one_group_count_as_one(n_copies):
     single, coordinates = influence(alone, loss, theta)
     names = np.tile(np.array([f"person {i}" for i in range(100)], dtype=object), n_copies)
     terms = np.tile(alone.block.terms, (n_copies, 1))
-    copies = Kept(Block(terms, np.tile(alone.block.targets, n_copies), groups=names))
+    copies = MemoryBlocks(Block(terms, np.tile(alone.block.targets, n_copies), groups=names))
     grouped, _ = influence(copies, loss, theta, coordinates)
     # leverages of copies are smaller, and so is each influence, by up to a tenth
     np.testing.assert_allclose(grouped.observed, n_copies * single.observed, rtol=0.25)
@@ -220,7 +232,7 @@ def test_held_out_losses_are_those_of_rows_not_seen():
 def test_no_promise_where_small_parts_have_no_model():
     """Parts as small as the smallest lab have one class only: nobody knows how much they differ."""
     rows, loss = lab(400, seed=6), Bernoulli()
-    rare = Kept(Block(rows.block.terms, (np.arange(400) == 7).astype(float)))
+    rare = MemoryBlocks(Block(rows.block.terms, (np.arange(400) == 7).astype(float)))
     _, trial = glm.original(rare, loss, glm.Promise(0.01, 3, 400, 4), ridge="0.1")
     assert trial.spread.inflation == 2 * glm.MOST_INFLATION
     _, trial = glm.original(rows, loss, glm.Promise(0.01, 3, 400, 400), ridge="0.1")

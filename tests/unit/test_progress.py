@@ -9,8 +9,8 @@ import pytest
 
 from replearn import ReplicableLogisticClassifier
 from replearn.errors import ReplicabilityWarning
-from replearn.study import progress as module
-from replearn.study.progress import progress, tracked, warn
+from replearn.words import meter as module
+from replearn.words import progress, tracked, warn
 
 
 class Terminal(io.StringIO):
@@ -62,7 +62,7 @@ def test_an_original_shows_its_progress_if_it_is_asked_to(monkeypatch, capsys):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
     y = (rng.logistic(size=300) < X[:, 0]).astype(int)
-    monkeypatch.setattr("replearn.study.progress.PATIENCE", 0.0)
+    monkeypatch.setattr("replearn.words.meter.PATIENCE", 0.0)
 
     ReplicableLogisticClassifier(verbose=1).fit(X, y)
     lines = capsys.readouterr().err.splitlines()

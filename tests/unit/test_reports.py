@@ -20,8 +20,7 @@ from replearn.reports.files import Opening, load, save
 from replearn.reports.methods import methods, with_methods
 from replearn.reports.plans import plan
 from replearn.reports.table1 import table1
-from replearn.study.original import Original, Request, publish
-from replearn.study.replication import replicate
+from replearn.study import Original, Request, publish, replicate
 from replearn.tables import Product, open_table
 
 ROWS = 1500
@@ -125,7 +124,7 @@ def test_an_inverted_model_is_named(original, labs) -> None:
 
 
 def test_figures_of_an_evaluation_are_svg(original, labs) -> None:
-    page = evaluate(original.model, labs["Dunmore"], "readmitted").facts().html("Worth")
+    page = evaluate(original.model, labs["Dunmore"], "readmitted").facts().html("Performance")
     assert page.count('<svg role="img"') == 3
     assert "nan" not in page.lower().replace("finance", "")
 

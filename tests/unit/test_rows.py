@@ -7,13 +7,11 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from replearn.exact.rows import Kept
-from replearn.recipes import newton
-from replearn.recipes.losses import Bernoulli
-from replearn.study import rows as door
-from replearn.study.original import Request, publish
-from replearn.study.replication import replicate
-from replearn.study.rows import Reading, Stored, TableRows, read_rows
+from replearn.glm import Bernoulli, newton
+from replearn.rows import MemoryBlocks
+from replearn.study import Request, RowEncoder, TableRows, publish, read_rows, replicate
+from replearn.study import encoder as door
+from replearn.study.encoder import ScratchBlocks
 from replearn.tables import learn_encoding, open_table
 
 
@@ -30,7 +28,9 @@ def table(n_rows: int) -> pd.DataFrame:
 def rows():
     opened = open_table(table(150_000), target="y", weights="w", offset="o")
     labels = table(150_000).y.to_numpy()
-    return TableRows(opened, Reading(learn_encoding(opened, labels).encoding, Bernoulli(), (0, 1)))
+    return TableRows(
+        opened, RowEncoder(learn_encoding(opened, labels).encoding, Bernoulli(), (0, 1))
+    )
 
 
 def sums(found):
@@ -44,11 +44,11 @@ def sums(found):
 def test_a_scratch_file_holds_the_same_rows(rows, monkeypatch, n_jobs):
     expected = sums(rows)
     kept = read_rows(rows, n_jobs)
-    assert isinstance(kept, Kept)
+    assert isinstance(kept, MemoryBlocks)
     assert sums(kept) == expected
     monkeypatch.setattr(door, "MOST_KEPT", 1 << 18)
     stored = read_rows(rows, n_jobs)
-    assert isinstance(stored, Stored)
+    assert isinstance(stored, ScratchBlocks)
     assert sums(stored) == expected
     assert sums(stored) == expected  # a second pass begins at the beginning
 
@@ -59,7 +59,7 @@ def test_a_full_disk_costs_time_and_nothing_else(rows, monkeypatch):
     def full(self, block):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Stored, "add", full)
+    monkeypatch.setattr(ScratchBlocks, "add", full)
     found = read_rows(rows)
     assert found is rows
     monkeypatch.undo()
@@ -74,7 +74,7 @@ def test_a_replication_of_rows_that_do_not_fit(monkeypatch):
     monkeypatch.setattr(door, "MOST_KEPT", 0)
     monkeypatch.setattr(door, "MOST_AT_ONCE", 1 << 12)
     assert replicate(study, there)[0].fingerprint == expected
-    blocks = TableRows(there, Reading.of(study.design)).blocks()
+    blocks = TableRows(there, RowEncoder.of(study.design)).blocks()
     assert max(block.terms.nbytes for block in blocks) <= 1 << 12
     monkeypatch.setattr(door, "MOST_STORED", 1 << 14)
     assert replicate(study, there)[0].fingerprint == expected
@@ -85,7 +85,7 @@ def test_what_is_seen_counts_all_rows_of_a_table_that_does_not_fit(monkeypatch):
     X = sparse.csr_array(numbers * (numbers < 0.5))
     y = np.arange(3000) % 2
     opened = open_table(X, target=y)
-    reading = Reading(learn_encoding(opened, y).encoding, Bernoulli(), (0, 1))
+    reading = RowEncoder(learn_encoding(opened, y).encoding, Bernoulli(), (0, 1))
     monkeypatch.setattr(door, "MOST_KEPT", 1000)
     monkeypatch.setattr(opened, "batches", partial(opened.batches, 500))
     source = TableRows(opened, reading)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from replearn.errors import ReplearnError
-from replearn.tables import learn_encoding, open_table, refuse_unsafe
-from replearn.tables.profile import make_profile, quantiles_of
+from replearn.tables import learn_encoding, make_profile, open_table, refuse_unsafe
+from replearn.tables.profile import quantiles_of
 
 N_ROWS = 600
 RNG = np.random.default_rng(0)

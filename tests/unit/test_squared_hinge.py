@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from replearn.exact import squared_hinge
-from replearn.exact.directions import unit_rows
+from replearn.exact import squared_hinge, unit_rows
 from tests.populations import draw
 from tests.reference import squared_hinge_vector
 

@@ -12,15 +12,11 @@ from scipy import stats
 import replearn as rl
 from replearn.datasets import load_readmission
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
-from replearn.recipes import glm
-from replearn.recipes.between import Between
-from replearn.recipes.model import Model
+from replearn.glm import Between, Model
+from replearn.glm import sketched as glm
+from replearn.study import Request, RowEncoder, Study, TableRows, publish, read_rows, replicate
 from replearn.study.evidence import guess_bits
-from replearn.study.original import Request, publish
 from replearn.study.placebo import placebo_matches
-from replearn.study.replication import replicate
-from replearn.study.rows import Reading, TableRows, read_rows
-from replearn.study.study import Study
 from replearn.tables import open_table
 
 TARGET = "readmitted"
@@ -54,6 +50,56 @@ def test_a_second_lab_gets_the_same_model_and_is_told_so(labs, original):
     assert 0 < found.evidence.bits < 20
     assert "no evidence" in str(found)
     assert found.performance.auc.value > 0.6
+
+
+def weak_columns(seed):
+    """A strong column, and two that hardly matter and have gaps."""
+    rng = np.random.default_rng(seed)
+    strong, age, dose = rng.normal(size=4000), rng.normal(60, 12, 4000), rng.lognormal(2, 0.5, 4000)
+    died = rng.random(4000) < 1 / (1 + np.exp(1 - strong))
+    gaps = rng.random((2, 4000)) < 0.3
+    return pd.DataFrame(
+        {
+            "strong": strong,
+            "age": np.where(gaps[0], np.nan, age),
+            "dose": np.where(gaps[1], np.nan, dose),
+            TARGET: died.astype(int),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def weak_study():
+    return publish(table(weak_columns(0)), Request(target=TARGET)).study
+
+
+#: What a lab did to its columns, and those that must be looked at first.
+MISHAPS = {
+    "months": (lambda t: {"age": 12 * t["age"]}, ("age",)),
+    "thousands": (lambda t: {"dose": 1000 * t["dose"]}, ("dose",)),
+    "all missing": (lambda t: {"age": np.nan, "dose": np.nan}, ("age", "dose")),
+    "all the same": (lambda t: {"dose": 7.0}, ("dose",)),
+}
+
+
+@pytest.mark.parametrize("name", MISHAPS)
+def test_agreement_says_nothing_about_columns_that_are_dead_or_rescaled(weak_study, name):
+    """A lab with ages in months was told: the same model, and your patients support it."""
+    lab = weak_columns(1)
+    assert replicate(weak_study, table(lab))[1].verdict == "confirmed"
+
+    change, columns = MISHAPS[name]
+    found = replicate(weak_study, table(lab.assign(**change(lab))))[1]
+    assert found.same
+    assert found.look_first == columns
+    assert found.verdict == "questioned"
+    assert not found.succeeded
+
+    facts = found.facts()
+    which = "this column" if len(columns) == 1 else "these columns"
+    assert facts.verdict == f"The same model, but look at {which} first: {', '.join(columns)}."
+    assert facts.values["look_first"] == list(columns)
+    assert columns[0] in facts.told[0]
 
 
 def test_the_order_of_columns_changes_no_p_value(labs):
@@ -308,7 +354,7 @@ def test_studies_for_which_any_labels_will_do_are_found_out(labs, original, chan
 
 
 def rows_of(study, lab):
-    return TableRows(table(lab), Reading.of(study.design))
+    return TableRows(table(lab), RowEncoder.of(study.design))
 
 
 def test_a_study_that_coin_flips_replicate_is_exposed(labs, original):

@@ -15,8 +15,8 @@ import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
 from replearn.errors import ReplearnError
-from replearn.tables import Texts, numbers_of, open_table
-from replearn.tables.cells import from_arrow, join_columns, level_text
+from replearn.tables import Texts, join_columns, level_text, numbers_of, open_table
+from replearn.tables.cells import from_arrow
 
 
 def whole(table, name, n_rows=1 << 16):

@@ -13,9 +13,9 @@ from sklearn.linear_model import LogisticRegression
 
 import replearn as rl
 from replearn.cli import main
-from replearn.codes.model import HalfspaceModel
+from replearn.codes import HalfspaceModel
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
-from replearn.recipes.model import Model
+from replearn.glm import Model
 from tests.error_budget import assert_rate_at_least, assert_rate_at_most
 
 EFFECTS = np.array([0.8, -0.5, 0.3])
@@ -342,7 +342,7 @@ def narrow() -> Any:
     ],
 )
 def test_every_rung_names_the_next_command(narrow, shift, factor, verdict, command):
-    from replearn.study.replication import replicate
+    from replearn.study import replicate
     from replearn.tables import open_table
 
     X, y = draw("logistic", 4000, 31, shift, factor)
@@ -357,7 +357,7 @@ def test_every_rung_names_the_next_command(narrow, shift, factor, verdict, comma
 @pytest.mark.slow
 def test_a_different_base_risk_leaves_the_test_of_slopes_alone(narrow):
     """Far from the model its curvature is a different one: slopes are tested at own constants."""
-    from replearn.study.replication import replicate
+    from replearn.study import replicate
     from replearn.tables import open_table
 
     n_rejected, trials = 0, 120

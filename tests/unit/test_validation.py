@@ -5,10 +5,9 @@ import pytest
 
 from replearn import ReplicableLogisticClassifier
 from replearn.errors import NotConverged, ReplearnError
-from replearn.exact.rows import Block, Kept
-from replearn.recipes import newton, validation
-from replearn.recipes.losses import Bernoulli, Multinomial
-from replearn.recipes.validation import best_ridge, folds_of
+from replearn.glm import Bernoulli, Multinomial, newton, validation
+from replearn.glm.validation import best_ridge, folds_of
+from replearn.rows import Block, MemoryBlocks
 
 
 def few_classes(n_rows=600, n_columns=4, seed=0):
@@ -18,7 +17,7 @@ def few_classes(n_rows=600, n_columns=4, seed=0):
 
 
 def kept_rows(X, y):
-    return Kept(Block(np.clip(np.floor(X * 4096 + 0.5), -16384, 16384).astype(np.int16), y))
+    return MemoryBlocks(Block(np.clip(np.floor(X * 4096 + 0.5), -16384, 16384).astype(np.int16), y))
 
 
 def test_a_ridge_whose_fit_does_not_converge_is_told(monkeypatch):

@@ -16,11 +16,8 @@ from typing import Any
 
 from replearn.documents import Document, write_json
 from replearn.errors import ReplearnError, short
-from replearn.recipes.model import Model
-from replearn.study.coalition import LabSums, combine, lab_sums
-from replearn.study.passes import State, table_of
-from replearn.study.replication import replicate
-from replearn.study.study import Study
+from replearn.glm import Model
+from replearn.study import LabSums, State, Study, combine, lab_sums, replicate, table_of
 
 MODES = ("coalition", "compare")
 #: Flower's codes for a node or an app that is gone, but may come back; others are final.

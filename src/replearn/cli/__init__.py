@@ -193,7 +193,7 @@ def _check_page(page: str | None, options: argparse.Namespace) -> None:
     """Refuse a page over what is read, over other outputs, and over what is no page."""
     if page is None:
         return
-    from replearn.documents.files import check_replaced
+    from replearn.documents import check_replaced
 
     others = [getattr(options, name, None) for name in ("out", "keep", "study_out")]
     taken = [*inputs_of(options), *(path for path in others if path)]

@@ -17,18 +17,26 @@ from replearn.cli.command import (
     working,
 )
 from replearn.cli.fit import estimator_of, of_study
+from replearn.errors import ReplearnError
+
+#: How many, unless told.
+_N_PAIRS = 20
 
 EPILOG = """\
 examples:
   replearn audit b.csv --study study.json --pairs 20
   replearn audit a.csv --target died --algorithm glm
+  replearn audit labs.csv --target died --by hospital
   replearn audit data.parquet --target y --algorithm sklearn
   replearn audit data.parquet --target y --algorithm svm --margin 0.2
 
 with --study: parts of the table replicate it. Else each pair is an original
 and a replication on random halves of the table; sklearn is its
-LogisticRegression. exit codes: 0 not refuted; 1 the claim is refuted;
-2 bad input
+LogisticRegression. With --by each centre is left out once and replicates the
+model of all others: agreement, support and performance, centre by centre,
+with what to expect of a new one.
+
+exit codes: 0 not refuted; 1 the claim is refuted; 2 bad input
 """
 
 
@@ -39,7 +47,8 @@ def add_arguments(parser: Parser) -> None:
     parser.add("--target COLUMN", "the labels")
     add_promise(parser, also=("glm", "sklearn"), default="glm")
     parser.add("--seed TEXT", "of splits and fits (default 0)", default="0", dest="shared_seed")
-    parser.add("--pairs N", "how many (default 20)", type=int, default=20, dest="n_pairs")
+    parser.add("--by COLUMN", "the centre of each row (hospital, month): leave each out once")
+    parser.add("--pairs N", "how many (default 20)", type=int, dest="n_pairs")
     parser.add(
         "--rows N", "rows of each lab (default: as many as there are)", type=int, dest="n_rows"
     )
@@ -49,21 +58,46 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """Count."""
-    found = _of_study(options) if options.study else _of_estimator(options)
-    code = DIFFERENT if found.verdict == "exceeds" else DONE
-    return Outcome(found.facts(), code, title="Audit", n_rows=found.n_rows)
+    if options.by is not None:
+        _refuse_pairs(options)
+    if options.n_pairs is None:
+        options.n_pairs = _N_PAIRS
+    audited = _of_study(options) if options.study else _of_estimator(options)
+    if options.by is not None and not options.json:
+        options.details = True  # a table that nobody cuts
+    code = DIFFERENT if audited.verdict == "exceeds" else DONE
+    return Outcome(audited.facts(), code, title="Audit", n_rows=audited.n_rows)
+
+
+def _refuse_pairs(options: argparse.Namespace) -> None:
+    """Centres are what they are: no option cuts them."""
+    for name, given in (("--pairs", options.n_pairs), ("--rows", options.n_rows)):
+        if given is not None:
+            raise ReplearnError(f"{name} belongs to random parts, got --by too. Leave one out.")
+    if not options.study and options.algorithm != "glm":
+        raise ReplearnError(
+            f"--by needs --algorithm glm, whose studies know centres, got {options.algorithm}."
+        )
 
 
 def _of_study(options: argparse.Namespace) -> Any:
     """Disjoint random parts of the table, each a lab."""
-    from replearn.reports.audit import audit_study, parts_of
+    from replearn.reports.audit import audit_study, audit_study_by, columns_of, parts_of
     from replearn.reports.files import load_study
+    from replearn.tables import open_table
 
     refuse_unused(options, "an audit of a --study", "algorithm", *OF_HALFSPACES)
     study = load_study(options.study)
     if study.design.kind == "halfspace":
+        if options.by is not None:
+            raise ReplearnError("--by needs the study of a GLM, got that of a halfspace.")
         return _of_halfspaces(options, study)
     table = lab_table(options, study.design)
+    if options.by is not None:
+        names, csv = table.names[:1], csv_options(options)
+        named = open_table(options.table, target=options.by, columns=names, csv=csv)
+        with working("replicating"):
+            return audit_study_by(study, table, columns_of(named)[1], options.by)
     n_rows = options.n_rows or study.n_replication
     parts = parts_of(table, n_rows, options.n_pairs, options.shared_seed)
     with working("replicating"):
@@ -105,6 +139,9 @@ def _of_estimator(options: argparse.Namespace) -> Any:
             estimator = LogisticRegression(max_iter=1000)
         else:
             estimator = estimator_of(options)
+    if options.by is not None:
+        with working("leaving out centres"):
+            return audit(estimator, X, y, by=options.by)
     with working("fitting pairs"):
         return audit(
             estimator,

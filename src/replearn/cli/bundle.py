@@ -4,7 +4,7 @@ import argparse
 from hashlib import sha256
 
 from replearn.cli.command import Outcome, Parser, may_leave
-from replearn.documents.facts import Facts, Row
+from replearn.words import Facts, Row
 
 EPILOG = """\
 example:
@@ -24,7 +24,7 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Write the folder, whole or not at all."""
     from replearn.reports.bundle import write_bundle
-    from replearn.study.study import Study
+    from replearn.study import Study
 
     study = Study.load(options.study)
     may_leave("study", study.n_original, study.design.n_numbers, study)

@@ -25,7 +25,7 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Read the table as a replication would."""
     from replearn.reports.check import check
-    from replearn.study.study import Study
+    from replearn.study import Study
 
     study = Study.load(options.study)
     with working("reading the table"):

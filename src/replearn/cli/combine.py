@@ -16,11 +16,11 @@ from replearn.cli.command import (
     working,
 )
 from replearn.cli.replicate import read_opened
-from replearn.documents.facts import Facts, Row
 from replearn.errors import ReplearnError
+from replearn.words import Facts, Row
 
 if TYPE_CHECKING:
-    from replearn.study.founding import LabColumns
+    from replearn.study import LabColumns
 
 EPILOG = """\
 examples:
@@ -67,10 +67,7 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Add up, and step on."""
     from replearn.documents import document_of
-    from replearn.study.coalition import Coalition, LabSums, combine
-    from replearn.study.founding import Founded, LabColumns
-    from replearn.study.passes import State
-    from replearn.study.study import Study
+    from replearn.study import Coalition, Founded, LabColumns, LabSums, State, Study, combine
 
     made = ("replearn/state", "replearn/model/glm", "replearn/study/glm")
     check_output_path(options.out, "model", inputs_of(options), made)
@@ -127,7 +124,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 def _draft(first: "LabColumns", options: argparse.Namespace) -> Outcome:
     """A draft of a study from the columns of all labs."""
-    from replearn.study.founding import LabColumns, draft_study
+    from replearn.study import LabColumns, draft_study
 
     labs = [first, *(LabColumns.load(path) for path in options.sums)]
     study = draft_study(*labs, ridge=options.ridge, shared_seed=options.seed)

@@ -15,11 +15,11 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from replearn.documents.facts import Facts, wrapped
 from replearn.errors import ReplearnError, printable
+from replearn.words import Facts, wrapped
 
 if TYPE_CHECKING:
-    from replearn.recipes.design import Design
+    from replearn.glm import Design
     from replearn.reports.policy import Kind, Policy
     from replearn.tables import CsvOptions, Table
 
@@ -201,7 +201,8 @@ def add_promise(parser: Parser, also: tuple[str, ...] = (), default: str = "svm"
         "--no-intercept",
         "a boundary through the origin",
         dest="fit_intercept",
-        action="store_false",
+        action="store_const",
+        const=False,
     )
 
 
@@ -253,7 +254,7 @@ def _may_be_csv(path: str) -> bool:
 
 def lab_table(options: argparse.Namespace, design: "Design") -> "Table":
     """The rows of a lab, with the columns that a study needs and no others."""
-    from replearn.study.passes import table_of
+    from replearn.study import table_of
 
     target = getattr(options, "target", None) or design.target
     return table_of(design, options.table, csv_options(options), target)
@@ -370,6 +371,6 @@ def _is_there(path: str) -> bool:
 
 def least_count() -> int:
     """Rows of each term and class of sums: as the policy says, else ten."""
-    from replearn.tables.safety import LEAST_COUNT
+    from replearn.tables import LEAST_COUNT
 
     return max((policy.least_count for policy in policies_here()), default=LEAST_COUNT)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.command import Outcome, Parser, refuse_unused, width, working
-from replearn.documents.facts import Facts, Row, Table, counted, percent
+from replearn.words import Facts, Row, Table, counted, percent
 
 if TYPE_CHECKING:
-    from replearn.recipes.model import Model
-    from replearn.study.study import Study
+    from replearn.glm import Model
+    from replearn.study import Study
 
 EPILOG = """\
 Both doors of the library, in seconds. Two labs that share a seed fit a
@@ -29,7 +29,7 @@ _BITS = (3, 8)
 _PILOT_ROWS = 1000
 _NEW_ROWS = 20_000
 #: Of the halfspace: examples of each lab, their columns, and the margin.
-_EXAMPLES, _INPUTS, _MARGIN = 4000, 10, 0.3
+_EXAMPLES, _INPUTS, _MARGIN = 20_000, 10, 0.3
 
 
 def add_arguments(parser: Parser) -> None:
@@ -115,9 +115,7 @@ def _halfspaces() -> _Door:
 def _study(n_rows: int, n_labs: int) -> _Door:
     """An original, a blind replication, and what the model is worth beside its rivals."""
     from replearn.datasets import load_readmission
-    from replearn.study.original import Request, publish
-    from replearn.study.registered import register_study
-    from replearn.study.replication import replicate
+    from replearn.study import Request, publish, register_study, replicate
     from replearn.tables import open_table
 
     def lab(name: str, size: int = n_rows, seed: int = 0) -> Any:
@@ -243,8 +241,8 @@ def _base_and_sklearn(ashford: Any, others: list[Any], new: Any) -> list[tuple[A
     import numpy as np
     from sklearn.linear_model import LogisticRegression
 
-    from replearn.recipes.losses import Bernoulli
-    from replearn.study.worth import Worth
+    from replearn.glm import Bernoulli
+    from replearn.study import Performance
 
     def terms(columns: Any) -> Any:
         """Standardised numbers with gaps filled, and a column for each level."""
@@ -263,7 +261,7 @@ def _base_and_sklearn(ashford: Any, others: list[Any], new: Any) -> list[tuple[A
 
     model = fitted(ashford)
     scores = model.decision_function(terms(new))[:, None]
-    worth = Worth.of(Bernoulli(), scores, new[_TARGET].astype(np.float64))
+    worth = Performance.of(Bernoulli(), scores, new[_TARGET].astype(np.float64))
     assert worth.auc is not None
     n_same = sum(np.array_equal(fitted(other).coef_, model.coef_) for other in others)
     return [

@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 def _at_horizon(model: Any, options: argparse.Namespace) -> Outcome:
     """The same of a survival model, at one time."""
-    from replearn.recipes.model import Model
+    from replearn.glm import Model
     from replearn.reports.horizon import evaluate_at
 
     given = [name for name in ("target", "by", "weights") if getattr(options, name) is not None]

@@ -3,8 +3,8 @@
 import argparse
 
 from replearn.cli.command import Outcome, Parser, check_output_path, refuse_unused
-from replearn.documents.facts import Facts, Row
 from replearn.errors import ReplearnError
+from replearn.words import Facts, Row
 
 EPILOG = """\
 examples:

@@ -16,10 +16,10 @@ from replearn.cli.command import (
     refuse_unused,
     working,
 )
-from replearn.documents.facts import Facts, Row, percent
 from replearn.errors import ReplearnError
-from replearn.study.halfspace_study import HalfspaceStudy
+from replearn.study import HalfspaceStudy
 from replearn.tables import Table, open_table
+from replearn.words import Facts, Row, percent
 
 EPILOG = """\
 examples:

@@ -15,8 +15,8 @@ from replearn.cli.command import (
     may_leave,
     working,
 )
-from replearn.documents.facts import Facts, Row
 from replearn.errors import ReplearnError
+from replearn.words import Facts, Row
 
 EPILOG = """\
 examples:
@@ -76,7 +76,7 @@ def _lines(model: Any, options: argparse.Namespace) -> Iterator[list[list[Any]]]
             "other model takes it."
         )
     if is_survival:
-        from replearn.recipes.survival import survival_at
+        from replearn.glm import survival_at
 
         table = open_table(options.table, csv=csv_options(options))
         risks = 1.0 - survival_at(model, table, [options.horizon])[:, 0]

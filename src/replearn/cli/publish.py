@@ -19,14 +19,14 @@ from replearn.cli.command import (
     working,
 )
 from replearn.documents import Document
-from replearn.documents.facts import Facts, Figure, Row, percent
 from replearn.errors import ReplearnError
+from replearn.words import Facts, Figure, Row, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from replearn.study.evidence import Evidence
-    from replearn.study.original import Original
+    from replearn.glm import Model
+    from replearn.study import Original, Study
     from replearn.tables import Remark, Table
 
 EPILOG = """\
@@ -126,7 +126,7 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Fit, refuse what must not be published, write."""
     from replearn.reports.files import Opening
-    from replearn.study.original import Request, publish
+    from replearn.study import Request, publish
     from replearn.tables import open_table, refuse_unsafe
 
     stem = os.path.basename(options.table).split(".")[0] or "original"
@@ -159,7 +159,7 @@ def run(options: argparse.Namespace) -> Outcome:
     refuse_unsafe(original.remarks)
     study, model = original.study, original.model.stating(original.own)
     study.refuse_problems()
-    _refuse_weak(study.evidence(model), options.evidence)
+    _refuse_weak(study, model, options.evidence)
     may_leave("study", study.n_original, study.design.n_numbers, study)
     if options.page is not None:  # it has all coefficients
         may_leave("model", study.n_original, study.design.n_numbers)
@@ -224,7 +224,7 @@ def _prepare_survival(options: argparse.Namespace) -> None:
 def _register(table: "Table", options: argparse.Namespace) -> Outcome:
     """Plan a study in which nobody is first."""
     from replearn.reports.audit import columns_of
-    from replearn.study.registered import register_study
+    from replearn.study import register_study
 
     if options.replication_rows is None:
         raise ReplearnError("--registered needs --rows: how many rows each lab will have.")
@@ -259,20 +259,32 @@ def _between(text: str) -> Any:
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
-def _refuse_weak(evidence: "Evidence", asked: float | None) -> None:
-    """Stop where a match would prove less than was asked for."""
-    if asked is not None and evidence.bits < asked:
-        raise ReplearnError(
-            f"--evidence must be at most what the study gives, 2^{evidence.bits:.1f} guesses, got "
-            f"2^{asked:g}. Narrower cells prove more: use --between 0, a larger --rows, or more "
-            "columns; the study was not published."
-        )
+def _refuse_weak(study: "Study", model: "Model", asked: float | None) -> None:
+    """Stop where a match would prove less than was asked for, with a plan that proves enough."""
+    if asked is None or (evidence := study.evidence(model)).bits >= asked:
+        return
+    raise ReplearnError(
+        f"--evidence must be at most what the study gives, 2^{evidence.bits:.1f} guesses, got "
+        f"2^{asked:g}. {_plan_for(study, model, asked)} The study was not published."
+    )
+
+
+def _plan_for(study: "Study", model: "Model", asked: float) -> str:
+    """Options with which cells are narrow enough: one population, and labs of more rows."""
+    from replearn.codes import least_whole
+
+    most = 100 * study.n_original
+    needed = least_whole(lambda n_rows: study.planned_bits(model, n_rows) >= asked, most=most)
+    if needed > most:
+        return "No --rows reaches it with these columns: get more rows or columns that matter."
+    rows = max(needed, study.n_replication)
+    return f"Narrower cells prove more: --between 0 --rows {rows} gives it (estimated)."
 
 
 def _refuse_forgotten(options: argparse.Namespace) -> None:
     """Stop where a second lab seems to publish instead of replicating."""
     from replearn.errors import InvalidFile
-    from replearn.study.study import Study
+    from replearn.study import Study
 
     if not os.path.exists(options.out):
         return
@@ -325,7 +337,7 @@ def _pairs(text: str | None) -> Any:
 
 
 def _facts(original: "Original", files: list[Row]) -> Facts:
-    from replearn.study.sample_size import sample_size_row
+    from replearn.study import sample_size_row
 
     certificate, study = original.certificate, original.study
     verdict = (
@@ -403,7 +415,7 @@ def _folds(remark: "Remark") -> bool:
 
 def _ladder(original: "Original") -> str:
     """What rounding costs, and who gets the model."""
-    from replearn.documents.pictures import Rung, ladder
+    from replearn.words import Rung, ladder
 
     worth, own = max(0.0, original.worth.explained), max(0.0, original.own_worth.explained)
     labs = f"{percent(1 - original.certificate.expected)} of labs"

@@ -19,8 +19,8 @@ from replearn.cli.command import (
 from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
-    from replearn.recipes.model import Model
-    from replearn.study.study import Study
+    from replearn.glm import Model
+    from replearn.study import Study
 
 EPILOG = """\
 examples:
@@ -29,8 +29,8 @@ examples:
   replearn replicate study.json b.csv --opened a.model.json
 
 exit codes: 0 confirmed (the same model, and no patient contradicts it; or
-  the study does not tell: sealed, registered); 1 contradicted, same slopes,
-  or different; 2 bad usage or input
+  the study does not tell: sealed, registered); 1 contradicted, questioned
+  (columns to look at first), same slopes, or different; 2 bad usage or input
 """
 
 
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> Outcome:
 def _replicate(options: argparse.Namespace, study: "Study") -> Outcome:
     """Fit a regression on a lab's own rows, and compare."""
     from replearn.reports.methods import with_methods
-    from replearn.study.replication import replicate
+    from replearn.study import replicate
 
     opened, nonce = read_opened(options.opened, study)
     table = lab_table(options, study.design)
@@ -94,7 +94,7 @@ def _replicate(options: argparse.Namespace, study: "Study") -> Outcome:
 def read_opened(paths: list[str], study: "Study") -> "tuple[Model | None, str | None]":
     """The original's model and the nonce, as far as they are given."""
     from replearn.documents import document_of
-    from replearn.recipes.model import Model
+    from replearn.glm import Model
     from replearn.reports.files import Opening
 
     model, nonce = None, None

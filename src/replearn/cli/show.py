@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replearn.cli.command import Outcome, Parser, may_leave
-from replearn.documents.facts import Row
+from replearn.words import Row
 
 if TYPE_CHECKING:
     from replearn.reports.policy import Kind

@@ -5,8 +5,8 @@ import csv
 import io
 
 from replearn.cli.command import Outcome, Parser, check_output_path, inputs_of, may_leave
-from replearn.documents.facts import Facts, Row
 from replearn.errors import ReplearnError
+from replearn.words import Facts, Row
 
 EPILOG = """\
 example:
@@ -23,9 +23,9 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """Read all rows, order them by keys, write."""
-    from replearn.codes.coins import Coins
+    from replearn.codes import Coins
     from replearn.documents import write_atomically
-    from replearn.tables.files import ParquetFile, reading
+    from replearn.tables import ParquetFile, reading
 
     check_output_path(options.out, "rows", inputs_of(options))
     ends = {path.lower().rpartition(".")[2] for path in (options.table, options.out)}

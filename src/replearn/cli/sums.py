@@ -53,9 +53,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """Add up the lab's rows."""
-    from replearn.study.coalition import lab_sums
-    from replearn.study.passes import State
-    from replearn.study.study import Study
+    from replearn.study import State, Study, lab_sums
 
     formats = ("replearn/columns" if options.study is None else "replearn/sums",)
     check_output_path(options.out, "sums", inputs_of(options), formats)
@@ -77,7 +75,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 def _columns(options: argparse.Namespace, lab: str) -> Outcome:
     """Describe the lab's columns, for a study that labs will publish together."""
-    from replearn.study.founding import lab_columns
+    from replearn.study import lab_columns
     from replearn.tables import open_table
 
     if options.target is None:

@@ -9,8 +9,12 @@ from replearn.cli.command import PROMISE, Outcome, Parser, working
 EPILOG = """\
 example:
   replearn table --features 50 --margin 0.2
-  replearn table --features 5 --margin 0.3 --max-error 0.1 --measure 10
+  replearn table --features 5 --margin 0.3 --max-error 0.1 --run 10
+  replearn table --features 10 --margin 0.3 --no-intercept --certified --run 2
 """
+
+
+_OWN = ("n_features", "fit_intercept", "measure", "certified", "exponents")
 
 
 def add_arguments(parser: Parser) -> None:
@@ -20,7 +24,15 @@ def add_arguments(parser: Parser) -> None:
         value = 0.2 if name == "margin" else default
         option = f"--{name.replace('_', '-')} X"
         parser.add(option, f"{text} (default {value:g})", type=float, default=value)
-    parser.add("--measure PAIRS", "run pairs of labs and count", type=int, default=0)
+    parser.add(
+        "--no-intercept",
+        "a boundary through the origin",
+        dest="fit_intercept",
+        action="store_const",
+        const=False,
+    )
+    parser.add("--run PAIRS", "run pairs of labs and count", type=int, default=0, dest="measure")
+    parser.add("--certified", "run certified plans, not practical ones", action="store_true")
     parser.add("--exponents", "say how plans grow; some seconds", action="store_true")
     parser.add_page()
 
@@ -30,7 +42,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.reports.table1 import table1
 
     given = {name: getattr(options, name) for name in PROMISE}
-    given |= {name: getattr(options, name) for name in ("n_features", "measure", "exponents")}
+    given |= {name: getattr(options, name) for name in _OWN}
     with nullcontext() if options.measure else working("planning"):  # counting shows its own
         found = table1(**given)
     facts = found.facts()

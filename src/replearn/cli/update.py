@@ -12,7 +12,7 @@ from replearn.cli.command import (
     may_leave,
     working,
 )
-from replearn.documents.facts import Row
+from replearn.words import Row
 
 EPILOG = """\
 examples:

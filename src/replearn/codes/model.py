@@ -16,11 +16,10 @@ from replearn.codes.nets import NetSpace
 from replearn.codes.space import CodeSpace
 from replearn.codes.votes import VoteSpace
 from replearn.documents import MAX_WHOLE, Document, Integers, Label, Length, Part, Text, Unfit
-from replearn.documents.facts import Facts, Figure, Row, Spoken
-from replearn.documents.pictures import forest
 from replearn.errors import ReplearnError
-from replearn.exact.lanes import row_products, unit
+from replearn.exact import lengths, row_products, unit
 from replearn.types import Codes, Matrix, Vector, is_sparse
+from replearn.words import Facts, Figure, Row, Spoken, forest
 
 #: What turns codes into a direction; each has ``n_inputs``, ``check_codes`` and ``decode``.
 Space = CodeSpace | NetSpace | VoteSpace
@@ -140,13 +139,18 @@ class HalfspaceModel(Spoken, Document):
 
     @property
     def intercept(self) -> float:
-        """Weight of the constant, 0 without one."""
+        """Weight of a row's length, 0 without one: the constant of rows of length 1."""
         return float(self.direction[-1]) if self.design.fit_intercept else 0.0
 
     def decision_function(self, X: Any) -> Vector:
-        """Score of each row of an array, a CSR matrix or a table with the model's columns."""
+        """Score of each row of an array, a CSR matrix or a table with the model's columns.
+
+        ``<coef, x> + intercept |x|``: a row times a positive number has the same sign.
+        """
         rows = self._rows(X)
-        scores = row_products(rows, self.coef) + self.intercept
+        scores = row_products(rows, self.coef)
+        if self.design.fit_intercept:
+            scores = scores + self.intercept * lengths(rows)
         if not np.isfinite(scores).all():
             row = int(np.argmin(np.isfinite(scores)))
             raise ReplearnError(f"X must be finite, got NaN or inf in row {row}. Fill or drop it.")

@@ -19,7 +19,7 @@ from replearn.codes.projection import check_components, lift, n_draws
 from replearn.codes.space import MAX_INPUTS
 from replearn.documents import Part, Range, Text, Unfit
 from replearn.errors import ReplearnError
-from replearn.exact.draws import normals
+from replearn.exact import normals
 from replearn.types import Codes, Matrix, Order, Vector
 
 #: Of a net in a file, at most: candidates, components, and numbers that its decoding draws. The

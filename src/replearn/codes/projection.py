@@ -22,8 +22,7 @@ import numpy as np
 
 from replearn.codes.coins import Coins
 from replearn.errors import ReplearnError
-from replearn.exact.draws import normals
-from replearn.exact.lanes import length, row_products
+from replearn.exact import length, normals, row_products
 from replearn.types import Matrix, Order, Vector
 
 PROJECTIONS = ("none", "hadamard", "rotation", "gaussian")

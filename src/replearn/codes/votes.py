@@ -20,7 +20,7 @@ from replearn.codes.foam import (
 )
 from replearn.codes.space import MAX_INPUTS, Decimal6
 from replearn.documents import Part, Range, Unfit
-from replearn.exact.algebra import total
+from replearn.exact import total
 from replearn.types import Codes, Matrix, Vector
 
 #: Rounds of a model at the most: each costs its reader a look at the stream.

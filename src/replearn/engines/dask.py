@@ -11,13 +11,9 @@ from typing import Any
 from replearn.engines import replication
 from replearn.engines.cluster import connect, gathered, usable
 from replearn.engines.replication import Work, columns_of, work
-from replearn.recipes.design import Design
-from replearn.recipes.model import Model
-from replearn.study.passes import State, table_of
-from replearn.study.replication import Replication
-from replearn.study.study import Study
-from replearn.tables.files import ParquetFile
-from replearn.tables.samples import ParquetRows, group_sizes
+from replearn.glm import Design, Model
+from replearn.study import Replication, State, Study, table_of
+from replearn.tables import ParquetFile, ParquetRows, group_sizes
 
 __all__ = ["connect", "fit", "replicate"]
 

@@ -11,17 +11,21 @@ import numpy as np
 
 from replearn import __version__
 from replearn.errors import ReplearnError
-from replearn.recipes.design import Design
-from replearn.recipes.model import Model
-from replearn.recipes.newton import MOST_STEERED
-from replearn.study.passes import Fitted, State, Sums, encode, findings_of, spread_of, spread_state
-from replearn.study.replication import (
+from replearn.glm import MOST_STEERED, Design, Model
+from replearn.study import (
+    Fitted,
     Replication,
+    State,
+    Study,
+    Sums,
     agreement_of,
     compare_with_original,
+    encode,
+    findings_of,
     spread_findings,
+    spread_of,
+    spread_state,
 )
-from replearn.study.study import Study
 from replearn.types import Later
 
 #: What an engine applies to the batches of each partition.

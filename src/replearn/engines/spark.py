@@ -12,11 +12,8 @@ from typing import Any
 from replearn.engines import replication
 from replearn.engines.replication import Work, columns_of, one_line, work
 from replearn.errors import ReplearnError
-from replearn.recipes.design import Design
-from replearn.recipes.model import Model
-from replearn.study.passes import State
-from replearn.study.replication import Replication
-from replearn.study.study import Study
+from replearn.glm import Design, Model
+from replearn.study import Replication, State, Study
 
 #: Encoded rows in one cell of a dataframe, about.
 PIECE_ROWS = 1 << 17

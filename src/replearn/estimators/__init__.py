@@ -7,8 +7,7 @@ import numpy as np
 
 from replearn.documents import document_of
 from replearn.errors import ReplearnError, short
-from replearn.study.halfspace_study import HalfspaceStudy
-from replearn.study.study import Study
+from replearn.study import HalfspaceStudy, Study
 from replearn.tables import Table
 
 #: The estimator of each kind of study: those of GLMs by their loss, those of halfspaces by recipe.

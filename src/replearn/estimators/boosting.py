@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from replearn.codes import Recipe
 from replearn.errors import ReplearnError, ReplicabilityWarning, short
 from replearn.estimators.halfspaces import HalfspaceClassifier, documented
-from replearn.recipes.boosting import BOX, FOAM
-from replearn.recipes.recipe import Recipe
-from replearn.study.progress import warn
+from replearn.table1.boosting import BOX, FOAM
+from replearn.words import warn
 
 
 @documented

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from replearn.codes import Recipe
 from replearn.estimators.halfspaces import documented
 from replearn.estimators.net import ChoosingClassifier
-from replearn.recipes.dp import DP, DPPlan
-from replearn.recipes.recipe import Recipe
+from replearn.table1.dp import DP, DPPlan
 
 
 @documented

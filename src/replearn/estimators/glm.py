@@ -22,16 +22,22 @@ from replearn.errors import (
     short,
 )
 from replearn.estimators import set_columns, study_of
-from replearn.recipes.coefficients import Coefficients
-from replearn.recipes.losses import Kind
-from replearn.recipes.model import Model, decided
-from replearn.study.original import Certificate, Options, Original, Request, publish
-from replearn.study.progress import warn
-from replearn.study.replication import Replication, replicate, replicate_more
-from replearn.study.study import Study
-from replearn.study.worth import Worth
+from replearn.glm import Coefficients, Kind, Model, decided
+from replearn.study import (
+    Certificate,
+    Options,
+    Original,
+    Performance,
+    Replication,
+    Request,
+    Study,
+    publish,
+    replicate,
+    replicate_more,
+)
 from replearn.tables import Finding, Table, classes_like, in_sentences, open_table, refuse_lazy
 from replearn.types import Later, is_sparse, unmasked
+from replearn.words import warn
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -169,7 +175,7 @@ class _ReplicableGLM(Options, BaseEstimator):
         self.study_: Study = original.study
         self.model_: Model = original.model
         self.certificate_: Certificate | None = original.certificate
-        self._performance: Later[Worth | None] = Later.known(original.worth)
+        self._performance: Later[Performance | None] = Later.known(original.worth)
         self.replication_: Replication | None = None
         self._own = original.own_later
         for problem in original.certificate.problems:
@@ -200,7 +206,7 @@ class _ReplicableGLM(Options, BaseEstimator):
             )
 
     @property
-    def performance_(self) -> Worth | None:
+    def performance_(self) -> Performance | None:
         """Of an original on rows not seen; of its model on the rows of a lab that replicates."""
         check_is_fitted(self)
         return self._performance()

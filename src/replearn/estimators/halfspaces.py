@@ -13,23 +13,45 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from replearn.codes.coins import Coins, seed_text
-from replearn.codes.model import HalfspaceDesign, HalfspaceModel, names_in_design
+from replearn.codes import (
+    Coins,
+    Fitted,
+    HalfspaceDesign,
+    HalfspaceModel,
+    Plan,
+    Promise,
+    Recipe,
+    Sample,
+    Sizes,
+    after_constant,
+    has_intercept,
+    names_in_design,
+    seed_text,
+)
 from replearn.documents import Label
-from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning, short
+from replearn.errors import (
+    NotEnoughSamples,
+    ReplearnError,
+    ReplicabilityWarning,
+    UselessModelWarning,
+    short,
+)
 from replearn.estimators import set_columns, study_of
-from replearn.recipes.batches import MemoryRows, refuse_sorted
-from replearn.recipes.published_plan import PublishedPlan
-from replearn.recipes.recipe import Fitted, Plan, Promise, Recipe, Sample, Sizes, after_constant
-from replearn.recipes.sgd import SGD
-from replearn.recipes.svm import SVM
-from replearn.study.halfspace_study import HalfspaceReplication, HalfspaceStudy
-from replearn.study.progress import threads, tracked, warn
-from replearn.tables import CsvOptions, Table, learn_classes, open_table
-from replearn.tables.samples import StreamedRows
+from replearn.study import HalfspaceReplication, HalfspaceStudy
+from replearn.table1 import sgd, svm
+from replearn.table1.batches import FirstRows, MemoryRows, Trace, refuse_sorted, trace
+from replearn.table1.published_plan import PublishedPlan
+from replearn.table1.rounded import rows_that_pass
+from replearn.table1.sgd import SGD
+from replearn.table1.svm import SVM
+from replearn.tables import CsvOptions, StreamedRows, Table, learn_classes, open_table
 from replearn.types import BlockMap, Signs, unmasked
+from replearn.words import threads, tracked, warn
 
 _ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+
+#: What adds up the batches of Algorithms 1 and 2.
+ADDERS = {"svm": svm.adder, "sgd": sgd.adder}
 
 #: Rows that are scored at once.
 _SCORED = 1 << 16
@@ -49,9 +71,10 @@ _SHARED = {
         Published; the same at every lab.
     mode : {"practical", "certified", "paper"}, default="practical"
         Where the sizes come from: calibrated, proved, or as the paper prints them.
-    fit_intercept : bool, default=True
-        Append a constant 1 to each row. Sizes are then planned for the margin that rows of length
-        at least 1 have after that.
+    fit_intercept : bool or None, default=None
+        Append a constant 1 to ``x / |x|``: scores are ``<coef_, x> + intercept_ |x|``, and no unit
+        of the columns counts. Sizes are then those of ``margin / sqrt(2)``. None is True, but False
+        in paper mode, and what the study says in a replication.
     shuffle : bool, default=True
         Put the rows in random order first, by a key that depends on their number alone.
     random_state : int or None, default=None
@@ -70,7 +93,9 @@ _SHARED = {
     sketch_bits : int, default=0
         Bits about each component that this original publishes, 0 to 4. With 0 nobody is first.
     study : HalfspaceStudy, path, fitted estimator or None, default=None
-        Of an original: this fit is then a replication.""",
+        Of an original: this fit is then a replication.
+    trace : bool, default=False
+        Keep every intermediate of the fit, by the paper's letters, in ``trace_``.""",
     "net_sizes": """n_components : int or None, default=None
         Of a candidate; None is the planned number.
     projection : {"none", "hadamard", "rotation", "gaussian"} or None, default=None
@@ -83,7 +108,9 @@ _SHARED = {
     study_ : HalfspaceStudy
         With a sketch: what others need.
     replication_ : HalfspaceReplication
-        With ``study``: whether this is the original's model.""",
+        With ``study``: whether this is the original's model.
+    trace_ : Trace
+        With ``trace``: vectors of batches, mean, projection, offsets, thresholds, codes.""",
     "found": """model_ : HalfspaceModel
     fingerprint_ : str
     coef_, intercept_, classes_ : arrays
@@ -124,7 +151,7 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
     failure_prob: float = 0.05
     shared_seed: int | str = 0
     mode: str = "practical"
-    fit_intercept: bool = True
+    fit_intercept: bool | None = None
     shuffle: bool = True
     random_state: int | None = None
     n_jobs: int | None = None
@@ -220,11 +247,14 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
         work: BlockMap | None = None,
     ) -> Self:
         self.classes_, self.n_features_in_ = np.asarray(classes), sample.n_features
-        recipe, n_inputs = self._recipe(), sample.n_features + bool(self.fit_intercept)
+        constant = has_intercept(self.mode, self.fit_intercept)
+        if study is not None and self.fit_intercept is None:
+            constant = study.design.fit_intercept
+        recipe, n_inputs = self._recipe(), sample.n_features + constant
         if study is None:
             seed = seed_text(self.shared_seed)
             promise = Promise(self.margin, self.max_error, self.max_disagreement, self.failure_prob)
-            promise = after_constant(promise) if self.fit_intercept else promise
+            promise = after_constant(promise) if constant else promise
             by_hand = {name: getattr(self, name) for name in self._by_hand}
             given = Sizes(
                 {name: value for name, value in by_hand.items() if value is not None},
@@ -239,30 +269,68 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
         if work is None:  # compiled loops release the interpreter lock
             work = threads(self.n_jobs)
             work = tracked(work, "fitting", True) if self.verbose else work
-        fitted = recipe.run(sample, plan, Coins(seed), work)
+        n_held_out = getattr(plan, "n_held_out", 0)
+        training = FirstRows(sample, sample.n_rows - n_held_out) if n_held_out else sample
+        fitted = recipe.run(training, plan, Coins(seed), work)
         self.plan_, self.counts_ = plan, dict(fitted.counts)
         self.n_rows_ = sample.n_rows
-        self.certificate_ = recipe.stability(plan, sample.n_rows, fitted.spread)
-        design = self._design(fitted.space, seed) if study is None else study.design
+        self.certificate_ = recipe.stability(plan, training.n_rows, fitted.spread)
+        if getattr(plan, "looks", False):
+            self._require_calm(plan, sample.n_rows, fitted)
+        design = self._design(fitted.space, seed, constant) if study is None else study.design
         self.model_ = HalfspaceModel(design, fitted.codes)
         self.counts_["own_errors"] = _n_errors(self.model_, sample)
-        self._finish(plan, fitted, sample.n_rows, study)
+        if n_held_out:
+            self._require_test(plan, sample)
+        self._finish(plan, fitted, training.n_rows, study)
+        if getattr(self, "trace", False):
+            self.trace_ = self._traced(training, plan, fitted)
         self._warn(sample.n_rows)
         self._warn_of_errors(sample.n_rows)
         return self
+
+    def _require_calm(self, plan: Any, n_rows: int, fitted: Any) -> None:
+        """Certified: refuse rows whose batches differ too much for the proof."""
+        if self.certificate_.proved <= plan.promise.max_disagreement:
+            return
+        needed = rows_that_pass(plan, fitted.spread)
+        raise NotEnoughSamples(
+            f"certified mode needs about {needed:,} rows of this population, since its batches "
+            f"differ more than most, got {n_rows:,}. Get more rows, relax the promise, or use "
+            'mode="practical".',
+            available=n_rows,
+            needed=needed,
+        )
+
+    def _require_test(self, plan: Any, sample: Sample) -> None:
+        """Certified with bits: publish only a model that rows which did not make it confirm."""
+        n_wrong = _n_errors(self.model_, sample, sample.n_rows - plan.n_held_out)
+        self.counts_ |= {"held_out": plan.n_held_out, "held_out_errors": n_wrong}
+        if n_wrong > plan.n_allowed:
+            model = self.__dict__.pop("model_")
+            raise ReplearnError(
+                f"the model must get at most {plan.n_allowed:,} of {plan.n_held_out:,} rows wrong "
+                f"that were held out, got {n_wrong:,}. Either no halfspace has the margin "
+                f"{plan.promise.margin:g} on them, or the seed {model.design.seed!r} was unlucky: "
+                "take new rows and another seed, or plan for a smaller margin."
+            )
+
+    def _traced(self, sample: Sample, plan: Any, fitted: Fitted) -> Any:
+        """Every intermediate of a fit; Algorithms 1 and 2 have them."""
+        raise NotImplementedError
 
     def _opened(self) -> HalfspaceStudy | None:
         """The study that is replicated."""
         study = getattr(self, "study", None)
         return None if study is None else study_of(study, self._recipe().name)
 
-    def _design(self, space: Any, seed: str) -> HalfspaceDesign:
+    def _design(self, space: Any, seed: str, constant: bool) -> HalfspaceDesign:
         """What labs share besides the codes."""
         return HalfspaceDesign(
             recipe=self._recipe().name,
             target=self._target,
             classes=self._labels(),
-            fit_intercept=bool(self.fit_intercept),
+            fit_intercept=constant,
             space=space,
             seed=seed,
             columns=names_in_design(getattr(self, "feature_names_in_", None)),
@@ -271,7 +339,7 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
     def _plan_of(self, study: HalfspaceStudy, n_inputs: int) -> Plan:
         """The plan of a study, if it is one for this estimator and these rows."""
         design = study.design
-        if design.fit_intercept != bool(self.fit_intercept):
+        if self.fit_intercept is not None and design.fit_intercept != bool(self.fit_intercept):
             raise ReplearnError(
                 f"fit_intercept must be that of the study, {design.fit_intercept}, got "
                 f"{bool(self.fit_intercept)}. Pass fit_intercept={design.fit_intercept}."
@@ -416,7 +484,7 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def intercept_(self) -> NDArray[np.float64]:
-        """Weight of the constant, shape (1,)."""
+        """Weight of a row's length, shape (1,)."""
         return np.array([self._fitted().intercept])
 
     @property
@@ -448,11 +516,13 @@ def table_of(
     return open_table(path, target=target, columns=design.columns, csv=csv)
 
 
-def _n_errors(model: HalfspaceModel, sample: Sample) -> int:
-    """Rows of the lab that the model gets wrong; no code depends on it."""
-    n_wrong = 0
+def _n_errors(model: HalfspaceModel, sample: Sample, first: int = 0) -> int:
+    """Rows of the lab, from a first one on, that the model gets wrong; no code depends on it."""
+    n_wrong = n_before = 0
     for X, signs, order in sample.blocks(1):
-        for start in range(0, order.size, _SCORED):
+        skipped = min(order.size, max(0, first - n_before))
+        n_before += order.size
+        for start in range(skipped, order.size, _SCORED):
             stop = min(start + _SCORED, order.size)
             if hasattr(X, "read"):
                 some, their_signs, here = X.read(start, stop)
@@ -481,6 +551,7 @@ class BatchClassifier(HalfspaceClassifier):
     regularization: float | None = None
     sketch_bits: int = 0
     study: "HalfspaceStudy | str | os.PathLike[str] | None" = None
+    trace: bool = False
 
     _by_hand: ClassVar[tuple[str, ...]] = (
         "n_batches",
@@ -492,6 +563,17 @@ class BatchClassifier(HalfspaceClassifier):
         "regularization",
     )
     _remedy: ClassVar[str] = "publish a sketch"
+
+    def _traced(self, sample: Sample, plan: Any, fitted: Fitted) -> Trace:
+        if isinstance(sample, FirstRows):
+            sample = sample.sample
+        if not isinstance(sample, MemoryRows):
+            raise ReplearnError(
+                f"trace needs rows in memory, got {type(sample).__name__}. Call fit, and not "
+                "fit_file with shuffle=False, or set trace=False."
+            )
+        add = None if plan.one_fit else ADDERS[plan.recipe](plan)
+        return trace(sample, plan, Coins(self.model_.design.seed), fitted, add)
 
     def _warn(self, n_rows: int) -> None:
         super()._warn(n_rows)

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from replearn.codes import Recipe
 from replearn.errors import ReplicabilityWarning
 from replearn.estimators.halfspaces import HalfspaceClassifier, documented
-from replearn.recipes.net import NET
-from replearn.recipes.recipe import Recipe
-from replearn.study.progress import warn
+from replearn.table1.net import NET
+from replearn.words import warn
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -12,12 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from replearn.errors import ReplearnError
 from replearn.estimators import set_columns
 from replearn.estimators.glm import _ReplicableGLM
-from replearn.recipes.losses import Kind
-from replearn.recipes.survival import concordance, log_hazards, survival_at
-from replearn.study.passes import table_of
-from replearn.study.study import Study
-from replearn.tables import open_table
-from replearn.tables.survival import rows_at_risk
+from replearn.glm import Kind, concordance, log_hazards, survival_at
+from replearn.study import Study, table_of
+from replearn.tables import open_table, rows_at_risk
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

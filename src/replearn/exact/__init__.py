@@ -1,1 +1,70 @@
-"""Arithmetic that gives the same bits everywhere: whole numbers below 2^53, and IEEE operations."""
+"""Arithmetic that gives the same bits everywhere: grids, elementary functions, small algebra."""
+
+from replearn.exact.algebra import total
+from replearn.exact.directions import (
+    UNIT_BITS,
+    Points,
+    nonzero_rows,
+    products,
+    project_rows,
+    unit_rows,
+    weighted_sums,
+)
+from replearn.exact.draws import minus_logs, normals
+from replearn.exact.elementary import LN2_HI, MAX_SCORE, exp, log, sigmoid, softplus
+from replearn.exact.fixed_order_dot import length, lengths, row_products, unit
+from replearn.exact.fixed_point import (
+    BATCHES,
+    COUNTS,
+    HI,
+    INFEASIBLE,
+    LO,
+    PAIR_SQUARE_UNIT,
+    PAIR_SQUARES,
+    PAIR_SUM,
+    PAIR_UNIT,
+    PAIRS,
+    SHORTENED,
+    UNCONVERGED,
+    VISITS,
+    ZERO_ROWS,
+    fixed_mean,
+)
+
+__all__ = [
+    "BATCHES",
+    "COUNTS",
+    "HI",
+    "INFEASIBLE",
+    "LN2_HI",
+    "LO",
+    "MAX_SCORE",
+    "PAIRS",
+    "PAIR_SQUARES",
+    "PAIR_SQUARE_UNIT",
+    "PAIR_SUM",
+    "PAIR_UNIT",
+    "Points",
+    "SHORTENED",
+    "UNCONVERGED",
+    "UNIT_BITS",
+    "VISITS",
+    "ZERO_ROWS",
+    "exp",
+    "fixed_mean",
+    "length",
+    "lengths",
+    "log",
+    "minus_logs",
+    "nonzero_rows",
+    "normals",
+    "products",
+    "project_rows",
+    "row_products",
+    "sigmoid",
+    "softplus",
+    "total",
+    "unit",
+    "unit_rows",
+    "weighted_sums",
+]

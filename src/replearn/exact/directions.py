@@ -31,37 +31,38 @@ _EXACT_ROWS = 1 << 16
 def unit_rows(X: Any, signs: Signs, n_inputs: int) -> Any:
     """``y x / |x|`` in whole units of 2^-20, rounded; rows of zeros stay zeros.
 
-    ``n_inputs`` of one more than the columns appends the constant 1 to each row first.
+    ``n_inputs`` of one more than the columns appends its own length to each row first: the
+    constant 1 to ``x / |x|``. So no unit of the columns counts.
     """
-    constant = np.full(X.shape[0], float(n_inputs > X.shape[1]))
     # squares of so few bits add up below 2^53
     bits = min(24, (52 - n_inputs.bit_length()) // 2)
+    top = _UNIT * (math.sqrt(0.5) if n_inputs > X.shape[1] else 1.0)  # length of the columns' part
     sparse = is_sparse(X)
     largest: Any = abs(X).max(axis=1)
-    tops = np.maximum(largest.toarray().ravel() if sparse else largest, constant)
-    shifts = bits - np.frexp(tops.astype(np.float64))[1]
-    constant = np.rint(np.ldexp(constant, shifts))
+    largest = np.asarray(largest.toarray().ravel() if sparse else largest, dtype=np.float64)
+    shifts = bits - np.frexp(largest)[1]
     if sparse:
-        return _unit_sparse(X, signs, n_inputs, shifts, constant)
+        return _unit_sparse(X, signs, n_inputs, shifts, top)
     whole = np.empty((X.shape[0], n_inputs))
-    whole[:, : X.shape[1]] = np.rint(np.ldexp(X.astype(np.float64, copy=False), shifts[:, None]))
+    own = whole[:, : X.shape[1]]
+    np.rint(np.ldexp(X.astype(np.float64, copy=False), shifts[:, None]), out=own)
+    lengths = np.sqrt(np.einsum("ij,ij->i", own, own))  # exact below the root
+    own *= (signs * top / np.maximum(lengths, 1.0))[:, None]
     if n_inputs > X.shape[1]:
-        whole[:, -1] = constant
-    lengths = np.sqrt(np.einsum("ij,ij->i", whole, whole))  # exact below the root
-    whole *= (signs * _UNIT / np.maximum(lengths, 1.0))[:, None]
+        whole[:, -1] = signs * top * (lengths > 0)
     return np.rint(whole, out=whole)
 
 
-def _unit_sparse(X: Any, signs: Signs, n_inputs: int, shifts: Counts, constant: Vector) -> Any:
+def _unit_sparse(X: Any, signs: Signs, n_inputs: int, shifts: Counts, top: float) -> Any:
     from scipy import sparse
 
     owners = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     data = np.rint(np.ldexp(X.data.astype(np.float64), shifts[owners]))
-    squares = np.bincount(owners, weights=data * data, minlength=X.shape[0]) + constant**2
-    factors = signs * _UNIT / np.maximum(np.sqrt(squares), 1.0)
+    squares = np.bincount(owners, weights=data * data, minlength=X.shape[0])
+    factors = signs * top / np.maximum(np.sqrt(squares), 1.0)
     found = sparse.csr_matrix((np.rint(data * factors[owners]), X.indices, X.indptr), shape=X.shape)
     if n_inputs > X.shape[1]:
-        last = np.rint(constant * factors)[:, None]
+        last = np.rint(signs * top * (squares > 0))[:, None]
         return sparse.hstack([found, sparse.csr_matrix(last)], format="csr")
     return found
 

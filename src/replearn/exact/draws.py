@@ -69,6 +69,11 @@ def exponentials(words: Words) -> Vector:
     return -_natural_log(midpoints(words))
 
 
+def minus_logs(x: Vector) -> Vector:
+    """``-ln x`` of positive numbers."""
+    return -_natural_log(x)
+
+
 def gumbels(words: Words) -> Vector:
     """Gumbel draws, ``-ln(-ln p)``."""
     return -_natural_log(exponentials(words))

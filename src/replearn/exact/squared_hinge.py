@@ -4,7 +4,8 @@ For directions v_i of `replearn.exact.directions.unit_rows` it solves
 
     ``min_u  lambda/2 |u|^2 + 1/(2 n) sum_i (1 - <u, v_i>)_+^2``
 
-by Newton's method; each step is solved by conjugate gradients over the rows with a loss. Products
+by Newton's method over the rows with a loss; a step is solved by a triangle for few columns, by
+conjugate gradients for many. Products
 with rows are whole numbers, and losses are cut to whole numbers before they are added up. So the
 same rows give the same bits in any order, dense or sparse, on any machine.
 
@@ -17,12 +18,16 @@ from typing import Any
 
 import numpy as np
 
+from replearn.exact import algebra
+from replearn.exact.algebra import dot
 from replearn.exact.directions import UNIT_BITS, products
-from replearn.exact.lanes import length, row_products
-from replearn.types import Matrix, Vector, stacked
+from replearn.types import Matrix, Vector, is_sparse, stacked
 
 #: Losses have this many bits: so many rows of 2^20 each then add up to 2^53.
 _LOSS_BITS, _EXACT_ROWS = 20, 1 << 13
+
+#: Columns for which Newton's matrix is made.
+_FEW_COLUMNS = 128
 
 #: Rows whose products are made at once.
 _BLOCK_ROWS = 1 << 14
@@ -56,7 +61,7 @@ def fit(
 
         # 2. Newton's direction
         step = _solve(active, n, ridge, gradient)
-        decrease = _dot(gradient, step)
+        decrease = dot(gradient, step)
         if decrease <= tolerance * objective:
             break
 
@@ -83,7 +88,7 @@ def without_each_group(groups: Sequence[Any], ridge: float, solution: Vector) ->
 
     found = []
     for left_out in range(len(groups)):
-        others = near[:left_out] + near[left_out + 1 :]
+        others = [stacked(near[:left_out] + near[left_out + 1 :])]
         n_all = sum(sizes) - sizes[left_out]
         n_near = max(1, sum(rows.shape[0] for rows in others))
         # the objective of all rows, divided by the share of those that are looked at
@@ -115,7 +120,7 @@ def _losses(groups: Sequence[Any], u: Vector, ridge: float, n: int) -> tuple[lis
     for loss in losses:
         whole = np.rint(np.ldexp(loss, bits)).astype(np.int64)
         total += int((whole * whole).sum())
-    return losses, math.ldexp(float(total), -2 * bits) / (2 * n) + ridge / 2 * _dot(u, u)
+    return losses, math.ldexp(float(total), -2 * bits) / (2 * n) + ridge / 2 * dot(u, u)
 
 
 def _scores(rows: Any, u: Vector) -> Vector:
@@ -128,24 +133,36 @@ def _scores(rows: Any, u: Vector) -> Vector:
 
 
 def _solve(active: Any, n: int, ridge: float, gradient: Vector) -> Vector:
-    """``(ridge + active' active / n)^-1 gradient``, by conjugate gradients."""
+    """``(ridge + active' active / n)^-1 gradient``."""
+    if gradient.size > _FEW_COLUMNS:
+        return _conjugate_gradients(active, n, ridge, gradient)
+    matrix = _gram(active) / n + ridge * np.eye(gradient.size)
+    return algebra.solve(algebra.cholesky(matrix, floor=ridge / 2), gradient)
+
+
+def _gram(rows: Any) -> Matrix:
+    """``sum_i v_i v_i'``, exact for up to 2^23 rows: blocks add up to 2^53 at most."""
+    total = np.zeros((rows.shape[1], rows.shape[1]), dtype=np.int64)
+    for start in range(0, rows.shape[0], _EXACT_ROWS):
+        block = rows[start : start + _EXACT_ROWS].astype(np.float64)
+        found = block.T @ block
+        total += (found.toarray() if is_sparse(rows) else found).astype(np.int64)
+    return np.ldexp(total.astype(np.float64), -2 * UNIT_BITS)
+
+
+def _conjugate_gradients(active: Any, n: int, ridge: float, gradient: Vector) -> Vector:
     solution, residual = np.zeros_like(gradient), gradient
-    direction, square = residual, _dot(residual, residual)
-    enough = (_INNER_TOLERANCE * length(gradient)) ** 2
+    direction, square = residual, dot(residual, residual)
+    enough = _INNER_TOLERANCE**2 * square
 
     for _ in range(_MAX_CONJUGATE):
         if square <= enough:
             break
         image = ridge * direction + weighted_sum(active, _scores(active, direction)) / n
-        size = square / _dot(direction, image)
+        size = square / dot(direction, image)
         solution = solution + size * direction
         residual = residual - size * image
-        new_square = _dot(residual, residual)
+        new_square = dot(residual, residual)
         direction, square = residual + new_square / square * direction, new_square
 
     return solution
-
-
-def _dot(a: Vector, b: Vector) -> float:
-    """In a fixed order."""
-    return float(row_products(a[None, :], b)[0])

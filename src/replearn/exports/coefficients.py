@@ -11,9 +11,8 @@ import numpy as np
 
 from replearn.documents import write_atomically
 from replearn.exports.rules import Rule, rule_of
-from replearn.recipes.coefficients import Coefficients
-from replearn.tables import NumberColumn, per_unit
-from replearn.tables.cells import is_number_text
+from replearn.glm import Coefficients
+from replearn.tables import NumberColumn, is_number_text, per_unit
 
 _WORDS = ("term", "column", "level", "second_column", "second_level")
 _PLACES = ("if_missing", "low", "high", "from", "top", "to")
@@ -46,7 +45,9 @@ def to_csv(source: Any, path: str | os.PathLike[str]) -> None:
       "(other)", and where there is no "(other)", as the reference;
     - of ``reference``: the level that others are compared with, whose coefficient is 0;
     - of ``product``: what the lines of both terms are multiplied by, so it is per unit of both;
-    - of ``offset``: the column, which is known and not estimated.
+    - of ``offset``: the column, which is known and not estimated;
+    - of ``length``: the root of the sum of squares of all numbers of the row (halfspaces with an
+      intercept).
 
     The score is the log-odds of the second class. More classes have lines for each ``class`` but
     the first, with log-odds against the first. For a regression the score is the prediction; for
@@ -119,6 +120,8 @@ def _lines(rule: Rule, k: int) -> Iterator[tuple[tuple[str, ...], float, dict[st
         yield ("product", *terms[product.first], *terms[product.second]), weight, {}
     if rule.offset is not None:
         yield ("offset", rule.offset), rule.offset_weight, {}
+    if rule.length_weight:
+        yield ("length",), rule.length_weight, {}
     if math.isfinite(rule.largest):
         yield ("largest",), rule.largest, {}
 

@@ -116,7 +116,11 @@ def _scores(graph: _Graph, rule: Rule) -> str:
     if len(pairs):
         factors = (graph.node("Gather", terms, part, axis=1) for part in pairs.T)
         terms = graph.node("Concat", terms, graph.node("Mul", *factors), axis=1)
-    return graph.node("Add", graph.node("MatMul", terms, weights), rule.constants)
+    scores = graph.node("Add", graph.node("MatMul", terms, weights), rule.constants)
+    if rule.length_weight:  # of a halfspace, whose terms are its numbers
+        length = graph.node("ReduceL2", terms, axes=[1], keepdims=1)
+        scores = graph.node("Add", scores, graph.node("Mul", length, rule.length_weight))
+    return scores
 
 
 def _number_blocks(graph: _Graph, rule: Rule) -> list[str]:

@@ -10,12 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from replearn.codes.model import HalfspaceModel
+from replearn.codes import HalfspaceModel
 from replearn.documents import Label
 from replearn.errors import ReplearnError, short
-from replearn.recipes.model import Model
-from replearn.tables import MISSING, OTHER, LevelColumn, NumberColumn, Product
-from replearn.tables.cells import MISSING_WORDS, is_number_text, level_text
+from replearn.glm import Model
+from replearn.tables import (
+    MISSING,
+    MISSING_WORDS,
+    OTHER,
+    LevelColumn,
+    NumberColumn,
+    Product,
+    is_number_text,
+    level_text,
+)
 from replearn.types import Codes, Matrix, Vector
 
 #: How booleans may be spelled.
@@ -31,7 +39,8 @@ class Rule:
     columns and products; ``weights`` has a row for each and a column for each score. If the rule
     ``clips``, numbers are moved to the ends of their columns; if it ``refuses_missing``, a row with
     a missing cell has no prediction. The column ``offset`` is added to all scores, times
-    ``offset_weight``. Logarithms of counts end at ``largest``.
+    ``offset_weight``, and so is ``length_weight`` times the length of the row, of all its numbers.
+    Logarithms of counts end at ``largest``.
     """
 
     link: str
@@ -45,6 +54,7 @@ class Rule:
     refuses_missing: bool
     offset: str | None = None
     offset_weight: float = 1.0
+    length_weight: float = 0.0
     largest: float = math.inf
     ratio: str = ""
 
@@ -155,9 +165,18 @@ def rule_of(source: Any, as_table: bool = False) -> Rule:
 
 def _of_halfspace(model: HalfspaceModel, as_table: bool) -> Rule:
     columns = tuple(NumberColumn(name, "0", "1") for name in model.feature_names)
-    numbers = model.coef[:, None], np.array([model.intercept])
-    about = model.fingerprint, model.classes
-    return Rule("sign", *about, columns, (), *numbers, clips=False, refuses_missing=True)
+    return Rule(
+        link="sign",
+        fingerprint=model.fingerprint,
+        classes=model.classes,
+        columns=columns,
+        products=(),
+        weights=model.coef[:, None],
+        constants=np.zeros(1),
+        clips=False,
+        refuses_missing=True,
+        length_weight=model.intercept,
+    )
 
 
 def _of_glm(model: Model, as_table: bool) -> Rule:

@@ -7,8 +7,7 @@ import numpy as np
 
 from replearn.errors import ReplearnError
 from replearn.exports.rules import Rule, rule_of
-from replearn.tables import LevelColumn
-from replearn.tables.cells import WHITE_SPACE
+from replearn.tables import WHITE_SPACE, LevelColumn
 from replearn.types import Matrix
 
 
@@ -24,7 +23,7 @@ def to_sklearn(source: Any) -> Any:
     Pipeline or LinearSVC
         Functions of NumPy in FunctionTransformers, and a LogisticRegression, or a LinearRegression
         of a number; around that of counts is a TransformedTargetRegressor. A halfspace, which has
-        no probabilities, is a LinearSVC.
+        no probabilities, is a LinearSVC; with an intercept, of rows and their lengths.
 
     Notes
     -----
@@ -41,6 +40,8 @@ def to_sklearn(source: Any) -> Any:
     rule = rule_of(source)
     classes = getattr(source, "classes_", rule.classes)
     if rule.link == "sign":
+        if rule.length_weight:
+            return _of_lengths(rule, classes)
         found = _set(LinearSVC(), rule.weights.T, rule.constants, classes)
         if not rule.by_position:
             found.feature_names_in_ = np.array(rule.names, dtype=object)
@@ -51,6 +52,18 @@ def to_sklearn(source: Any) -> Any:
         multiply = _chain(_function(np.take, indices=pairs, axis=1), _function(np.prod, axis=2))
         steps.append(("products", FeatureUnion([("terms", "passthrough"), ("two", multiply)])))
     return Pipeline([*steps, ("predict", _predictor(rule, weights.T, classes))])
+
+
+def _of_lengths(rule: Rule, classes: Any) -> Any:
+    """A halfspace of rows to which their lengths are appended."""
+    from sklearn.pipeline import FeatureUnion, Pipeline
+    from sklearn.svm import LinearSVC
+
+    length = _function(np.linalg.norm, axis=1, keepdims=True)
+    both = FeatureUnion([("columns", "passthrough"), ("length", length)])
+    weights = np.append(rule.weights[:, 0], rule.length_weight)[None, :]
+    halfspace = _set(LinearSVC(), weights, rule.constants, classes)
+    return Pipeline([("terms", _terms(rule)), ("lengths", both), ("predict", halfspace)])
 
 
 def _set(estimator: Any, coef: Any, intercept: Any, classes: Any = None) -> Any:

@@ -8,8 +8,15 @@ from typing import Any, Literal
 from replearn.documents import Label
 from replearn.errors import ReplearnError, short
 from replearn.exports.rules import BOOLEANS, Rule, level_places, rule_of
-from replearn.tables import MISSING, OTHER, LevelColumn, NumberColumn
-from replearn.tables.cells import MISSING_WORDS, WHITE_SPACE, is_number_text
+from replearn.tables import (
+    MISSING,
+    MISSING_WORDS,
+    OTHER,
+    WHITE_SPACE,
+    LevelColumn,
+    NumberColumn,
+    is_number_text,
+)
 
 Dialect = Literal["sqlite", "duckdb", "postgres"]
 
@@ -156,6 +163,9 @@ class _Writer:
                 parts += self._bends(column, own[1:, k].tolist())
         if rule.offset is not None:
             parts.append(f"{self._double(rule.offset_weight)} * ({self._cell(rule.offset)})")
+        if rule.length_weight:
+            squares = [f"({self._cell(name)}) * ({self._cell(name)})" for name in rule.names]
+            parts.append(f"{self._double(rule.length_weight)} * SQRT({_joined(squares, '+')})")
         total = _joined(parts, "+")
         if not rule.refuses_missing:
             return total

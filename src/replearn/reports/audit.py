@@ -3,21 +3,20 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes.coins import Coins, seed_text
-from replearn.documents.facts import Facts, Figure, Row, Spoken, counted, percent
-from replearn.documents.pictures import forest
-from replearn.errors import ReplearnError, probability, whole_number
-from replearn.study.progress import progress
-from replearn.study.replication import replicate
-from replearn.study.study import Study
+from replearn.codes import Coins, seed_text
+from replearn.errors import ReplearnError, probability, short, whole_number
+from replearn.reports.centres import CentreAudit, leave_each_out, places_of
+from replearn.reports.counts import CONFIDENCE, interval_of, verdict_of
+from replearn.study import Replication, Study, replicate
 from replearn.tables import Batch, Column, Table, join_columns, levels_of, open_table
+from replearn.words import Facts, Figure, Row, Spoken, counted, forest, percent, progress
 
-CONFIDENCE = 0.95
 _MOST_TEST = 2000
 _LEAST_ROWS = 50
 
@@ -58,16 +57,12 @@ class Audit(Spoken):
     @property
     def interval(self) -> tuple[float, float]:
         """Clopper-Pearson, 95%: of the share of pairs that differ."""
-        tail = (1 - CONFIDENCE) / 2
-        return _limits(self.n_different, self.n_pairs, tail)
+        return interval_of(self.n_different, self.n_pairs)
 
     @property
     def verdict(self) -> str:
         """Word for it: "within" if the claim is shown, "exceeds" if refuted, else "undecided"."""
-        low, high = _limits(self.n_different, self.n_pairs, 1 - CONFIDENCE)
-        if high <= self.claim:
-            return "within"
-        return "exceeds" if low > self.claim else "undecided"
+        return verdict_of(self.n_different, self.n_pairs, self.claim)
 
     def facts(self) -> Facts:
         """In words."""
@@ -123,15 +118,17 @@ def audit(
     X: Any,
     y: Any,
     *,
-    n_pairs: int = 30,
+    n_pairs: int | None = None,
     n_rows: int | None = None,
     max_disagreement: float | None = None,
     seed: int | str = 0,
-) -> Audit:
+    by: Any = None,
+) -> "Audit | CentreAudit":
     """Count how often two labs get the same model, by fitting on disjoint rows.
 
     Each pair has its own random split. One half is the original's, the other the replication's: a
-    GLM of replearn replicates the original's study; any other classifier is fitted twice.
+    GLM of replearn replicates the original's study; any other classifier is fitted twice. With
+    ``by`` there are no splits: each centre replicates the model of all others.
 
     Parameters
     ----------
@@ -146,10 +143,13 @@ def audit(
         The claim; by default the estimator's, or 0.1.
     seed : int or str
         Of the splits, so that an audit can be repeated.
+    by : str or array, optional
+        Centres: a column of X, which is then no predictor, or a value for each row. The estimator
+        must be a GLM of replearn.
 
     Returns
     -------
-    audit : Audit
+    audit : Audit or CentreAudit
 
     Examples
     --------
@@ -162,6 +162,11 @@ def audit(
     from sklearn.base import clone
 
     y = np.asarray(y)
+    if by is not None:
+        if n_pairs is not None or n_rows is not None:
+            raise ReplearnError("by leaves out whole centres. Leave out n_pairs and n_rows.")
+        return _by_centre(estimator, X, y, by, max_disagreement)
+    n_pairs = 30 if n_pairs is None else n_pairs
     total = len(y)
     n_test = min(_MOST_TEST, total // 5)
     n_rows = (total - n_test) // 2 if n_rows is None else whole_number("n_rows", n_rows)
@@ -211,6 +216,49 @@ def audit(
     )
 
 
+def _by_centre(
+    estimator: Any, X: Any, y: NDArray[Any], by: Any, max_disagreement: float | None
+) -> CentreAudit:
+    """Each centre replicates the study of all others."""
+    from sklearn.base import clone
+
+    if "centres" not in signature(estimator.fit).parameters:
+        raise ReplearnError(
+            "by needs a logistic, linear or Poisson model of replearn, whose studies know centres, "
+            f"got {type(estimator).__name__}."
+        )
+    name = by if isinstance(by, str) else "centre"
+    X, centre = _without_column(X, by) if isinstance(by, str) else (X, np.asarray(by))
+    if len(centre) != len(y):
+        raise ReplearnError(
+            f"by must have a value for each of the {len(y):,} rows, got {len(centre):,}."
+        )
+    places, small = places_of(centre)
+    claim = estimator.max_disagreement if max_disagreement is None else max_disagreement
+
+    def replicated(left_out: str) -> Replication:
+        here = places[left_out]
+        others = np.setdiff1d(np.arange(len(y)), here)
+        first = clone(estimator).fit(_rows(X, others), y[others], centres=centre[others])
+        table = open_table(_rows(X, here), target=y[here])
+        return replicate(first.study_, table, opened=first.model_)[1]
+
+    return leave_each_out(places, replicated, small, probability("max_disagreement", claim), name)
+
+
+def _without_column(X: Any, name: str) -> tuple[Any, NDArray[Any]]:
+    """A table without a column, and that column."""
+    names = list(X) if isinstance(X, dict) else list(getattr(X, "column_names", None) or X.columns)
+    if name not in names:
+        raise ReplearnError(f"by must be a column of X, got {name!r}. X has {short(names)}.")
+    if isinstance(X, dict):
+        return {key: values for key, values in X.items() if key != name}, np.asarray(X[name])
+    if type(X).__module__.startswith("pyarrow"):
+        return X.drop_columns([name]), X.column(name).to_numpy(zero_copy_only=False)
+    kept = [one for one in names if one != name]
+    return X[kept], np.asarray(X[name])
+
+
 def audit_study(
     study: Study, parts: list[Table], *, max_disagreement: float | None = None
 ) -> Audit:
@@ -226,6 +274,21 @@ def audit_study(
     claim = float(study.max_disagreement) if max_disagreement is None else max_disagreement
     claim = probability("max_disagreement", claim, "0.05")
     return _count(lambda part: replicate(study, part)[1], parts, claim, study.n_replication)
+
+
+def audit_study_by(study: Study, table: Table, centre: NDArray[Any], by: str) -> CentreAudit:
+    """Let each centre of a table replicate one study."""
+    if study.commitment is None or study.sealed:
+        raise ReplearnError(
+            "audits need a study with an open commitment, got a sealed or registered one. Compare "
+            "the labs' models with each other instead."
+        )
+    places, small = places_of(centre)
+    parts = dict(zip(places, cut(table, list(places.values())), strict=True))
+    claim = float(study.max_disagreement)
+    return leave_each_out(
+        places, lambda name: replicate(study, parts[name])[1], small, claim, by, of_study=True
+    )
 
 
 def _count(
@@ -299,6 +362,12 @@ def _in_memory(column: Column) -> NDArray[Any]:
 
 def parts_of(table: Table, n_rows: int, most: int, seed: int | str = 0) -> list[Table]:
     """Disjoint random parts of a table, so many rows each, for `audit_study`."""
+    n_all = sum(batch.n_rows for batch in table.batches())
+    return cut(table, _parts(n_all, n_rows, most, seed))
+
+
+def cut(table: Table, parts: list[NDArray[np.int64]]) -> list[Table]:
+    """Tables of some rows each."""
     columns, y = columns_of(table)
     batches = list(table.batches())
     roles = {
@@ -307,7 +376,7 @@ def parts_of(table: Table, n_rows: int, most: int, seed: int | str = 0) -> list[
         if table.roles[role] is not None
     }
     found = []
-    for places in _parts(len(y), n_rows, most, seed):
+    for places in parts:
         given = {role: values[places] for role, values in roles.items()}
         found.append(
             open_table(
@@ -340,12 +409,3 @@ def _predicts_differently(first: Any, second: Any, X: Any) -> bool:
             pair = (mine(X), theirs(X)) if callable(mine) else (mine, theirs)
             return not np.array_equal(np.asarray(pair[0]), np.asarray(pair[1]))
     raise ReplearnError(f"{type(first).__name__} must have predict. Pass a classifier.")
-
-
-def _limits(n_different: int, n_pairs: int, tail: float) -> tuple[float, float]:
-    """Clopper-Pearson: shares at which so few, or so many, are as unlikely as ``tail``."""
-    from scipy.special import betaincinv
-
-    n_same = n_pairs - n_different
-    low = float(betaincinv(n_different, n_same + 1, tail)) if n_different else 0.0
-    return low, float(betaincinv(n_different + 1, n_same, 1 - tail)) if n_same else 1.0

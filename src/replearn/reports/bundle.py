@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from replearn.codes.coins import Coins
+from replearn.codes import Coins
 from replearn.documents import (
     canonical_json,
     decimal_text,
@@ -25,9 +25,8 @@ from replearn.documents import (
     write_atomically,
 )
 from replearn.errors import ReplearnError, printable
-from replearn.study.study import Study
-from replearn.tables import MISSING, OTHER, LevelColumn, NumberColumn
-from replearn.tables.cells import is_number_text
+from replearn.study import Study
+from replearn.tables import MISSING, OTHER, LevelColumn, NumberColumn, is_number_text
 from replearn.types import Vector
 
 _MODULES = (

@@ -5,24 +5,20 @@ from typing import Any
 
 import numpy as np
 
-from replearn.documents.facts import Facts, Figure, Row, Spoken, counted, percent
-from replearn.documents.facts import Table as FactTable
-from replearn.documents.pictures import forest
 from replearn.errors import ReplearnError
-from replearn.study.passes import table_of
-from replearn.study.replication import MOST_TOLD, agreement_rows
-from replearn.study.rows import Reading
-from replearn.study.study import Study
+from replearn.study import MOST_TOLD, RowEncoder, Study, agreement_rows, table_of
 from replearn.tables import (
+    EncodingCounts,
     Finding,
     LevelColumn,
-    Seen,
     Table,
     class_numbers,
     compare_profiles,
     in_sentences,
+    row_hashes,
 )
-from replearn.tables.look import row_hashes
+from replearn.words import Facts, Figure, Row, Spoken, counted, forest, percent
+from replearn.words import Table as FactTable
 
 #: Different rows, at least, before it is odd that each occurs twice.
 LEAST_REPEATED = 20
@@ -58,7 +54,7 @@ class Check(Spoken):
     planned_rows: int
     disagreement: float
     at_new_centre: float
-    seen: Seen
+    seen: EncodingCounts
     n_repeated: int = 0
     outcome: tuple[str, float, float] | None = None
     local_constant: bool = False  # labs agree on slopes
@@ -142,8 +138,8 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
     """
     design = study.design
     table = table if isinstance(table, Table) else table_of(design, table)
-    reading = Reading.of(design)
-    seen = Seen(design.encoding)
+    reading = RowEncoder.of(design)
+    seen = EncodingCounts(design.encoding)
     counts = np.zeros(len(design.classes or ()), dtype=np.int64)
     wrong, hashes = "", []
     for batch in table.batches():

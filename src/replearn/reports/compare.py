@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from replearn.documents.facts import Facts, Figure, Row, Spoken, Table, counted
-from replearn.documents.pictures import Landed, where_we_landed
 from replearn.errors import ReplearnError
 from replearn.reports.files import load_model
-from replearn.study.evidence import Evidence
-from replearn.study.study import Study
+from replearn.study import Evidence, Study
+from replearn.words import Facts, Figure, Landed, Row, Spoken, Table, counted, where_we_landed
 
 _CAPTION = "A box is a cell of the first model. All marks inside: the same model."
 

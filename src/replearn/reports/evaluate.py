@@ -7,25 +7,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.documents.facts import Facts, Figure, Row, Spoken, Table
 from replearn.errors import ReplearnError
-from replearn.recipes.losses import Bernoulli, Loss, Multinomial
-from replearn.recipes.model import decided
+from replearn.glm import Bernoulli, Loss, Multinomial, decided
 from replearn.reports import figures
 from replearn.reports.files import load_model
-from replearn.study.original import Original, held_out
-from replearn.study.rows import Reading
-from replearn.study.worth import (
+from replearn.study import (
     Measure,
-    Worth,
+    Original,
+    Performance,
+    RowEncoder,
     area_under_curve,
     balanced_accuracy,
     calibration_in_the_large,
     calibration_line,
+    held_out,
     observed_to_expected,
 )
 from replearn.tables import CsvOptions, class_numbers, levels_of, open_table, target_numbers
 from replearn.types import Matrix, Vector
+from replearn.words import Facts, Figure, Row, Spoken, Table
 
 #: Groups with fewer rows say nothing, and may say something about a person.
 LEAST_ROWS = 10
@@ -71,10 +71,10 @@ class Evaluation(Spoken):
         Mean squared error of the probabilities, and that of the base rate alone; for two classes.
     """
 
-    worth: Worth
+    worth: Performance
     fingerprint: str | None
     by: str | None
-    groups: tuple[tuple[str, Worth], ...]
+    groups: tuple[tuple[str, Performance], ...]
     n_small: int
     bins: tuple[Bin, ...]
     slope: Measure | None
@@ -249,15 +249,15 @@ class _Scored:
     weights: Vector | None
     groups: NDArray[Any] | None
 
-    def worth(self, chosen: NDArray[np.bool_] | slice = slice(None)) -> Worth:
+    def worth(self, chosen: NDArray[np.bool_] | slice = slice(None)) -> Performance:
         scores, targets = self.scores[chosen], self.targets[chosen]
         weights = None if self.weights is None else self.weights[chosen]
         if self.loss is not None:
-            return Worth.of(self.loss, scores, targets, weights, held_out=False)
+            return Performance.of(self.loss, scores, targets, weights, held_out=False)
         masses = np.ones(len(targets)) if weights is None else weights
         labels = decided(scores)
         share = float(targets @ masses) / float(masses.sum())
-        return Worth(
+        return Performance(
             len(targets),
             Measure.mean((labels != targets).astype(np.float64), masses),
             min(share, 1 - share),
@@ -285,7 +285,7 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
     table = replace(table, names=features)
     if table.roles["target"] is None:
         raise ReplearnError("evaluate needs labels. Pass y, or --target COLUMN.")
-    reading = None if design.loss is None else Reading.of(design)
+    reading = None if design.loss is None else RowEncoder.of(design)
     parts: list[tuple[Matrix, Vector]] = []
     masses: list[Vector] = []
     named: list[NDArray[Any]] = []
@@ -340,7 +340,7 @@ def _brier(rows: _Scored) -> tuple[Measure, float] | None:
     return Measure.mean(errors**2, masses), share * (1 - share)
 
 
-def _groups(rows: _Scored) -> tuple[tuple[tuple[str, Worth], ...], int]:
+def _groups(rows: _Scored) -> tuple[tuple[tuple[str, Performance], ...], int]:
     if rows.groups is None:
         return (), 0
     names, places = np.unique(rows.groups.astype(str), return_inverse=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from replearn.documents import Document, Sha256, Text, document_of
-from replearn.documents.facts import Facts, Row, Spoken
 from replearn.errors import ReplearnError, short
+from replearn.words import Facts, Row, Spoken
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,10 @@ class Opening(Spoken, Document):
 
 def file_classes() -> tuple[type[Document], ...]:
     """All kinds of files that replearn writes."""
-    from replearn.codes.model import HalfspaceModel
-    from replearn.recipes.model import Model
+    from replearn.codes import HalfspaceModel
+    from replearn.glm import Model
     from replearn.reports.policy import Policy
-    from replearn.study.coalition import LabSums
-    from replearn.study.founding import LabColumns
-    from replearn.study.halfspace_study import HalfspaceStudy
-    from replearn.study.passes import State
-    from replearn.study.study import Study
+    from replearn.study import HalfspaceStudy, LabColumns, LabSums, State, Study
 
     own = (Study, Model, HalfspaceModel, HalfspaceStudy)
     return *own, LabSums, LabColumns, State, Opening, Policy
@@ -86,15 +82,14 @@ def save(thing: Any, path: str | os.PathLike[str], private: bool = False) -> Non
 
 def load_model(path: str | os.PathLike[str]) -> Any:
     """Read a model of any kind."""
-    from replearn.codes.model import HalfspaceModel
-    from replearn.recipes.model import Model
+    from replearn.codes import HalfspaceModel
+    from replearn.glm import Model
 
     return document_of(path, (Model, HalfspaceModel))
 
 
 def load_study(path: str | os.PathLike[str]) -> Any:
     """Read a study of any kind."""
-    from replearn.study.halfspace_study import HalfspaceStudy
-    from replearn.study.study import Study
+    from replearn.study import HalfspaceStudy, Study
 
     return document_of(path, (Study, HalfspaceStudy))

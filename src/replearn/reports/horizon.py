@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from replearn.documents.facts import Facts, Row, Spoken, Table
 from replearn.errors import ReplearnError
-from replearn.recipes.model import Model
-from replearn.recipes.survival import concordance, hazard_of, log_hazards, survival_at
-from replearn.study.worth import Measure
-from replearn.tables import CsvOptions, open_table
-from replearn.tables.survival import INTERVAL, event_numbers, event_times
+from replearn.glm import Model, concordance, hazard_of, log_hazards, survival_at
+from replearn.study import Measure
+from replearn.tables import INTERVAL, CsvOptions, event_numbers, event_times, open_table
 from replearn.types import Vector
+from replearn.words import Facts, Row, Spoken, Table
 
 _N_BINS = 5
 _LEAST_ROWS = 20

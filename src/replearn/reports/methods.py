@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from replearn.documents.facts import Facts, Table, counted, percent
-from replearn.recipes.model import Model
+from replearn.glm import Model
 from replearn.reports.evaluate import Evaluation
-from replearn.study.study import Study
+from replearn.study import Study
 from replearn.tables import MISSING, NumberColumn
+from replearn.words import Facts, Table, counted, percent
 
 
 def methods(study: Study) -> str:

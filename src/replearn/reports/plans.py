@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from replearn.documents.facts import Facts, Figure, Row, Spoken
-from replearn.documents.pictures import by_rows
+from replearn.codes import Mode, Plan, Promise, Recipe, Sizes, after_constant, has_intercept
 from replearn.errors import ReplearnError, short, whole_number
-from replearn.recipes.recipe import Mode, Plan, Promise, Recipe, Sizes, after_constant
-from replearn.recipes.table import TABLE1
+from replearn.table1.recipes import TABLE1
+from replearn.words import Facts, Figure, Row, Spoken, by_rows
 
 #: Fields of every plan, which are said apart.
 _COMMON = {field.name for field in fields(Plan)}
@@ -39,10 +38,10 @@ class Planned(Spoken):
             lambda: by_rows(self.plan.n_rows, self.disagreement),
         )
         return Facts(
-            f"Each lab needs {rows_text(self.plan.n_rows)} rows for {self.recipe.title}.",
+            f"Each lab needs {rows_text(self.plan.n_rows)} rows for {title_of(self.recipe)}.",
             [
                 Row("mode", self.plan.mode, note=self.plan.origin),
-                Row("margin", promise.margin, note="with the constant"),
+                Row("margin", promise.margin, note="of rows as the algorithm sees them"),
                 Row("error at most", promise.max_error, "%"),
                 Row("disagreement at most", promise.max_disagreement, "%"),
             ],
@@ -65,7 +64,7 @@ def plan(
     max_disagreement: float = 0.1,
     failure_prob: float = 0.05,
     mode: Mode = "practical",
-    fit_intercept: bool = True,
+    fit_intercept: bool | None = None,
     sketch_bits: int = 0,
     constants: Mapping[str, float] | None = None,
     **sizes: Any,
@@ -80,7 +79,8 @@ def plan(
     margin, max_error, max_disagreement, failure_prob : float
         The promise; see `ReplicableSVMClassifier`.
     mode : {"practical", "certified", "paper"}
-    fit_intercept : bool, default=True
+    fit_intercept : bool or None, default=None
+        None is as estimators have it: a constant, but in paper mode.
     sketch_bits : int, default=0
         Bits about each component that an original publishes.
     constants : dict, optional
@@ -100,11 +100,17 @@ def plan(
         )
     n_features = whole_number("n_features", n_features)
     promise = Promise(margin, max_error, max_disagreement, failure_prob)
-    promise = after_constant(promise) if fit_intercept else promise
+    constant = has_intercept(mode, fit_intercept)
+    promise = after_constant(promise) if constant else promise
     made = recipe.sizes(
-        promise, n_features + fit_intercept, mode, Sizes(sizes, constants or {}, sketch_bits)
+        promise, n_features + constant, mode, Sizes(sizes, constants or {}, sketch_bits)
     )
     return Planned(recipe, made)
+
+
+def title_of(recipe: Recipe) -> str:
+    """One name for an algorithm, wherever it is named: that of Table 1, and that of options."""
+    return f"{recipe.title} ({recipe.name})"
 
 
 def rows_text(number: int | None) -> str:

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from replearn.documents import DecimalText, Document, Length, Range
-from replearn.documents.facts import Facts, Row, Spoken
 from replearn.errors import ReplearnError
-from replearn.study.study import Study
+from replearn.study import Study
+from replearn.words import Facts, Row, Spoken
 
 Kind = Literal["study", "model", "sums", "predictions", "page", "rows"]
 

@@ -6,12 +6,11 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from replearn.documents.facts import Facts, Figure, Spoken, Table
-from replearn.documents.pictures import forest
+from replearn.codes import MODES, Mode, Promise
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
-from replearn.recipes.recipe import MODES, Mode, Promise, Sizes
-from replearn.recipes.table import TABLE1
-from replearn.reports.plans import rows_text
+from replearn.reports.plans import plan, rows_text, title_of
+from replearn.table1.recipes import TABLE1
+from replearn.words import Facts, Figure, Spoken, Table, forest
 
 #: Bits about each component in the rows with a sketch.
 BITS = 3
@@ -48,8 +47,12 @@ class Table1(Spoken):
     ----------
     rows : dict
         By name and mode; None where there is no plan.
+    fit_intercept : bool or None
+        As estimators have it: None is a constant, but in paper mode.
     counted : dict
-        By name: pairs that were run in practical mode.
+        By name: pairs that were run.
+    counted_mode : str
+        The mode in which they were.
     exponents : dict
         By name, mode and symbol: the logarithm to base 2 of the ratio of rows if d is doubled, or
         eps, tau or rho halved. It holds the logarithms of a rate too. None: there is no plan.
@@ -57,8 +60,10 @@ class Table1(Spoken):
 
     promise: Promise
     n_features: int
+    fit_intercept: bool | None
     rows: dict[str, dict[Mode, int | None]]
     counted: dict[str, Counted] = field(default_factory=dict)
+    counted_mode: Mode = "practical"
     exponents: dict[str, dict[Mode, dict[str, float | None]]] = field(default_factory=dict)
 
     def facts(self) -> Facts:
@@ -70,7 +75,7 @@ class Table1(Spoken):
             [
                 (
                     name,
-                    recipe.title + (f" with {bits} published bits" if bits else ""),
+                    title_of(recipe) + (f" with {bits} published bits" if bits else ""),
                     *(rows_text(self.rows[name][mode]) for mode in MODES),
                 )
                 for name, (recipe, bits) in LINES.items()
@@ -84,7 +89,7 @@ class Table1(Spoken):
             key="rates",
         )
         counted = Table(
-            "Counted in practical mode",
+            f"Counted in {self.counted_mode} mode",
             ("name", "rows", "pairs that differ", "error"),
             [
                 (name, rows_text(c.n_rows), f"{c.n_differ} of {c.n_pairs}", f"{c.error:.4f}")
@@ -104,7 +109,8 @@ class Table1(Spoken):
         )
         return Facts(
             f"Rows that labs need for margin {promise.margin:g}, error {promise.max_error:g}, "
-            f"disagreement {promise.max_disagreement:g}, {self.n_features:,} columns.",
+            f"disagreement {promise.max_disagreement:g}, {self.n_features:,} columns"
+            + (", no constant." if self.fit_intercept is False else " and a constant."),
             [table, *(part for part in (growth, counted) if part.rows)],
             details=[rates],
             figures=[Figure("Rows of each lab on a logarithmic scale", self._picture, _CAPTION)],
@@ -127,10 +133,12 @@ def table1(
     max_error: float = 0.05,
     max_disagreement: float = 0.1,
     failure_prob: float = 0.05,
+    fit_intercept: bool | None = None,
     measure: int = 0,
+    certified: bool = False,
     exponents: bool = False,
 ) -> Table1:
-    """Table 1 of the paper with numbers for one promise, without an intercept.
+    """Table 1 of the paper with numbers for one promise: the rows that `plan` says.
 
     Below the six rows stand Algorithms 1 and 2 with a sketch: an original publishes three bits
     about each component, so somebody is first.
@@ -140,40 +148,54 @@ def table1(
     n_features : int
     margin, max_error, max_disagreement, failure_prob : float
         The promise.
+    fit_intercept : bool or None, default=None
+        As estimators have it: None is a constant, but in paper mode.
     measure : int, default=0
-        Pairs of labs that are run for each row of the table, in practical mode, on populations
-        with margins from ``margin`` to twice as much. Plans that are too large are left out.
+        Pairs of labs that are run for each row of the table, on populations with margins from
+        ``margin`` to twice as much. Plans that are too large are left out.
+    certified : bool, default=False
+        Run the certified plans, and not the practical ones.
     exponents : bool, default=False
         Say how plans grow with each part of the promise; some seconds of arithmetic.
     """
     promise = Promise(margin, max_error, max_disagreement, failure_prob)
     rows = {
-        name: {mode: _planned(name, mode, promise, n_features) for mode in MODES} for name in LINES
+        name: {mode: _planned(name, mode, promise, n_features, fit_intercept) for mode in MODES}
+        for name in LINES
     }
     growth = {
         name: {
-            mode: {symbol: _exponent(name, mode, promise, n_features, symbol) for symbol in _STEPS}
+            mode: {
+                symbol: _exponent(name, mode, promise, n_features, symbol, fit_intercept)
+                for symbol in _STEPS
+            }
             for mode in MODES
             if rows[name][mode] is not None
         }
         for name in (LINES if exponents else ())
     }
     counted = {}
+    run_mode: Mode = "certified" if certified else "practical"
     for name, modes in rows.items() if measure else ():
-        n_rows = modes["practical"]
+        n_rows = modes[run_mode]
         too_wide = name == "foam" and n_features > _MOST_FOAM
         if n_rows is not None and n_rows * n_features <= _MOST_NUMBERS and not too_wide:
-            counted[name] = count_pairs(name, promise, n_features, n_rows, measure)
-    return Table1(promise, n_features, rows, counted, growth)
+            how: dict[str, Any] = {"mode": run_mode, "fit_intercept": fit_intercept}
+            counted[name] = count_pairs(name, promise, n_features, n_rows, measure, **how)
+    return Table1(promise, n_features, fit_intercept, rows, counted, run_mode, growth)
 
 
-def count_pairs(name: str, promise: Promise, n_features: int, n_rows: int, n_pairs: int) -> Counted:
-    """Run pairs of labs with fresh rows and a fresh seed each; practical mode.
+def count_pairs(
+    name: str, promise: Promise, n_features: int, n_rows: int, n_pairs: int, **how: Any
+) -> Counted:
+    """Run pairs of labs with fresh rows and a fresh seed each.
 
     Parameters
     ----------
     name : str
         A row of the table, such as ``"svm"`` or ``"svm+3"``.
+    **how
+        Mode and intercept of the estimators; practical, without one, unless given.
     """
     from replearn.datasets import make_margin
 
@@ -187,15 +209,15 @@ def count_pairs(name: str, promise: Promise, n_features: int, n_rows: int, n_pai
         for said in (ReplicabilityWarning, UselessModelWarning):  # what they say is counted here
             warnings.simplefilter("ignore", said)
         for pair in range(n_pairs):
-            first = _shell(name, promise, pair).fit(*draw(2 * pair))
-            second = _shell(name, promise, pair, getattr(first, "study_", None))
+            first = _shell(name, promise, pair, **how).fit(*draw(2 * pair))
+            second = _shell(name, promise, pair, getattr(first, "study_", None), **how)
             second.fit(*draw(2 * pair + 1))
             n_differ += first.fingerprint_ != second.fingerprint_
             wrong += 1 - float(first.score(*new_rows))
     return Counted(n_rows, n_pairs, n_differ, wrong / n_pairs)
 
 
-def _shell(name: str, promise: Promise, seed: int, study: Any = None) -> Any:
+def _shell(name: str, promise: Promise, seed: int, study: Any = None, **how: Any) -> Any:
     """The estimator of a row; with a study it is a replication."""
     from replearn.estimators.table import ESTIMATORS
 
@@ -203,30 +225,39 @@ def _shell(name: str, promise: Promise, seed: int, study: Any = None) -> Any:
     more: dict[str, Any] = {"sketch_bits": bits} if bits else {}
     if bits and study is not None:
         more = {"study": study}
-    return ESTIMATORS[recipe.name](**asdict(promise), fit_intercept=False, shared_seed=seed, **more)
+    more = {"fit_intercept": False} | how | more
+    return ESTIMATORS[recipe.name](**asdict(promise), shared_seed=seed, **more)
 
 
 @lru_cache(maxsize=256)
-def _planned(name: str, mode: Mode, promise: Promise, n_features: int) -> int | None:
+def _planned(
+    name: str, mode: Mode, promise: Promise, n_features: int, fit_intercept: bool | None
+) -> int | None:
     recipe, bits = LINES[name]
     if bits and mode == "paper":
         return None
+    how: dict[str, Any] = {"mode": mode, "fit_intercept": fit_intercept, "sketch_bits": bits}
     try:
-        return recipe.sizes(promise, n_features, mode, Sizes(sketch_bits=bits)).n_rows
+        return plan(recipe.name, n_features=n_features, **asdict(promise), **how).plan.n_rows
     except ReplearnError:  # no number of rows keeps it
         return None
 
 
 def _exponent(
-    name: str, mode: Mode, promise: Promise, n_features: int, symbol: str
+    name: str,
+    mode: Mode,
+    promise: Promise,
+    n_features: int,
+    symbol: str,
+    fit_intercept: bool | None,
 ) -> float | None:
-    here = _planned(name, mode, promise, n_features)
+    here = _planned(name, mode, promise, n_features, fit_intercept)
     if symbol == "d":
-        there = _planned(name, mode, promise, 2 * n_features)
+        there = _planned(name, mode, promise, 2 * n_features, fit_intercept)
     else:
         place = _STEPS[symbol]
         halved = replace(promise, **{place: getattr(promise, place) / 2})
-        there = _planned(name, mode, halved, n_features)
+        there = _planned(name, mode, halved, n_features, fit_intercept)
     return None if here is None or there is None else math.log2(there / here)
 
 

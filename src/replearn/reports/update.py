@@ -7,28 +7,34 @@ from typing import Any
 
 import numpy as np
 
-from replearn.codes.model import HalfspaceModel
-from replearn.documents.facts import Facts, Row, Spoken, Table
+from replearn.codes import HalfspaceModel
 from replearn.errors import ReplearnError, short
-from replearn.exact.rows import THETA_BITS, Rows, on_grid
-from replearn.recipes.losses import Loss
-from replearn.recipes.model import Model
-from replearn.recipes.recalibration import (
+from replearn.glm import (
+    Loss,
+    Model,
     Recalibration,
     fit_constants,
     fit_factor,
+    shift_of,
     slopes_of,
     thousandths,
 )
-from replearn.recipes.support import shift_of
 from replearn.reports.files import load
-from replearn.study.passes import table_of
-from replearn.study.rows import Reading, TableRows, read_rows
-from replearn.study.support import ScoredRows
-from replearn.study.worth import Measure, Worth, observed_to_expected
+from replearn.rows import THETA_BITS, Rows, on_grid
+from replearn.study import (
+    Measure,
+    Performance,
+    RowEncoder,
+    ScoredRows,
+    TableRows,
+    observed_to_expected,
+    read_rows,
+    table_of,
+)
 from replearn.tables import CsvOptions, open_table
 from replearn.tables import Table as Rows_
 from replearn.types import Matrix, Vector
+from replearn.words import Facts, Row, Spoken, Table
 
 #: Events, or rows of a class, for each number that is fitted.
 LEAST_EVENTS = 10
@@ -62,8 +68,8 @@ class Update(Spoken):
     n_events: int | None
     shifts: tuple[tuple[str, Measure], ...]
     slope: Measure | None
-    before: Worth
-    after: Worth
+    before: Performance
+    after: Performance
     ratios: tuple[Measure | None, Measure | None]
     with_slope: bool
 
@@ -207,7 +213,9 @@ def update(
             f"slope must be False for {loss.n_scores + 1} classes, whose scores have no one factor "
             "in common, got True. Update the constants alone."
         )
-    source = TableRows(_table(parent, X, y, sample_weight, offset, csv), Reading.of(parent.design))
+    source = TableRows(
+        _table(parent, X, y, sample_weight, offset, csv), RowEncoder.of(parent.design)
+    )
     rows = read_rows(source)
     n_rows, n_events = _check_events(rows, loss, 2 if slope else 1)
     return _updated(parent, rows, n_rows, n_events, slope)
@@ -307,8 +315,8 @@ def _updated(
         n_events,
         _shifts(model, old, targets, masses),
         told,
-        Worth.of(loss, old, targets, masses, held_out=False),
-        Worth.of(loss, new, targets, masses, held_out=False),
+        Performance.of(loss, old, targets, masses, held_out=False),
+        Performance.of(loss, new, targets, masses, held_out=False),
         (
             observed_to_expected(loss, old, targets, masses),
             observed_to_expected(loss, new, targets, masses),

@@ -1,1 +1,91 @@
-"""Studies: an original publishes one, replications read it."""
+"""Studies: an original publishes, labs replicate, several labs do both together."""
+
+from replearn.study.coalition import Coalition, LabSums, combine, lab_sums
+from replearn.study.encoder import RowEncoder, TableRows, read_rows
+from replearn.study.evidence import Evidence
+from replearn.study.halfspace_study import HalfspaceReplication, HalfspaceStudy
+from replearn.study.joint_original import Founded, LabColumns, draft_study, lab_columns
+from replearn.study.original import Certificate, Options, Original, Request, held_out, publish
+from replearn.study.passes import (
+    Fitted,
+    State,
+    Sums,
+    encode,
+    findings_of,
+    spread_of,
+    spread_state,
+    table_of,
+)
+from replearn.study.performance import (
+    Measure,
+    Performance,
+    area_under_curve,
+    balanced_accuracy,
+    calibration_in_the_large,
+    calibration_line,
+    observed_to_expected,
+)
+from replearn.study.registered import register_study
+from replearn.study.replication import (
+    MOST_TOLD,
+    Replication,
+    agreement_of,
+    agreement_rows,
+    compare_with_original,
+    replicate,
+    replicate_more,
+    spread_findings,
+)
+from replearn.study.sample_size import sample_size_row
+from replearn.study.study import Study
+from replearn.study.support import ScoredRows
+
+__all__ = [
+    "Certificate",
+    "Coalition",
+    "Evidence",
+    "Fitted",
+    "Founded",
+    "HalfspaceReplication",
+    "HalfspaceStudy",
+    "LabColumns",
+    "LabSums",
+    "MOST_TOLD",
+    "Measure",
+    "Options",
+    "Original",
+    "Performance",
+    "Replication",
+    "Request",
+    "RowEncoder",
+    "ScoredRows",
+    "State",
+    "Study",
+    "Sums",
+    "TableRows",
+    "agreement_of",
+    "agreement_rows",
+    "area_under_curve",
+    "balanced_accuracy",
+    "calibration_in_the_large",
+    "calibration_line",
+    "combine",
+    "compare_with_original",
+    "draft_study",
+    "encode",
+    "findings_of",
+    "held_out",
+    "lab_columns",
+    "lab_sums",
+    "observed_to_expected",
+    "publish",
+    "read_rows",
+    "register_study",
+    "replicate",
+    "replicate_more",
+    "sample_size_row",
+    "spread_findings",
+    "spread_of",
+    "spread_state",
+    "table_of",
+]

@@ -7,7 +7,7 @@ unless they differ from all others.
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
@@ -16,18 +16,20 @@ from typing import Annotated, Any
 import numpy as np
 
 from replearn.documents import Document, Integers, Range, Sha256, Text, Unfit
-from replearn.documents.facts import Facts, Figure, Row, Spoken, p_value
-from replearn.documents.facts import Table as FactTable
-from replearn.documents.pictures import Landed, where_we_landed
 from replearn.errors import ReplearnError
-from replearn.exact.rows import THETA_BITS, WEIGHT_BITS, on_grid
-from replearn.exact.sums import ExactSums, integers
-from replearn.exact.sums import Integers as Whole
-from replearn.recipes import newton
-from replearn.recipes.between import CentreFits
-from replearn.recipes.model import Model
+from replearn.glm import Between, CentreFits, Model, newton
+from replearn.rows import THETA_BITS, WEIGHT_BITS, ExactSums, integers, on_grid
+from replearn.rows import Integers as Whole
 from replearn.study.disclosure import refuse_few_rows
-from replearn.study.founding import Founded, founded
+from replearn.study.joint_original import Founded, founded
+from replearn.study.participants import (
+    Participant,
+    beside_the_others,
+    lab_table,
+    learned_from,
+    one_population_p,
+    remarks_on,
+)
 from replearn.study.passes import (
     LEAST_ROWS,
     MAX_ROWS,
@@ -43,7 +45,7 @@ from replearn.study.passes import (
     spread_state,
     table_of,
 )
-from replearn.study.possible import refuse_impossible
+from replearn.study.plausibility import refuse_impossible
 from replearn.study.replication import (
     Replication,
     agreement_of,
@@ -51,14 +53,13 @@ from replearn.study.replication import (
     spread_findings,
 )
 from replearn.study.study import Study
-from replearn.tables import Finding, Table
-from replearn.tables.safety import LEAST_COUNT
+from replearn.tables import LEAST_COUNT, Finding, Table
 from replearn.types import Codes, Matrix, Vector
+from replearn.words import Facts, Figure, Landed, Row, Spoken, p_value, where_we_landed
+from replearn.words import Table as FactTable
 
 #: A lab that claims so many times the rows of the study is not believed unless it is asked for.
 MOST_TIMES = 100
-#: Labs that are this unlikely of one population are named.
-UNLIKELY = 0.001
 #: With two labs, totals less one's own sums are the sums of the other.
 LEAST_LABS = 3
 #: Labs in a picture.
@@ -231,21 +232,6 @@ def _refuse_two(n_labs: int) -> None:
 
 
 @dataclass(frozen=True)
-class Participant:
-    """A lab of a coalition beside the others."""
-
-    lab: str
-    rows: int
-    same: bool  # whether the model is the same without it (estimated by one Newton step)
-    moved: tuple[str, ...]  # coded numbers that are different without it
-    # of "this lab and the others are of one population": its largest difference, in the spread that
-    # the study publishes, which no lab can change
-    p: float
-    largest: str  # the number that differs most
-    landed: Landed  # where its own numbers lie in the cells, with 95% intervals
-
-
-@dataclass(frozen=True)
 class Coalition(Spoken):
     """The model of many labs, and what each of them adds.
 
@@ -279,12 +265,7 @@ class Coalition(Spoken):
     @property
     def remarks(self) -> list[str]:
         """Labs to ask about."""
-        twice = "have nearly the same sums. Are these rows there twice?"
-        return [f"{a!r} and {b!r} {twice}" for a, b in self.copies] + [
-            f"{lab.lab!r} differs from the others, most in {lab.largest}."
-            for lab in self.labs
-            if lab.p < UNLIKELY
-        ]
+        return remarks_on(self.labs, self.copies)
 
     def facts(self) -> Facts:
         """In words."""
@@ -307,11 +288,7 @@ class Coalition(Spoken):
                 *self.remarks,
             ],
             details=[
-                FactTable(
-                    "Labs",
-                    ("lab", "rows", "same without it", "p", "differs most in"),
-                    [(x.lab, x.rows, "yes" if x.same else "no", x.p, x.largest) for x in self.labs],
-                ),
+                lab_table(self.labs),
                 FactTable(
                     "Numbers that differ most between labs",
                     ("number", "Cochran's Q"),
@@ -360,7 +337,7 @@ def combine(
         That a lab may claim; by default 100 times those of the study.
     publish : bool
         The labs together are an original: after the fit one round more gives the study of their
-        model. The study so far is a draft; see `replearn.study.founding`.
+        model. The study so far is a draft; see `replearn.study.joint_original`.
     replication_rows : int, optional
         Rows of the smallest replication that the study promises its model; by default as many as
         all labs have.
@@ -403,9 +380,18 @@ def combine(
             spreads = study.stated_spreads
             return _coalition(study, labs, parts, total, found, spreads, opened, nonce)
         spread = spread_of(state, total)
-        beside = _coalition(study, labs, parts, total, found, np.sqrt(spread.variance))
+        between_of = learned_from(spread.variance, study.design.coordinates)
+        beside = _coalition(
+            study, labs, parts, total, found, np.sqrt(spread.variance), between_of=between_of
+        )
         return founded(
-            study, found, spread, beside.fits, beside.remarks, replication_rows=replication_rows
+            study,
+            found,
+            spread,
+            beside.fits,
+            beside.labs,
+            beside.copies,
+            replication_rows=replication_rows,
         )
     if state.asks == "counts":
         members = (Member(one.lab, Counts.of(part)) for one, part in zip(labs, parts, strict=True))
@@ -469,7 +455,12 @@ def _coalition(
     spreads: Vector,
     opened: Model | None = None,
     nonce: str | None = None,
+    between_of: Callable[[CentreFits], Between] | None = None,
 ) -> Coalition:
+    """The coalition's model beside the original, and its labs beside each other.
+
+    ``between_of`` says what centres differ by; by default what the study states.
+    """
     design, model, n_rows = study.design, fitted.model, fitted.counts.rows
     agreement = agreement_of(study, model, fitted.theta, opened, nonce)
     replication = compare_with_original(study, model, fitted.theta, n_rows, agreement)
@@ -504,26 +495,27 @@ def _coalition(
         scale = spreads * math.sqrt(1 / one.rows + 1 / (n_rows - one.rows))
         away = np.abs(own[place] - rest) / scale
         largest = int(np.argmax(away))
-        p = min(1.0, len(away) * math.erfc(float(away[largest]) / math.sqrt(2)))
         found.append(
             Participant(
                 one.lab,
                 one.rows,
                 not moved.size,
                 tuple(names[i] for i in moved),
-                p,
+                one_population_p(away),
                 names[largest],
                 landed,
             )
         )
+    fits = CentreFits(tuple(one.lab for one in labs), own, sizes)
+    between_of = between_of or (lambda _: study.centres)
     return Coalition(
         agreement.usable(model),
         replication,
-        tuple(found),
+        beside_the_others(found, fits, spreads**2, names, between_of),
         q,
         _one_population(q, len(labs)),
         near_copies([one.lab for one in labs], own / spreads, sizes),
-        CentreFits(tuple(one.lab for one in labs), own, sizes),
+        fits,
     )
 
 

@@ -5,13 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from replearn.documents.facts import Table
-from replearn.tables import LevelColumn, NumberColumn
-from replearn.tables.learning import LEAST_ROWS, Learned
-from replearn.tables.look import ColumnLook, Look, quantile
-from replearn.tables.safety import LEAST_COUNT
-from replearn.tables.survival import INTERVAL
+from replearn.tables import (
+    INTERVAL,
+    LEAST_COUNT,
+    LEAST_ROWS,
+    ColumnScan,
+    Learned,
+    LevelColumn,
+    NumberColumn,
+    TableScan,
+    quantile,
+)
 from replearn.types import Vector
+from replearn.words import Table
 
 #: Classes that have a column each, at most.
 _MOST_CLASSES = 4
@@ -57,7 +63,7 @@ def gaps_told(learned: Learned) -> str:
     return f"Missing values have coefficients of their own: {listed}{more}."
 
 
-def _counts_row(look: Look, n_classes: int) -> list[Any]:
+def _counts_row(look: TableScan, n_classes: int) -> list[Any]:
     """Rows of each class, as far as the look knows them: exactly, or a share of them."""
     scan = next(iter(look.columns.values()))
     counts: Any = np.zeros(n_classes)
@@ -69,7 +75,7 @@ def _counts_row(look: Look, n_classes: int) -> list[Any]:
     return ["rows", f"{look.n_rows:,}", *cells, ""]
 
 
-def _number_cells(look: Look, column: NumberColumn, n_classes: int) -> list[str]:
+def _number_cells(look: TableScan, column: NumberColumn, n_classes: int) -> list[str]:
     """Median and quartiles, of 0/1 columns the number of ones."""
     cells = look.cells(column.name)
     parts = [cells]
@@ -93,7 +99,7 @@ def _quartiles(values: Vector) -> str:
 
 
 def _level_rows(
-    scan: ColumnLook, column: LevelColumn, n_classes: int, missing: str
+    scan: ColumnScan, column: LevelColumn, n_classes: int, missing: str
 ) -> list[list[Any]]:
     """A row for each level that the study has; others are taken together."""
     named = [column.reference, *(text for text in column.levels if text in scan.counts)]

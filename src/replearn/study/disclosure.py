@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.exact.rows import ROW_BITS, Block, Rows, marks, pieces
-from replearn.recipes.design import Design
-from replearn.study.rows import Reading, TableRows, projected, read_rows
-from replearn.tables import Encoding, Table
-from replearn.tables.encoding import NumberColumn
+from replearn.glm import Design
+from replearn.rows import ROW_BITS, Block, LevelRows, Rows, marks, pieces
+from replearn.study.encoder import RowEncoder, TableRows, projected, read_rows
+from replearn.tables import Encoding, NumberColumn, Table
 from replearn.types import is_sparse
 
 #: Up to so many different numbers of a column, a line and a square single out each of them.
@@ -50,7 +49,7 @@ def refuse_few_rows(design: Design, table: Table, share: int, least_count: int) 
         Rows of each term and each class, and of both together, at least; none is fine, too.
     """
     # encoded numbers before they are combined to directions: who sees many directions sees them
-    reading = replace(Reading.of(design), directions=None)
+    reading = replace(RowEncoder.of(design), directions=None)
     rows = read_rows(TableRows(table, reading))
     n_terms = rows.n_terms
     common = _frequencies(rows)
@@ -91,6 +90,10 @@ def _small(rows: Rows) -> Iterator[Block]:
 
 
 def _dense(terms: Any) -> NDArray[Any]:
+    if isinstance(terms, LevelRows):
+        filled = np.zeros(terms.shape)
+        terms.dense(filled)
+        return filled
     return np.asarray(terms.toarray() if is_sparse(terms) else terms)
 
 

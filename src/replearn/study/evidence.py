@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replearn.codes.stability import chance_of_any, chance_of_leaving, least_whole
-from replearn.recipes.between import Between
+from replearn.codes import chance_of_any, chance_of_leaving, least_whole
+from replearn.glm import Between
 from replearn.types import Vector
 
 #: Below so many guesses, as a power of two, agreement is no evidence.

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from replearn.codes.model import HalfspaceDesign
-from replearn.codes.space import CodeSpace
+from replearn.codes import CodeSpace, HalfspaceDesign
 from replearn.documents import Document, Range, Sha256, Unfit
-from replearn.documents.facts import Facts, Row, Spoken
-from replearn.recipes.published_plan import PublishedPlan
-from replearn.recipes.rounded import BatchPlan
 from replearn.study.study import MAX_ROWS
+from replearn.table1.published_plan import PublishedPlan
+from replearn.table1.rounded import BatchPlan
+from replearn.words import Facts, Row, Spoken
 
 
 @dataclass(frozen=True)

@@ -9,55 +9,65 @@ from typing import Any, Literal
 
 import numpy as np
 
-from replearn.codes.coins import seed_text
-from replearn.codes.stability import least_whole
+from replearn.codes import Bound, least_whole, seed_text
 from replearn.documents import decimal_text
-from replearn.documents.facts import Facts, Figure, Row, Spoken, percent
-from replearn.documents.facts import Table as FactTable
-from replearn.documents.pictures import Rung, ladder
 from replearn.errors import ReplearnError, is_real, plain_float, probability, short, whole_number
-from replearn.exact.rows import MOST_TRIED, WEIGHT_BITS, Kept, Rows, on_grid, row_hashes, sampled
-from replearn.recipes import glm
-from replearn.recipes.between import Between, CentreFits, named_pair
-from replearn.recipes.collinear import copies_of_numbers, repeated_columns
-from replearn.recipes.design import MAX_NUMBERS, Design
-from replearn.recipes.glm import MOST_INFLATION, Promise, Trial, stability
-from replearn.recipes.losses import LEAST_ROWS, Hazard, Kind, Loss, Poisson, loss_of
-from replearn.recipes.model import Model
-from replearn.recipes.newton import Summary
-from replearn.recipes.recipe import Bound
-from replearn.recipes.sandwich import Estimates, estimates_of
-from replearn.recipes.validation import Fold, scored
+from replearn.glm import (
+    LEAST_ROWS,
+    MAX_NUMBERS,
+    MOST_INFLATION,
+    Between,
+    CentreFits,
+    Design,
+    Estimates,
+    Fold,
+    Hazard,
+    Kind,
+    Loss,
+    Model,
+    Poisson,
+    Promise,
+    RidgeFit,
+    Summary,
+    copies_of_numbers,
+    estimates_of,
+    loss_of,
+    named_pair,
+    repeated_columns,
+    scored,
+    stability,
+)
+from replearn.glm import sketched as glm
+from replearn.rows import MOST_TRIED, WEIGHT_BITS, MemoryBlocks, Rows, on_grid, row_hashes, sampled
 from replearn.study.cohort import cohort_table, gaps_told
-from replearn.study.progress import progress
-from replearn.study.rows import Reading, TableRows, read_rows
+from replearn.study.encoder import RowEncoder, TableRows, read_rows
+from replearn.study.performance import Performance
 from replearn.study.sample_size import rows_needed
 from replearn.study.study import Study, sealed_commitment
-from replearn.study.worth import Worth
 from replearn.tables import (
+    AT_RISK,
+    INTERVAL,
+    LEAST_EVENTS,
+    Clusters,
     Encoding,
     Learned,
     LevelColumn,
     Remark,
     Table,
-    learn_classes,
-    learn_encoding,
-    make_profile,
-    target_numbers,
-)
-from replearn.tables.clusters import Clusters
-from replearn.tables.survival import (
-    AT_RISK,
-    INTERVAL,
-    LEAST_EVENTS,
     cuts_of,
     event_numbers,
     event_times,
     interval_names,
+    learn_classes,
+    learn_encoding,
+    make_profile,
     rows_at_risk,
+    target_numbers,
     time_at_risk,
 )
 from replearn.types import Later, Matrix, Vector
+from replearn.words import Facts, Figure, Row, Rung, Spoken, ladder, percent, progress
+from replearn.words import Table as FactTable
 
 #: Rows (or groups of them) that a level has for a coefficient of its own, at the smallest lab.
 LEAST_LEVEL = 20
@@ -243,8 +253,8 @@ class Original:
     study: Study
     model: Model
     certificate: Certificate
-    worth: Worth
-    own_worth: Worth
+    worth: Performance
+    own_worth: Performance
     remarks: tuple[Remark, ...]
     basis: str
     folds: tuple[Fold, ...]
@@ -282,8 +292,8 @@ class _Candidate:
     basis: str
     learned: Learned
     rows: Rows
-    reading: Reading
-    trial: Trial
+    reading: RowEncoder
+    trial: RidgeFit
 
 
 def publish(table: Table, request: Request) -> Original:
@@ -325,7 +335,7 @@ def publish(table: Table, request: Request) -> Original:
         for halved in _HALVED if learned.encoding.products else (0,):
             encoding = replace(learned.encoding, products_halved=halved)
             _refuse_too_many(encoding, loss)
-            reading = Reading(encoding, loss, classes, weight)
+            reading = RowEncoder(encoding, loss, classes, weight)
             rows = read_rows(TableRows(table, reading), request.n_jobs)
             trial = _tried(rows, loss, promise, ridge, bool(request.verbose))
             if best is None or trial.loss < best.trial.loss:
@@ -337,7 +347,7 @@ def publish(table: Table, request: Request) -> Original:
     return _published(best, request, promise, classes, labels)
 
 
-def _tried(rows: Rows, loss: Loss, promise: Promise, ridge: str | None, verbose: bool) -> Trial:
+def _tried(rows: Rows, loss: Loss, promise: Promise, ridge: str | None, verbose: bool) -> RidgeFit:
     """The original of encoded rows, with its progress."""
     done = count(1)
     with progress("fitting the original", glm.N_TICKS, verbose) as advance:
@@ -514,28 +524,37 @@ def _left_out(remarks: Sequence[Remark], request: Request) -> list[str]:
     ]
 
 
-def worth_of(loss: Loss, folds: tuple[Fold, ...]) -> Worth:
+def worth_of(loss: Loss, folds: tuple[Fold, ...]) -> Performance:
     """Worth of fits on the rows that they have not seen."""
     at_risk = None
     if isinstance(loss, Hazard):
         pieces = [piece.offset for fold in folds for _, piece in scored(fold)]
         at_risk = np.concatenate([offset for offset in pieces if offset is not None])
-    return Worth.of(loss, *held_out(folds), at_risk=at_risk)
+    return Performance.of(loss, *held_out(folds), at_risk=at_risk)
 
 
-def _about_weights(rows: Rows, promise: Promise) -> list[str]:
+def _about_weights(rows: Rows, loss: Loss, promise: Promise) -> list[str]:
     """Weights so unequal that a few rows decide: no law of large numbers holds for them.
 
-    Rows with the weights w count as ``(sum w)^2 / sum w^2`` rows of equal weight.
+    Rows with the weights w count as ``(sum w)^2 / sum w^2`` rows of equal weight. Those of each
+    class are counted apart, because a weight that a whole class has makes no row of it decide.
     """
-    total = squares = 0
+    n_classes = loss.n_scores + 1 if loss.by_class else 1
+    totals, squares = [0] * n_classes, [0] * n_classes
     for block in rows.blocks():
         if block.weights is None:
             return []
         units = on_grid(block.weights, WEIGHT_BITS).astype(np.int64)  # exact in any order
-        total += int(units.sum())
-        squares += int((units * units).sum())
-    effective = total**2 / squares * min(1.0, promise.n_there / promise.n_here)
+        classes = block.targets if loss.by_class else np.zeros(len(units))
+        for label in range(n_classes):
+            here = units[classes == label]
+            totals[label] += int(here.sum())
+            squares[label] += int((here * here).sum())
+
+    counted = sum(
+        total**2 / square for total, square in zip(totals, squares, strict=True) if square
+    )
+    effective = counted * min(1.0, promise.n_there / promise.n_here)
     if effective >= LEAST_EFFECTIVE:
         return []
     return [
@@ -556,7 +575,7 @@ def held_out(folds: tuple[Fold, ...]) -> tuple[Matrix, Vector, Vector | None]:
 
 
 def _certificate(
-    best: _Candidate, promise: Promise, model: Model, worth: Worth, shares: Vector
+    best: _Candidate, promise: Promise, model: Model, worth: Performance, shares: Vector
 ) -> Certificate:
     trial, design = best.trial, model.design
     z = trial.coordinates.of_theta(trial.theta)
@@ -573,11 +592,7 @@ def _certificate(
     weakest = int(np.argmin(np.where(agreed, effective, np.inf)))
     names = ("(constant)", *design.encoding.term_names)
     place = weakest % len(names)
-    n_repeated = 0
-    if isinstance(best.rows, Kept):  # rows whose encoded numbers and target occurred before
-        some = sampled(best.rows, best.rows.block.n_rows, MOST_TRIED, salt=4)
-        hashes = row_hashes(some.block)
-        n_repeated = len(hashes) - len(np.unique(hashes))
+    n_repeated, n_compared = _repeated(best.rows, design.loss)
     if promise.n_here < LEAST_ROWS:
         problems.append(
             f"{promise.n_here} rows are too few for any promise. Get at least {LEAST_ROWS}."
@@ -589,14 +604,14 @@ def _certificate(
             f"explain. Get about {_round_up(needed):,} rows, use fewer columns, or pass groups "
             "if rows come in clusters."
         )
-    problems += _about_weights(best.rows, promise)
+    problems += _about_weights(best.rows, best.reading.loss, promise)
     cautions = ["The model is no better than the base rate."] if worth.is_useless else []
     if design.constant == "local":
         cautions.append("Each lab fits its own constant (base risk): labs agree on slopes.")
     cautions += _about_centres(trial.centre_fits)
     cautions += trial.validation.untried
     is_grouped = any(block.groups is not None for block in best.rows.blocks())
-    if n_repeated > 0.2 * min(promise.n_here, MOST_TRIED) and not is_grouped:
+    if n_repeated > 0.2 * n_compared and not is_grouped:
         cautions.append(
             f"{n_repeated:,} rows occur before. If the same person stands in several rows, pass "
             "groups; else the promise is too good."
@@ -616,6 +631,21 @@ def _certificate(
         tuple(problems),
         tuple(cautions),
     )
+
+
+def _repeated(rows: Rows, loss: Loss) -> tuple[int, int]:
+    """Rows whose encoded numbers and target occurred before, and how many were compared.
+
+    Of rows at risk only those with the event: a person has one of them, and the others are alike
+    for all who have the same columns and live longer.
+    """
+    if not isinstance(rows, MemoryBlocks):
+        return 0, 0
+    block = sampled(rows, rows.block.n_rows, MOST_TRIED, salt=4).block
+    if isinstance(loss, Hazard):
+        block = block.part(block.targets > 0)
+    hashes = row_hashes(block)
+    return len(hashes) - len(np.unique(hashes)), len(hashes)
 
 
 def _about_columns(best: _Candidate) -> tuple[Remark, ...]:
@@ -675,12 +705,15 @@ def without_model(
             "Some column nearly separates the classes, so that a replication may have no bounded "
             "fit. Use a larger ridge."
         )
-    lacking = loss.lacking(shares, n_there)
+    lacking = loss.no_model_chance(shares, n_there)
     if lacking > allowed:
-        needed = _round_up(least_whole(lambda n_rows: loss.lacking(shares, n_rows) <= allowed))
+        needed = _round_up(
+            least_whole(lambda n_rows: loss.no_model_chance(shares, n_rows) <= allowed)
+        )
         problems.append(
-            f"Of labs with {n_there:,} rows {percent(lacking)} have {loss.lacks}, and so no model. "
-            f"Promise it to labs with at least {needed:,} rows: replication_rows={needed}."
+            f"Of labs with {n_there:,} rows {percent(lacking)} have {loss.no_model_message}, and "
+            f"so no model. Promise it to labs with at least {needed:,} rows: "
+            f"replication_rows={needed}."
         )
     return lacking, problems
 

@@ -17,32 +17,47 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 
 from replearn.documents import Document, Integers, Length, Part, Range, Sha256, Text, Unfit
-from replearn.documents.facts import Facts, Row, Spoken
 from replearn.errors import ReplearnError
 from replearn.exact import algebra
-from replearn.exact.rows import (
+from replearn.glm import (
+    Design,
+    Hazard,
+    Influence,
+    LastIterate,
+    Model,
+    Summary,
+    influence_of,
+    mean_information,
+    newton,
+    totals_of,
+)
+from replearn.glm import State as NewtonState
+from replearn.rows import (
     MOST_TRIED,
     THETA_BITS,
     WEIGHT_BITS,
     Block,
+    ExactSums,
+    integers,
     joined,
     on_grid,
     row_marks,
 )
-from replearn.exact.sums import ExactSums, integers
-from replearn.exact.sums import Integers as Whole
-from replearn.recipes import newton
-from replearn.recipes.derivatives import mean_information
-from replearn.recipes.design import Design
-from replearn.recipes.influence import Influence, influence_of
-from replearn.recipes.losses import Hazard
-from replearn.recipes.model import Model
-from replearn.recipes.newton import Behind, Summary, totals_of
-from replearn.recipes.newton import State as NewtonState
-from replearn.study.rows import Reading
-from replearn.tables import Batch, CsvOptions, Finding, Seen, Table, compare_profiles, open_table
-from replearn.tables.survival import INTERVAL, rows_at_risk
+from replearn.rows import Integers as Whole
+from replearn.study.encoder import RowEncoder
+from replearn.tables import (
+    INTERVAL,
+    Batch,
+    CsvOptions,
+    EncodingCounts,
+    Finding,
+    Table,
+    compare_profiles,
+    open_table,
+    rows_at_risk,
+)
 from replearn.types import Matrix
+from replearn.words import Facts, Row, Spoken
 
 if TYPE_CHECKING:
     from replearn.study.study import Study
@@ -70,7 +85,7 @@ Asked = Literal["scale", "counts", "one step", "a step", "spread"]
 class Sums(ExactSums):
     """Exact sums, with what was seen where rows were counted: levels, and numbers to look at."""
 
-    seen: Seen | None = None
+    seen: EncodingCounts | None = None
 
     def __add__(self, other: ExactSums) -> "Sums":
         total = super().__add__(other)
@@ -85,7 +100,7 @@ class Encoded:
     """Encoded rows that are kept where they are, two bytes a number, and what was seen in them."""
 
     block: Block
-    seen: Seen
+    seen: EncodingCounts
 
 
 @dataclass(frozen=True)
@@ -169,10 +184,10 @@ class Fitted:
     model: Model
     theta: Matrix
     counts: Counts
-    behind: Behind
+    behind: LastIterate
 
 
-def spread_state(state: State, theta: Matrix, counts: Counts, behind: Behind) -> State:
+def spread_state(state: State, theta: Matrix, counts: Counts, behind: LastIterate) -> State:
     """What one more pass is asked for after a fit: how much single rows move it."""
     return replace(state, counts=counts, newton=NewtonState(theta, 0, behind), then="spread")
 
@@ -207,7 +222,7 @@ def add_up(design: Design, state: State, batches: Iterable[Any]) -> Sums:
     """
     if state.scale is None:
         return Sums(state.fingerprint, _exponents(design, batches))
-    seen = Seen(design.encoding) if state.asks in ("counts", "one step") else None
+    seen = EncodingCounts(design.encoding) if state.asks in ("counts", "one step") else None
     blocks = chain([_no_rows(design)], _blocks(design, state.scale, batches, seen))
     total = reduce(add, (_of_block(design, state, block) for block in blocks))
     cells = np.zeros((4, len(design.encoding.columns)), dtype=np.int64)
@@ -220,20 +235,20 @@ def add_up(design: Design, state: State, batches: Iterable[Any]) -> Sums:
 def encode(design: Design, state: State, batches: Iterable[Any]) -> Encoded:
     """Encoded rows, for engines that keep them: `add_up` takes them in place of batches."""
     assert state.scale is not None
-    seen = Seen(design.encoding)
+    seen = EncodingCounts(design.encoding)
     blocks = list(_blocks(design, state.scale, batches, seen, _ENCODED_ROWS))
     seen.thin(_KEPT)
     return Encoded(joined(blocks) if blocks else _no_rows(design), seen)
 
 
 def _no_rows(design: Design) -> Block:
-    return Block(np.zeros((0, Reading.of(design).n_terms), dtype=np.int16), np.zeros(0))
+    return Block(np.zeros((0, RowEncoder.of(design).n_terms), dtype=np.int16), np.zeros(0))
 
 
 def _blocks(
-    design: Design, scale: int, batches: Iterable[Any], seen: Seen | None, *most: int
+    design: Design, scale: int, batches: Iterable[Any], seen: EncodingCounts | None, *most: int
 ) -> Iterator[Block]:
-    reading = Reading.of(design)
+    reading = RowEncoder.of(design)
     for source in batches:
         if isinstance(source, Encoded):
             yield source.block
@@ -275,7 +290,7 @@ def table_of(
 
 def _exponents(design: Design, batches: Iterable[Any]) -> dict[str, Whole]:
     """How many rows have weights, and the power of two above the largest: it sets the scale."""
-    reading = Reading.of(design)
+    reading = RowEncoder.of(design)
     counts = np.zeros(2 * _EXPONENTS + 1, dtype=np.int64)
     rows = 0
     for batch in (batch for source in batches for batch in _batches(design, source)):
@@ -358,7 +373,7 @@ def advance(design: Design, state: State, sums: ExactSums) -> State | Fitted:
         refuse_other_codes(design, sums)
     if state.newton is None:
         summary = Summary.from_totals(counts.rows, counts.weight, counts.totals).check(loss)
-        first = newton.start(loss, summary, Reading.of(design).n_terms + 1)
+        first = newton.start(loss, summary, RowEncoder.of(design).n_terms + 1)
         return replace(state, counts=counts, newton=first)
     if state.counts is None:
         return _fitted(design, _one_step(design, state.newton, sums), counts, state.newton, sums)
@@ -381,12 +396,12 @@ def _fitted(
     return Fitted(Model(design, design.codes(theta)), theta, counts, behind_of(asked, sums))
 
 
-def behind_of(asked: NewtonState, sums: ExactSums) -> Behind:
+def behind_of(asked: NewtonState, sums: ExactSums) -> LastIterate:
     """The point of a pass, with its information or, if none was asked for, the last one."""
     values = sums.values
     if asked.behind is not None and not asked.share:
         return replace(asked.behind, theta=asked.theta, gradient=values["gradient"], direction=None)
-    return Behind(
+    return LastIterate(
         asked.theta,
         values["gradient"],
         values["information"],
@@ -420,7 +435,7 @@ def findings_of(study: "Study", sums: Sums) -> list[Finding]:
 
 def refuse_other_codes(design: Design, sums: ExactSums) -> None:
     """Stop where columns are coded differently from the study."""
-    seen = Seen(design.encoding)
+    seen = EncodingCounts(design.encoding)
     seen.n_rows = sums.count("rows")
     seen.counts += sums.values["cells"].astype(np.int64)
     seen.refuse()

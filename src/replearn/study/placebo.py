@@ -9,10 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from replearn.errors import ReplearnError
-from replearn.exact.rows import Block, Kept, Rows, joined, row_marks, sampled
-from replearn.recipes import newton
-from replearn.recipes.model import Model
-from replearn.recipes.newton import Summary, fit
+from replearn.glm import Model, Summary, fit, newton
+from replearn.rows import Block, MemoryBlocks, Rows, joined, row_marks, sampled
 from replearn.study.study import Study
 
 #: Rows that are enough: cells that any labels hit are wide beside what rows make differ.
@@ -26,7 +24,7 @@ def placebo_matches(study: Study, model: Model, rows: Rows, n_rows: int) -> bool
     """
     design = study.design
     some = sampled(rows, n_rows, _MOST_ROWS, salt=20)
-    permuted = Kept(_permuted(joined(list(some.blocks()))))
+    permuted = MemoryBlocks(_permuted(joined(list(some.blocks()))))
     try:
         summary = Summary.of(permuted, design.loss).check(design.loss)
         theta = fit(permuted, design.loss, design.ridge, summary, newton.NEAR_ENOUGH)

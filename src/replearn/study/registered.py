@@ -11,20 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from replearn.codes.coins import seed_text
+from replearn.codes import seed_text
 from replearn.documents import decimal_text
 from replearn.errors import UselessModelWarning, probability, whole_number
 from replearn.exact import algebra
-from replearn.exact.rows import MOST_TRIED, Kept, Rows, sampled
-from replearn.recipes import glm
-from replearn.recipes.design import DIRECTION_BITS, Design
-from replearn.recipes.losses import Kind, loss_of
+from replearn.glm import DIRECTION_BITS, Design, Kind, loss_of
+from replearn.glm import sketched as glm
+from replearn.rows import MOST_TRIED, MemoryBlocks, Rows, sampled
+from replearn.study.encoder import RowEncoder, TableRows, projected, read_rows
 from replearn.study.original import read_labels, worth_of
-from replearn.study.progress import warn
-from replearn.study.rows import Reading, TableRows, projected, read_rows
 from replearn.study.study import Study
 from replearn.tables import learn_encoding, make_profile, open_table
 from replearn.types import Codes, Matrix
+from replearn.words import warn
 
 #: Directions that are tried.
 MOST_DIRECTIONS = 8
@@ -85,7 +84,7 @@ def register_study(
     classes, labels = read_labels(table, kind)
     loss = loss_of(kind, classes, labels)
     learned = learn_encoding(table, labels, categories=categories)
-    rows = read_rows(TableRows(table, Reading(learned.encoding, loss, classes)))
+    rows = read_rows(TableRows(table, RowEncoder(learned.encoding, loss, classes)))
     promise = glm.Promise(max_disagreement, 0, samples_per_lab, samples_per_lab)
     if scores is not None:
         directions, found = None, glm.original(rows, loss, promise)[1]
@@ -122,13 +121,13 @@ def register_study(
     )
 
 
-def _worthwhile(rows: Rows, loss: Any, promise: glm.Promise) -> tuple[Codes, glm.Trial]:
+def _worthwhile(rows: Rows, loss: Any, promise: glm.Promise) -> tuple[Codes, glm.RidgeFit]:
     """As many principal directions as lower the held-out loss after rounding."""
     every = principal_directions(glm.second_moments(rows))[:MOST_DIRECTIONS]
-    best: tuple[Codes, glm.Trial] | None = None
-    kept = rows if isinstance(rows, Kept) else sampled(rows, 1, MOST_TRIED, salt=4)
+    best: tuple[Codes, glm.RidgeFit] | None = None
+    kept = rows if isinstance(rows, MemoryBlocks) else sampled(rows, 1, MOST_TRIED, salt=4)
     for k in range(1, len(every) + 1):
-        turned = Kept(replace(kept.block, terms=projected(kept.block.terms, every[:k])))
+        turned = MemoryBlocks(replace(kept.block, terms=projected(kept.block.terms, every[:k])))
         trial = glm.original(turned, loss, promise)[1]
         if best is not None and trial.loss >= best[1].loss:
             break

@@ -8,29 +8,27 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.documents.facts import Facts, Figure, Row, Spoken, p_value
-from replearn.documents.pictures import Landed, where_we_landed
 from replearn.errors import ReplearnError
-from replearn.exact.rows import Kept, Rows, joined
-from replearn.recipes.losses import LEAST_ROWS
-from replearn.recipes.model import Model
-from replearn.recipes.newton import Summary, fit
-from replearn.recipes.sandwich import Estimates, estimates_of
+from replearn.glm import LEAST_ROWS, Estimates, Model, Summary, estimates_of, fit
+from replearn.rows import MemoryBlocks, Rows, joined
+from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.evidence import Evidence
+from replearn.study.performance import Performance
 from replearn.study.placebo import placebo_matches
-from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import MOST_SPREAD, Study
 from replearn.study.support import UNLIKELY, Support, support_of
-from replearn.study.worth import Worth
-from replearn.tables import Finding, Seen, Table, compare_profiles, in_sentences
+from replearn.tables import EncodingCounts, Finding, Table, compare_profiles, in_sentences
 from replearn.types import Later, Matrix, Vector
+from replearn.words import Facts, Figure, Landed, Row, Spoken, p_value, where_we_landed
 
 #: Numbers next to a wall that are moved to look for the original's model, one or two at a time.
 _MOVED = 24
 #: Questions about columns that stand beside a verdict; of more the rest is under details.
 MOST_TOLD = 6
 
-Verdict = Literal["confirmed", "contradicted", "undecided", "same slopes", "different", "untold"]
+Verdict = Literal[
+    "confirmed", "contradicted", "questioned", "undecided", "same slopes", "different", "untold"
+]
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ class Replication(Spoken):
         return self.support_later()
 
     @property
-    def performance(self) -> Worth | None:
+    def performance(self) -> Performance | None:
         """Of the original's model on this lab's rows."""
         return None if self.support is None else self.support.model
 
@@ -107,12 +105,21 @@ class Replication(Spoken):
         return self.landed.positions
 
     @property
+    def look_first(self) -> tuple[str, ...]:
+        """Columns without a value or a spread, in a different unit, or with exchanged levels.
+
+        Agreement says nothing about them, and support nothing about the model as it should be.
+        """
+        return tuple(finding.column for finding in self.findings if finding.first)
+
+    @property
     def verdict(self) -> Verdict:
         """Agreement and support in one word.
 
         "confirmed": the same model, and the patients support it; "contradicted": the same model,
-        and they do not; "undecided": the same model, and they are too few to tell; "same slopes":
-        the base risk alone differs; "different"; "untold": sealed or registered.
+        and they do not; "questioned": the same model, but columns look wrong here; "undecided":
+        the same model, and they are too few to tell; "same slopes": the base risk alone differs;
+        "different"; "untold": sealed or registered.
         """
         support = self.support
         if self.same is None:
@@ -120,6 +127,8 @@ class Replication(Spoken):
         if self.same:
             if support is not None and support.contradicts:
                 return "contradicted"
+            if self.look_first:
+                return "questioned"
             return "confirmed" if support is not None and support.beats_base_rate else "undecided"
         if self.same_slopes and support is not None and not support.contradicts_slopes:
             return "same slopes"
@@ -128,7 +137,8 @@ class Replication(Spoken):
     @property
     def succeeded(self) -> bool:
         """Whether nothing speaks against the model: what a command's exit code says."""
-        return self.verdict in ("confirmed", "undecided", "untold")
+        is_good = self.verdict in ("confirmed", "undecided", "untold")
+        return is_good and not self.look_first
 
     def facts(self) -> Facts:
         """In words: the verdict first."""
@@ -163,6 +173,7 @@ class Replication(Spoken):
             "disagreement": self.disagreement,
             "disagreement_new_centre": self.at_new_centre,
             "guess_bits": self.evidence.bits,
+            "look_first": list(self.look_first),
         }
         if support is not None:
             values["p_value"] = support.p_value
@@ -179,6 +190,8 @@ class Replication(Spoken):
             same, it, beats = "The same slopes, with your own constant", "them", "they beat"
         if verdict == "confirmed":
             return f"{same}, and your patients support {it}."
+        if verdict == "questioned":
+            return f"{same}, but look at {_listed(self.look_first)}."
         if verdict == "undecided" and support is None:
             return f"{same}; whether the patients support {it} was not tested."
         if verdict == "undecided":
@@ -193,7 +206,8 @@ class Replication(Spoken):
             assert support is not None
             return f"The same model but for the {_base_risk(support)}."
         if verdict == "untold":
-            return "A model was made; the study does not tell whether it is the original's."
+            made = "A model was made; the study does not tell whether it is the original's."
+            return f"{made} Look at {_listed(self.look_first)}." if self.look_first else made
         return "A different model: these rows do not give the original's model. Do not use this."
 
     def _why(self, support: Support) -> str:
@@ -218,7 +232,8 @@ class Replication(Spoken):
             assert support is not None
             return [_next_command(support)]
         if verdict != "different":
-            return [] if support is None else _miscalibrated(support)
+            steps = [_RECODE] if verdict == "questioned" else []
+            return steps if support is None else [*steps, *_miscalibrated(support)]
         found = []
         if self.n_rows < self.planned_rows and self.disagreement > 0.05:
             found.append(
@@ -243,6 +258,18 @@ _UPDATE_SLOPE = "Next: replearn update MODEL TABLE --slope fits base risk and on
 _EVALUATE = "Next: replearn evaluate MODEL TABLE says what the model is worth here."
 _ASK_ORIGINAL = "Next: ask the original for its model, and pass it with --opened."
 _PUBLISH = "Next: replearn publish makes a study of your own rows."
+_RECODE = "Next: give these columns as the study has them, or say why they differ."
+
+#: Columns that a verdict names.
+_MOST_NAMED = 3
+
+
+def _listed(columns: tuple[str, ...]) -> str:
+    """Columns to look at first, in words."""
+    which = "this column" if len(columns) == 1 else "these columns"
+    names = ", ".join(columns[:_MOST_NAMED])
+    more = len(columns) - _MOST_NAMED
+    return f"{which} first: {names}" + (f", and {more} more" if more > 0 else "")
 
 
 def _miscalibrated(support: Support) -> list[str]:
@@ -316,22 +343,22 @@ def replicate(
     With the original's model, once it is open, the answer says what differs; a nonce opens the
     commitment of a sealed study. Threads change no bit.
     """
-    source = TableRows(table, Reading.of(study.design))
+    source = TableRows(table, RowEncoder.of(study.design))
     rows = read_rows(source, n_jobs)
     return replicate_rows(study, rows, source.seen, source.label_counts, opened, nonce)
 
 
 def replicate_more(
-    study: Study, table: Table, before: tuple[Kept, Seen, Any] | None = None
-) -> tuple[tuple[Kept, Seen, Any], Model, Replication]:
+    study: Study, table: Table, before: tuple[MemoryBlocks, EncodingCounts, Any] | None = None
+) -> tuple[tuple[MemoryBlocks, EncodingCounts, Any], Model, Replication]:
     """The same for the rows of a table and those ``before``; what is kept of both comes first."""
-    source = TableRows(table, Reading.of(study.design))
+    source = TableRows(table, RowEncoder.of(study.design))
     rows = read_rows(source)
-    if not isinstance(rows, Kept):
+    if not isinstance(rows, MemoryBlocks):
         raise ReplearnError("rows of one call must fit into memory. Pass fewer at a time.")
     seen, counts = source.seen, source.label_counts
     if before is not None:
-        rows = Kept(joined([before[0].block, rows.block]))
+        rows = MemoryBlocks(joined([before[0].block, rows.block]))
         seen.add(before[1])
         counts = None if counts is None else counts + before[2]
     return (rows, seen, counts), *replicate_rows(study, rows, seen, counts)
@@ -340,7 +367,7 @@ def replicate_more(
 def replicate_rows(
     study: Study,
     rows: Rows,
-    seen: Seen,
+    seen: EncodingCounts,
     label_counts: NDArray[np.int64] | None,
     opened: Model | None = None,
     nonce: str | None = None,

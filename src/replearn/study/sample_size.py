@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 
-from replearn.documents.facts import Row
-from replearn.recipes.losses import Loss
-from replearn.study.worth import Worth
+from replearn.glm import Loss
+from replearn.study.performance import Performance
+from replearn.words import Row
 
 #: What is asked for: shrinkage, optimism of the fit, and error of the overall risk.
 _SHRINKAGE, _OPTIMISM, _MARGIN = 0.9, 0.05, 0.05
@@ -19,7 +19,9 @@ _SHRINKAGE, _OPTIMISM, _MARGIN = 0.9, 0.05, 0.05
 _FOR_SPREAD = 234
 
 
-def rows_needed(loss: Loss, worth: Worth, n_coefficients: int, share: float | None) -> int | None:
+def rows_needed(
+    loss: Loss, worth: Performance, n_coefficients: int, share: float | None
+) -> int | None:
     """Rows for a model with so many coefficients, from what its held-out fit explains.
 
     ``share`` is the event's, for two classes. None where the model explains nothing.
@@ -45,7 +47,7 @@ def rows_needed(loss: Loss, worth: Worth, n_coefficients: int, share: float | No
     return max(needed)
 
 
-def cox_snell(loss: Loss, worth: Worth) -> float:
+def cox_snell(loss: Loss, worth: Performance) -> float:
     """R2 of Cox and Snell, of rows that the fits have not seen."""
     gained = worth.base - worth.loss.value
     if loss.link == "identity":  # half of a squared error in units of the spread: plain R2

@@ -12,24 +12,31 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from replearn.documents.facts import Row, p_value
-from replearn.documents.facts import Table as FactTable
 from replearn.errors import ReplearnError
-from replearn.exact.rows import THETA_BITS, Rows, on_grid, pieces, sampled, scores, with_constant
-from replearn.recipes.losses import Loss
-from replearn.recipes.model import Model
-from replearn.recipes.recalibration import fit_constants, fit_factor, slopes_of
-from replearn.recipes.support import Reference, ScoreTest, score_test, shift_of
-from replearn.study.study import Study
-from replearn.study.worth import (
+from replearn.glm import (
+    Loss,
+    Model,
+    Reference,
+    ScoreTest,
+    fit_constants,
+    fit_factor,
+    score_test,
+    shift_of,
+    slopes_of,
+)
+from replearn.rows import THETA_BITS, Rows, on_grid, pieces, sampled, scores, with_constant
+from replearn.study.performance import (
     Measure,
-    Worth,
+    Performance,
     calibration_in_the_large,
     calibration_line,
     observed_to_expected,
 )
+from replearn.study.study import Study
 from replearn.tables import NumberColumn
 from replearn.types import Matrix, Vector
+from replearn.words import Row, p_value
+from replearn.words import Table as FactTable
 
 #: Patients contradict a model below this p-value.
 UNLIKELY = 0.01
@@ -71,8 +78,8 @@ class Support:
 
     test: ScoreTest
     gain: Measure
-    model: Worth
-    own: Worth
+    model: Performance
+    own: Performance
     ratio: Measure | None
     line: tuple[Measure, Measure] | None
     columns: tuple[ColumnDifference, ...]
@@ -205,8 +212,8 @@ def support_of(study: Study, model: Model, rows: Rows, n_rows: int, own_theta: M
     return Support(
         test,
         gain_of(loss, ours, base, targets, masses),
-        Worth.of(loss, ours, targets, masses, held_out=False, at_risk=at_risk),
-        Worth.of(loss, own, targets, masses, held_out=False, at_risk=at_risk),
+        Performance.of(loss, ours, targets, masses, held_out=False, at_risk=at_risk),
+        Performance.of(loss, own, targets, masses, held_out=False, at_risk=at_risk),
         observed_to_expected(loss, ours, targets, masses),
         calibration_of(loss, ours, targets, masses),
         _columns(model, test),

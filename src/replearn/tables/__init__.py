@@ -1,53 +1,108 @@
 """Frames and files to blocks of whole numbers."""
 
-from replearn.tables.cells import Column, Texts, join_columns, levels_of, numbers_of
+from replearn.tables.cells import (
+    MISSING_WORDS,
+    WHITE_SPACE,
+    Column,
+    Texts,
+    is_number_text,
+    join_columns,
+    level_text,
+    levels_of,
+    numbers_of,
+)
+from replearn.tables.clusters import Clusters
+from replearn.tables.counts import EncodingCounts
 from replearn.tables.encoding import (
     MISSING,
     OTHER,
     Encoding,
     LevelColumn,
+    Name,
     NumberColumn,
     Product,
+    Term,
     per_unit,
 )
-from replearn.tables.files import CsvOptions
+from replearn.tables.files import BATCH_ROWS, CsvOptions, ParquetFile, reading
 from replearn.tables.labels import class_numbers, classes_like, learn_classes, target_numbers
-from replearn.tables.learning import Learned, learn_encoding
+from replearn.tables.learning import LEAST_ROWS, Learned, learn_encoding, place_text
 from replearn.tables.profile import Finding, Profile, compare_profiles, in_sentences, make_profile
-from replearn.tables.safety import Remark, refuse_unsafe
-from replearn.tables.seen import Seen
+from replearn.tables.safety import LEAST_COUNT, Remark, refuse_unsafe
+from replearn.tables.samples import ParquetRows, StreamedRows, group_sizes
+from replearn.tables.scan import ColumnScan, TableScan, quantile, row_hashes
+from replearn.tables.survival import (
+    AT_RISK,
+    INTERVAL,
+    LEAST_EVENTS,
+    cuts_of,
+    event_numbers,
+    event_times,
+    interval_names,
+    rows_at_risk,
+    time_at_risk,
+)
 from replearn.tables.table import Batch, Table, open_table, refuse_lazy
 
 __all__ = [
-    "open_table",
-    "refuse_lazy",
-    "Table",
+    "AT_RISK",
+    "BATCH_ROWS",
     "Batch",
-    "CsvOptions",
+    "Clusters",
     "Column",
-    "join_columns",
-    "Texts",
-    "numbers_of",
-    "levels_of",
+    "ColumnScan",
+    "CsvOptions",
     "Encoding",
-    "NumberColumn",
-    "LevelColumn",
-    "Product",
-    "per_unit",
-    "OTHER",
-    "MISSING",
-    "Seen",
-    "learn_encoding",
+    "EncodingCounts",
+    "Finding",
+    "INTERVAL",
+    "LEAST_COUNT",
+    "LEAST_EVENTS",
+    "LEAST_ROWS",
     "Learned",
+    "LevelColumn",
+    "MISSING",
+    "MISSING_WORDS",
+    "Name",
+    "NumberColumn",
+    "OTHER",
+    "ParquetFile",
+    "ParquetRows",
+    "Product",
+    "Profile",
     "Remark",
-    "refuse_unsafe",
-    "learn_classes",
+    "StreamedRows",
+    "Table",
+    "TableScan",
+    "Term",
+    "Texts",
+    "WHITE_SPACE",
     "class_numbers",
     "classes_like",
-    "target_numbers",
-    "Profile",
-    "make_profile",
     "compare_profiles",
+    "cuts_of",
+    "event_numbers",
+    "event_times",
+    "group_sizes",
     "in_sentences",
-    "Finding",
+    "interval_names",
+    "is_number_text",
+    "join_columns",
+    "learn_classes",
+    "learn_encoding",
+    "level_text",
+    "levels_of",
+    "make_profile",
+    "numbers_of",
+    "open_table",
+    "per_unit",
+    "place_text",
+    "quantile",
+    "reading",
+    "refuse_lazy",
+    "refuse_unsafe",
+    "row_hashes",
+    "rows_at_risk",
+    "target_numbers",
+    "time_at_risk",
 ]

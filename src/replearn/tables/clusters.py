@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from replearn.tables.cells import levels_of, numbers_of
 from replearn.tables.encoding import MISSING
-from replearn.tables.look import Look
 from replearn.tables.safety import LEAST_COUNT
+from replearn.tables.scan import TableScan
 from replearn.tables.table import Table
 from replearn.types import Vector
 
@@ -64,7 +64,7 @@ class Clusters:
         together = float(counts @ counts) / total
         return total / (1.0 + (together - 1.0) * self.correlation)
 
-    def count(self, table: Table, look: Look) -> None:
+    def count(self, table: Table, look: TableScan) -> None:
         """Say of each level of a look, and of missing cells, what their rows are worth."""
         shared: dict[str, Counter[tuple[str, int]]] = {name: Counter() for name in look.columns}
         done = 0

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from replearn.documents import DecimalText, Length, Part, Range, Share3, Text, Unfit
 from replearn.errors import ReplearnError
 from replearn.tables.cells import MAX_TEXT, Column, absent_columns, levels_of, numbers_of
-from replearn.tables.seen import KEPT_PER_BATCH, Seen
+from replearn.tables.counts import KEPT_PER_BATCH, EncodingCounts
 from replearn.tables.table import Batch
 from replearn.types import Matrix, Vector, is_sparse
 
@@ -232,7 +232,7 @@ class Encoding(Part):
         """What the terms are called."""
         return tuple(term.name for term in self.terms)
 
-    def encode(self, batch: Batch, seen: Seen | None = None) -> Any:
+    def encode(self, batch: Batch, seen: EncodingCounts | None = None) -> Any:
         """Rows as whole numbers in units of 2^-12: an int16 array of shape (n_rows, n_terms).
 
         It is CSR where the rows are sparse and no term has to be centred. The batch may have more
@@ -304,7 +304,7 @@ class Encoding(Part):
                 "Rename the columns, or use the study of this table."
             )
 
-    def _columns(self, batch: Batch, dtype: Any, seen: Seen | None) -> NDArray[Any]:
+    def _columns(self, batch: Batch, dtype: Any, seen: EncodingCounts | None) -> NDArray[Any]:
         """All terms, a row for each; products are left open."""
         if seen is not None:
             seen.n_rows += batch.n_rows
@@ -322,7 +322,12 @@ class Encoding(Part):
         return out
 
     def _write_number(
-        self, place: int, column: NumberColumn, cells: Column, out: NDArray[Any], seen: Seen | None
+        self,
+        place: int,
+        column: NumberColumn,
+        cells: Column,
+        out: NDArray[Any],
+        seen: EncodingCounts | None,
     ) -> None:
         values, odd = numbers_of(cells)
         absent = np.isnan(values)
@@ -352,7 +357,12 @@ class Encoding(Part):
             out[-1] = absent * unit
 
     def _write_levels(
-        self, place: int, column: LevelColumn, cells: Column, out: NDArray[Any], seen: Seen | None
+        self,
+        place: int,
+        column: LevelColumn,
+        cells: Column,
+        out: NDArray[Any],
+        seen: EncodingCounts | None,
     ) -> None:
         codes, texts = levels_of(cells)
         known = column.places
@@ -371,7 +381,7 @@ class Encoding(Part):
         rows = np.flatnonzero(found >= 0)
         out[found[rows], rows] = ONE if out.dtype.kind == "i" else 1
 
-    def _write_matrix(self, batch: Batch, out: NDArray[Any], seen: Seen | None) -> None:
+    def _write_matrix(self, batch: Batch, out: NDArray[Any], seen: EncodingCounts | None) -> None:
         """Only z: a whole array at a time, in pieces that stay in the cache."""
         matrix = self._ordered(batch)
         matrix = matrix.toarray() if is_sparse(matrix) else matrix
@@ -429,7 +439,7 @@ class Encoding(Part):
                 'study with missing="indicator".'
             )
 
-    def _encode_sparse(self, batch: Batch, seen: Seen | None) -> Any:
+    def _encode_sparse(self, batch: Batch, seen: EncodingCounts | None) -> Any:
         """Only z around 0: zeros stay zeros."""
         from scipy import sparse
 

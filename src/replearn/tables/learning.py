@@ -23,8 +23,8 @@ from replearn.tables.encoding import (
     NumberColumn,
     Product,
 )
-from replearn.tables.look import ColumnLook, Look, look_at, numbers_apart, quantile
 from replearn.tables.safety import LEAST_COUNT, Remark, published_share, remarks_on
+from replearn.tables.scan import ColumnScan, TableScan, look_at, numbers_apart, quantile
 from replearn.tables.table import Table
 from replearn.types import Vector
 
@@ -42,7 +42,7 @@ class Learned:
     """An encoding, the look that a profile is made from, and remarks on columns."""
 
     encoding: Encoding
-    look: Look
+    look: TableScan
     remarks: tuple[Remark, ...]
 
 
@@ -134,7 +134,7 @@ def _wanted(table: Table, categories: Sequence[str], numeric: Sequence[str]) -> 
 
 def _scales(
     table: Table,
-    look: Look,
+    look: TableScan,
     names: Sequence[str],
     least_rows: int,
     clusters: Clusters | None = None,
@@ -228,7 +228,7 @@ def _knots(values: Vector, column: NumberColumn, n_knots: int, apart: float) -> 
 # --- levels ---------------------------------------------------------------------------------------
 
 
-def _level_column(name: str, look: ColumnLook, least_rows: int) -> LevelColumn | None:
+def _level_column(name: str, look: ColumnScan, least_rows: int) -> LevelColumn | None:
     """Levels with enough rows, against the most frequent one; None if there is nothing to tell."""
     if look.too_many:
         return None

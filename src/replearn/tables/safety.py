@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.tables.cells import is_number_text, named_columns, signs_meant
-from replearn.tables.look import ColumnLook, Look, quantile
+from replearn.tables.scan import ColumnScan, TableScan, quantile
 from replearn.types import Vector
 
 #: Levels in fewer rows are never published: a value must not belong to a few people.
@@ -125,7 +125,7 @@ def refuse_unsafe(remarks: Sequence[Remark]) -> None:
 
 
 def remarks_on(
-    look: Look,
+    look: TableScan,
     levels: Collection[str],
     categories: Sequence[str],
     numeric: Sequence[str],
@@ -171,7 +171,7 @@ def remarks_on(
     return tuple(remark for remark in found if remark is not None)
 
 
-def _refuse_mixed(name: str, column: ColumnLook, numeric: bool) -> None:
+def _refuse_mixed(name: str, column: ColumnScan, numeric: bool) -> None:
     """Refuse numbers with other signs, and numbers among which some cells are texts."""
     texts = [text for text in column.counts if not is_number_text(text)]
     if signs := signs_meant(texts):
@@ -188,7 +188,7 @@ def _refuse_mixed(name: str, column: ColumnLook, numeric: bool) -> None:
         )
 
 
-def _on_levels(name: str, column: ColumnLook, meant: bool, least_rows: int) -> Remark | None:
+def _on_levels(name: str, column: ColumnScan, meant: bool, least_rows: int) -> Remark | None:
     totals = {text: int(rows.sum()) for text, rows in column.counts.items()}
     n_rows, n_values = sum(totals.values()), len(totals)
     how_many = f"{n_values:,} different values in {n_rows:,} rows"

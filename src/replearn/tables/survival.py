@@ -12,7 +12,7 @@ import numpy as np
 
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
-from replearn.exact.elementary import log
+from replearn.exact import log
 from replearn.tables.cells import Column, Texts
 from replearn.tables.labels import target_numbers
 from replearn.tables.table import Batch, Table

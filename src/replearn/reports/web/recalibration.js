@@ -1,4 +1,4 @@
-// Recalibration: constants of a model fitted anew, its slopes kept. Python's recipes/recalibration.py.
+// Recalibration: constants of a model fitted anew, its slopes kept. Python's glm/recalibration.py.
 import {
   Refusal, canonicalJson, decoded, fingerprintOf, fit, nClasses, nScores, onGrid, summaryOf, thetaOf,
 } from "./exact.js";

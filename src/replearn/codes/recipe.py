@@ -1,0 +1,338 @@
+"""The nouns of every recipe: a promise, its sizes, a plan, what a fit saw, and the bound.
+
+A recipe is one value with three functions. `sizes` does arithmetic and sees no rows. `run` turns
+rows into codes and holds no constants. `stability` bounds the probability that a second lab gets
+other codes; it is the one place where that bound is written. Plans invert it (`rows_for`), and
+certificates evaluate it with the spread that was seen.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from numbers import Real
+from typing import Any, Literal, Protocol, TypeVar, get_args
+
+import numpy as np
+
+from replearn.codes.coins import Coins
+from replearn.errors import NotEnoughSamples, ReplearnError, short
+from replearn.types import BlockMap, Codes, Order, Signs
+from replearn.words import Facts, Row, Spoken
+
+Mode = Literal["practical", "certified", "paper"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+_REMEDIES = {
+    "margin": "It is a distance for rows of length 1; try 0.1.",
+    "max_error": "It is a share of new rows; for 5% pass 0.05.",
+    "max_disagreement": "It is a probability; for 5% pass 0.05.",
+    "failure_prob": "It is a probability; for 5% pass 0.05.",
+}
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What two labs are promised.
+
+    Attributes
+    ----------
+    margin : float
+        tau: some halfspace has this margin on rows that are scaled to length 1.
+    max_error : float
+        epsilon: share of new rows that the model may get wrong. Certified mode keeps it for one
+        seed, but with probability ``failure_prob``; practical mode keeps it on average over seeds.
+    max_disagreement : float
+        rho: probability that two labs get different models.
+    failure_prob : float
+        delta: probability that the error is larger than ``max_error``.
+
+    Examples
+    --------
+    >>> Promise(0.1, 0.05, 5, 0.05)
+    Traceback (most recent call last):
+    ...
+    replearn.errors.ReplearnError: max_disagreement must be a number in (0, 1), got 5. It is a
+    probability; for 5% pass 0.05.
+    """
+
+    margin: float
+    max_error: float
+    max_disagreement: float
+    failure_prob: float = 0.05
+
+    def __post_init__(self) -> None:
+        for name, remedy in _REMEDIES.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
+                raise ReplearnError(
+                    f"{name} must be a number in (0, 1), got {short(value)}. {remedy}"
+                )
+
+
+def after_constant(promise: Promise) -> Promise:
+    """The promise for directions ``x / |x|`` to which a constant 1 is appended.
+
+    These have length ``sqrt(2)``, so each keeps ``1 / sqrt(2)`` of its margin, whatever its length
+    was.
+    """
+    return replace(promise, margin=promise.margin / math.sqrt(2))
+
+
+def has_intercept(mode: str, asked: bool | None) -> bool:
+    """Whether a constant is appended: as asked; else always but in paper mode, which has none."""
+    return mode != "paper" if asked is None else bool(asked)
+
+
+#: Sizes by hand that are names; and those for which 0 makes sense: a hard margin, one run.
+_NAMED = ("projection", "rounding", "populations")
+_MAY_BE_ZERO = ("regularization", "n_validation")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes that a user sets by hand, and the constants of the paper's formulas by symbol."""
+
+    # such as ``{"n_batches": 20}``. A recipe refuses names that it does not know.
+    by_hand: Mapping[str, Any] = field(default_factory=dict)
+    # paper mode: such as ``{"C1": 2.0}``. The others are 1.
+    constants: Mapping[str, float] = field(default_factory=dict)
+    sketch_bits: int = 0  # bits that the original publishes about each component; 0 to 4
+
+    def check(self, mode: str, names: Mapping[str, str], constants: Mapping[str, str]) -> None:
+        """Refuse what a recipe does not have; both mappings give a meaning to each name."""
+        if mode not in MODES:
+            raise ReplearnError(f"mode must be one of {', '.join(MODES)}, got {short(mode)}.")
+        if self.constants and mode != "paper":
+            raise ReplearnError(
+                f'constants belong to mode="paper", got mode={mode!r}. Leave them out, or use '
+                "paper mode."
+            )
+        for kind, given, known in (
+            ("sizes", self.by_hand, names),
+            ("constants", self.constants, constants),
+        ):
+            for name in sorted(set(given) - set(known)):
+                words = ", ".join(f"{key} ({meaning})" for key, meaning in known.items())
+                raise ReplearnError(f"{kind} has no {name!r} here. Use one of {words}.")
+        for name, value in (*self.constants.items(), *self.by_hand.items()):
+            if name in _NAMED:
+                continue  # checked where the names are known
+            whole = name.startswith("n_") or name == "batch_size"
+            least = 0 if name in _MAY_BE_ZERO else 1 if whole else 1e-30
+            of_kind = isinstance(value, int | np.integer if whole else Real)
+            if isinstance(value, bool) or not of_kind or not least <= value < 1e30:
+                kind = "an integer" if whole else "a number"
+                raise ReplearnError(
+                    f"{name} must be {kind} of at least {least:g}, got {short(value)}. Leave it "
+                    "out for the planned value."
+                )
+        if not (isinstance(self.sketch_bits, int) and 0 <= self.sketch_bits <= 4):
+            raise ReplearnError(
+                f"sketch_bits must be an integer from 0 to 4, got {short(self.sketch_bits)}. Three "
+                "bits make the rounding nearly free."
+            )
+
+    def get(self, name: str, planned: Any = None) -> Any:
+        """A size that was set by hand, or the planned one."""
+        return self.by_hand.get(name, planned)
+
+    def constant(self, symbol: str) -> float:
+        """A constant of the paper's formulas; 1 unless it was given."""
+        return float(self.constants.get(symbol, 1.0))
+
+
+def log_terms(promise: Promise) -> float:
+    """The logarithm of the paper's formulas: ``log(1 / (eps tau rho delta))``."""
+    rates = promise.max_error * promise.margin * promise.max_disagreement * promise.failure_prob
+    return math.log(1 / rates)
+
+
+def common(
+    recipe: str, promise: Promise, n_inputs: int, mode: Mode, given: Sizes
+) -> dict[str, Any]:
+    """Fields of every `Plan`, but for its rows."""
+    constants = ", ".join(f"{name} = {value:g}" for name, value in given.constants.items())
+    origins = {
+        "practical": "calibrated on synthetic populations, not proved",
+        "certified": "proved for every population with this margin",
+        "paper": f"as printed, with constants {constants or 1}" + ", others 1" * bool(constants),
+    }
+    return {
+        "recipe": recipe,
+        "promise": promise,
+        "n_inputs": n_inputs,
+        "mode": mode,
+        "origin": origins[mode],
+        "by_hand": tuple(given.by_hand),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Every size of a fit, before any row is spent; each recipe adds its own fields."""
+
+    recipe: str  # name in the table of recipes
+    mode: Mode
+    promise: Promise
+    n_inputs: int  # columns, and one more for the intercept
+    origin: str  # where the sizes come from, and what they assume
+    n_rows: int = 0  # rows that each lab needs for the promise
+    by_hand: tuple[str, ...] = ()  # names of the sizes that the user set
+
+    def require(self, n_rows: int) -> None:
+        """Refuse a fit of too few rows; practical mode fits what there is."""
+        if self.mode == "practical" or n_rows >= self.n_rows:
+            return
+        raise NotEnoughSamples(
+            f"{self.mode} mode needs {self.n_rows:,} rows for margin {self.promise.margin:g}, "
+            f"max_error {self.promise.max_error:g} and max_disagreement "
+            f"{self.promise.max_disagreement:g}, got {n_rows:,}. Get more rows, relax the promise, "
+            + ("set sizes by hand, " if self.mode == "paper" else "")
+            + 'or use mode="practical".',
+            available=n_rows,
+            needed=self.n_rows,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """What a sample showed of its own spread; each recipe adds what its bound needs."""
+
+    n_parts: int  # independent parts (batches, groups of rows) that showed it
+    # rows that occur a second time, or more often. A bound speaks of independent rows.
+    n_repeated: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound(Spoken):
+    """How likely it is that two labs get different codes."""
+
+    proved: float  # upper bound, as a mean over seeds; 1 says nothing
+    confidence: float = 1.0  # probability, over samples, with which ``proved`` holds
+    # not proved. Without a spread: calibrated, over seeds. With one: estimated from this sample,
+    # under this seed. None: the sample has too few parts to tell.
+    expected: float | None = None
+    # what both suppose
+    assumes: str = "rows drawn independently from one population, as many at each lab"
+    n_labs: int = 2  # labs of which the numbers speak: not all of them agree
+
+    def facts(self) -> Facts:
+        """The certificate in words; it says of how many labs it speaks."""
+        labs = "two labs" if self.n_labs == 2 else f"{self.n_labs} labs"
+        verdict = f"How often {labs} differ is not known from these rows."
+        if self.expected is not None:
+            verdict = f"Not all of {labs} get the same model with probability {self.expected:.3g}."
+        expected = Row("expected disagreement", self.expected)
+        if self.expected is None:
+            few = "too few batches or groups of rows show a spread, or no candidate was good enough"
+            expected = Row("expected disagreement", None, note=few)
+        proved = Row("proved bound, over seeds", self.proved)
+        if self.proved >= 1:
+            proved = Row("proved bound, over seeds", None, note="the theorem says nothing here")
+        return Facts(
+            verdict,
+            [
+                Row("labs", self.n_labs),
+                expected,
+                proved,
+                Row("confidence of the bound", self.confidence),
+                Row("assumes", self.assumes),
+            ],
+        )
+
+    def in_mode(self, mode: str) -> float:
+        """The number that a mode stands for: practical the expected one, else the proved one."""
+        if mode == "practical":
+            return 1.0 if self.expected is None else self.expected
+        return self.proved
+
+
+class Sample(Protocol):
+    """Training rows, wherever they are, in one canonical order."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows; a stream may know it only after its last block."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+
+    def blocks(self, step: int) -> Iterator[tuple[Any, Signs, Order]]:
+        """Blocks (X, signs, order) of consecutive rows ``X[order]``.
+
+        Every block but the last has a whole multiple of ``step`` rows, so that no batch is cut
+        apart. X is a C-contiguous array or a CSR matrix; order numbers its rows.
+        """
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a recipe hands back."""
+
+    codes: Codes  # the model, with the published coins
+    spread: Spread | None  # what `stability` needs of this sample
+    n_used: int  # rows that made the codes; others were left over
+    # what happened on the way, such as ``{"zero_rows": 3}``
+    counts: Mapping[str, int] = field(default_factory=dict)
+    sketch: Codes | None = None  # bits that an original publishes
+    # where the codes live, if the rows had a part in it: an original chooses its own width
+    space: Any = None
+
+
+#: Rows to codes; the last argument maps a function over blocks: serial, threads or a cluster.
+Run = Callable[[Sample, Any, Coins, BlockMap], Fitted]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One algorithm."""
+
+    # as Table 1 of the paper has them; the rate without logarithms
+    name: str
+    title: str
+    rate: str
+    # ``sizes(promise, n_inputs, mode, sizes)`` gives a `Plan`: arithmetic, no rows
+    sizes: Callable[[Promise, int, Mode, Sizes], Plan]
+    run: Run  # ``run(sample, plan, coins, work)`` gives a `Fitted`: rows to codes
+    # ``stability(plan, n_rows, spread)`` gives a `Bound`; spread None: before any row
+    stability: Callable[[Any, int, Any], Bound]
+
+
+AnyPlan = TypeVar("AnyPlan", bound=Plan)
+
+#: More rows than this are no plan.
+MAX_ROWS = 10**60
+
+
+def rows_for(
+    stability: Callable[[AnyPlan, int, None], Bound],
+    plan: AnyPlan,
+    step: int = 1,
+    least: int = 1,
+    most: int = 0,
+) -> int:
+    """The least number of rows for which ``stability`` keeps the plan's promise: bisection.
+
+    The bound falls with the number of rows, which come in whole steps, such as batches, at
+    ``least`` so many. With ``most`` rows, an answer above it is any number above it.
+    """
+
+    def keeps(n_steps: int) -> bool:
+        bound = stability(plan, n_steps * step, None)
+        return bound.in_mode(plan.mode) <= plan.promise.max_disagreement
+
+    if most and (least * step > most or not keeps(most // step)):
+        return most + step
+    low, high = least - 1, least  # low is too few
+    while not keeps(high):
+        low, high = high, 2 * high
+        if high * step > MAX_ROWS:
+            raise ReplearnError(
+                f"no number of rows keeps max_disagreement {plan.promise.max_disagreement:g} with "
+                "these sizes. Relax the promise, or set fewer sizes by hand."
+            )
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if keeps(middle) else (middle, high)
+    return high * step

@@ -1,0 +1,189 @@
+"""Coefficients as a statistician prints them: one scale, one constant, in every output.
+
+Per unit of a number, of a level against its reference, uncentred: what a reader multiplies and adds
+is the prediction. Beside them stands what a lab's own rows say: estimates without the ridge, with
+standard errors and 95% intervals.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from replearn.glm.design import Design
+from replearn.glm.sandwich import Estimates
+from replearn.types import Matrix
+from replearn.words import MOST_DRAWN, Facts, Figure, Mark, Spoken, Table, forest
+
+#: Significant digits of a coefficient that is multiplied and added.
+DIGITS = 5
+#: The exponential of more is no ratio that anybody reads.
+_MOST = 700.0
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients(Spoken):
+    """The coefficients of a model.
+
+    Attributes
+    ----------
+    design : Design
+    model : array of shape (n_scores, 1 + n_terms), or None
+        Coefficients of the model, the constant first; None after a mismatch, when there is none.
+    own : Estimates or None
+        What a lab's own rows say, without the ridge.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replearn as rl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(4000, 2))
+    >>> y = X[:, 0] + rng.logistic(size=4000) > 0
+    >>> found = rl.ReplicableLogisticClassifier().fit(X, y).coefficients_
+    >>> [name for name in found.columns]
+    ['term', 'model', 'estimate', 'standard_error', 'odds_ratio', 'low', 'high']
+    >>> found.columns["term"]
+    ['(constant)', 'x0', 'x1']
+    """
+
+    design: Design
+    model: Matrix | None
+    own: Estimates | None = None
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """Names of the coefficients of one score, the constant first."""
+        return ("(constant)", *self.design.encoding.term_names)
+
+    def facts(self) -> Facts:
+        """The table and its picture."""
+        own = self.own_tables()
+        if self.model is None:
+            return Facts("No model: these are this lab's own estimates.", details=own)
+        details = [*own, self.table()]
+        return Facts("Coefficients of the model.", details=details, figures=[self.figure()])
+
+    @property
+    def columns(self) -> dict[str, list[Any]]:
+        """All numbers by column, a row for each coefficient: what a dataframe is made of.
+
+        The model's coefficients, which predict; and this lab's estimates without the ridge, with
+        standard errors, ratios (of the exponential) and the ends of 95% intervals of the ratios.
+        """
+        rows = self._rows()
+        header = ["term", "model", "estimate", "standard_error"]
+        header += [self.design.loss.ratio.replace(" ", "_")] if self.design.loss.ratio else []
+        header = (
+            ["class", *header, "low", "high"]
+            if self.design.loss.n_scores > 1
+            else [*header, "low", "high"]
+        )
+        return {name: [row[i] for row in rows] for i, name in enumerate(header)}
+
+    def _rows(self) -> list[list[Any]]:
+        """Class (of several), term, model, estimate, error, ratio (if it has one), low, high."""
+        ratio, found = self.design.loss.ratio, []
+        labels = (self.design.classes or ("", ""))[1:]
+        for k, label in enumerate(labels):
+            for j, term in enumerate(self.terms):
+                numbers: list[Any] = [None] * 4
+                if self.own is not None:
+                    low, high = (ends[k, j] for ends in self.own.interval)
+                    numbers = [self.own.estimate[k, j], self.own.standard_error[k, j], low, high]
+                    numbers = [float(number) for number in numbers]
+                    if ratio:
+                        numbers[2:] = [_ratio(end) for end in (numbers[0], *numbers[2:])]
+                        if not j:
+                            numbers[2:] = [None] * 3  # the constant is no ratio
+                elif ratio:
+                    numbers.append(None)
+                row = [term, None if self.model is None else float(self.model[k, j]), *numbers]
+                found.append([label, *row] if len(labels) > 1 else row)
+        return found
+
+    def own_tables(self) -> list[Table | str]:
+        """What this lab's own rows say: a table, and what the ridge does to a model."""
+        if self.own is None:
+            return []
+        ratio, columns = self.design.loss.ratio, self.columns
+        names = {"standard_error": "SE", "low": "2.5%", "high": "97.5%"}
+        shown = [name for name in columns if name != "model"]
+        header = [names.get(name, name.replace("_", " ")) for name in shown]
+        rows = list(zip(*(columns[name] for name in shown), strict=True))
+        title = f"This lab's own estimates ({self.own.n_rows:,} rows), without the ridge"
+        digits = [4 if name not in ("term", "class") else 0 for name in shown]
+        digits[shown.index("standard_error")] = 3
+        said = "Intervals are 95%, from robust standard errors"
+        said += f", of the {ratio}." if ratio else "."
+        if self.design.loss.kind == "hazard":
+            said += " Hazard ratios are those of Cox's partial likelihood, with Efron's ties."
+        return [
+            Table(title, header, rows, key="own_estimates", digits=digits),
+            f"{said} The model itself has a ridge of {self.design.ridge}, which moves its "
+            "coefficients towards zero and predicts new rows better. Report effects from the "
+            "estimates, and predictions from the model.",
+        ]
+
+    def table(self) -> Table:
+        """All coefficients of the model, and the references of levels."""
+        ratio, n_scores = self.design.loss.ratio, self.design.loss.n_scores
+        header = ["term", "coefficient"]
+        if n_scores > 1:
+            header[1:] = [f"of {label}" for label in (self.design.classes or ())[1:]]
+        rows: list[list[Any]] = [[name, *values] for name, values in self._lines()]
+        if ratio and n_scores == 1:
+            header.append(ratio)
+            rows = [[*row, _ratio(row[1])] for row in rows]
+            rows[0][-1] = None  # the constant is no ratio
+        title = "Coefficients: per unit of a number, of a level against its reference"
+        digits = (0, *[DIGITS] * n_scores, 4)
+        return Table(title, header, rows, key="coefficients", digits=digits)
+
+    def _lines(self) -> list[tuple[str, list[float]]]:
+        """Names and coefficients, with a line for each reference level."""
+        assert self.model is not None
+        encoding, found = self.design.encoding, []
+        seen: set[str] = set()
+        for place, (name, values) in enumerate(zip(self.terms, self.model.T.tolist(), strict=True)):
+            term = encoding.terms[place - 1] if place else None
+            if term is not None and term.kind == "level":
+                column = encoding.columns[term.columns[0]]
+                if column.name not in seen:
+                    seen.add(column.name)
+                    reference = f"{column.name} = {getattr(column, 'reference', '')} (reference)"
+                    found.append((reference, [0.0] * len(values)))
+            found.append((name, values))
+        return found
+
+    def figure(self) -> Figure:
+        """The numbers of the table, drawn."""
+        assert self.model is not None
+        n_marks = self.model[:, 1:].size
+        some = f" The {MOST_DRAWN} furthest from no effect, of {n_marks:,}."
+        lines = (
+            "" if self.own is None else " A line is the 95% interval of this lab's own estimate."
+        )
+        return Figure(
+            "Coefficients",
+            self._picture,
+            "A dot is the model's, as in the table: per unit of a number, of a level against its "
+            f"reference.{lines}{some if n_marks > MOST_DRAWN else ''}",
+        )
+
+    def _picture(self) -> str:
+        """Ratios on a logarithmic scale, or coefficients."""
+        assert self.model is not None
+        ratio, marks = self.design.loss.ratio, list[Mark]()
+        low, high = (self.model, self.model) if self.own is None else self.own.interval
+        for k, label in enumerate((self.design.classes or ("", ""))[1:]):
+            for j, name in enumerate(self.terms[1:], 1):
+                shown = f"{name}, {label}" if len(self.model) > 1 else name
+                value = float(self.model[k, j])
+                text = f"{_ratio(value):.2f}" if ratio else f"{value:+.3g}"
+                marks.append((shown, text, value, float(low[k, j]), float(high[k, j])))
+        return forest(marks, 0.0, f"{ratio} 1" if ratio else "no effect")
+
+
+def _ratio(coefficient: float) -> float:
+    return float(np.exp(min(coefficient, _MOST)))

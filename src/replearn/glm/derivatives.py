@@ -1,0 +1,359 @@
+"""Derivatives of a loss, summed up exactly over rows: all that a fit asks of them.
+
+The gradient is that of all rows. The information matrix, the mean of second derivatives, comes from
+a share of the rows, chosen by their content, and on a coarser grid: it only steers.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.exact import algebra
+from replearn.glm.losses import Loss
+from replearn.rows import (
+    COARSE,
+    COARSE_BLOCK,
+    COARSE_SHIFT,
+    ROW_BITS,
+    THETA_BITS,
+    WEIGHT_BITS,
+    Block,
+    ExactSums,
+    LevelRows,
+    column_sums,
+    integers,
+    most_rows,
+    on_grid,
+    pieces,
+    scores,
+    sparse_rows,
+    with_constant,
+)
+from replearn.types import BlockMap, Matrix, Vector, is_sparse
+
+#: Pivots of the information matrix are raised to it: what the grid of curvatures can show.
+LEAST_PIVOT = 2.0**-24
+#: Rows whose sums int64 holds: an entry of the information has at most 2^42 of each.
+_MOST_ADDED = 1 << 16
+#: The share of all rows, and the constant in the units of the information matrix.
+_EVERY, _COARSE_ONE = 1 << 32, 1 << (ROW_BITS - COARSE_SHIFT)
+#: Sparse entries that are kept in float64 during a fit: 32 MB.
+_MOST_READY = 1 << 22
+
+
+def sums_at(
+    blocks: Iterable[Block],
+    loss: Loss,
+    theta: Matrix,
+    share: int = 0,
+    whole: bool = True,
+    work: BlockMap = map,
+) -> ExactSums:
+    """Gradient and information of the loss, summed up exactly over rows.
+
+    Parameters
+    ----------
+    blocks : iterable of Block
+    loss : Loss
+    theta : array of shape (n_scores, n_columns)
+        Coefficients, in whole units of 2^-26.
+    share : int
+        Rows whose mark is below it make the information; 2^32 takes all, 0 none.
+    whole : bool
+        Whether the information is that of all pairs of columns, or first rows and diagonals.
+    work : how blocks are passed over
+
+    Returns
+    -------
+    sums : ExactSums
+        ``rows``, ``weight``, ``gradient`` (n_scores, n_columns), ``sampled`` (weight) and
+        ``information``: for each pair of scores the lower triangle over the columns, row by row,
+        or if it is not asked for as a whole, for each score its first row and its diagonal.
+    """
+    parts = (part for block in blocks for part in _parts(block))
+    return reduce(add, work(partial(_few_sums, loss, theta, share, whole), parts))
+
+
+def ready(block: Block) -> list[Block]:
+    """The same rows for many passes: cut once, so that their marks are made once.
+
+    Few sparse ones are in float64, or else each product of SciPy would cast them.
+    """
+    parts = list(_parts(block))
+    if not is_sparse(block.terms) or block.terms.nnz > _MOST_READY:
+        return parts
+    found = []
+    for part in parts:
+        rows = part.terms
+        data = rows.data.astype(np.float64)
+        terms = sparse_rows(data, rows.indices, rows.indptr, rows.shape)
+        found.append(replace(part, terms=terms))
+    return found
+
+
+def _parts(block: Block) -> Iterator[Block]:
+    """So few rows at a time that int64 holds their sums."""
+    if block.n_rows <= _MOST_ADDED:
+        yield block
+        return
+    for start in range(0, block.n_rows, _MOST_ADDED):
+        yield block.part(slice(start, start + _MOST_ADDED))
+
+
+def _few_sums(loss: Loss, theta: Matrix, share: int, whole: bool, block: Block) -> ExactSums:
+    """Sums of so few rows that int64 holds them."""
+    n_columns = theta.shape[1]
+    gradient = np.zeros(theta.shape, dtype=np.int64)
+    information = np.zeros(_room_for_information(theta.shape, share, whole), dtype=np.int64)
+    add_information = _add_information if whole else _add_first_and_diagonal
+    weight = sampled = 0
+
+    for piece, rows in _in_cache(block, theta.shape, share):
+        # every row counts for the gradient
+        found = scores(rows, theta, piece.offset)
+        slopes = _slopes(loss, found, piece)
+        own = column_sums(rows, slopes).astype(np.int64)
+        gradient[:, n_columns - own.shape[1] :] += own
+        if own.shape[1] < n_columns:  # rows without their constant
+            gradient[:, 0] += slopes.sum(axis=0).astype(np.int64) << ROW_BITS
+        weight += _total_weight(piece.weights, piece.n_rows)
+
+        # but only a share of them for the information
+        if share == _EVERY:
+            sampled += add_information(information, loss, rows, found, piece.weights)
+
+    if 0 < share < _EVERY:  # one product of many rows is faster than many products of few
+        some = block.part(block.marks < share)
+        rows = _reals(some.terms)
+        found = scores(rows, theta, some.offset)
+        sampled = add_information(information, loss, rows, found, some.weights)
+
+    triangles = np.tril_indices(n_columns) if whole else np.indices((2, n_columns)).reshape(2, -1)
+    return ExactSums(
+        "a Newton step",
+        {
+            "rows": integers([block.n_rows]),
+            "weight": integers([weight]),
+            "sampled": integers([sampled]),
+            "gradient": integers(gradient),
+            "information": integers(information[:, triangles[0], triangles[1]]),
+        },
+    )
+
+
+def _in_cache(block: Block, shape: tuple[int, ...], share: int) -> Iterator[tuple[Block, Any]]:
+    """Pieces of rows that a core's cache holds, and their terms for products.
+
+    Terms are without their constant: to copy them as they are takes half as long.
+    """
+    n_scores, n_columns = shape
+    terms = block.terms
+    if is_sparse(terms):
+        # ready rows are one piece, since SciPy takes long to begin: 2^16 x 2^14 x 2^22 is 2^52
+        at_once = terms.dtype == np.float64 and n_scores == 1 and not share
+        for piece in [block] if at_once else pieces(block, n_columns):
+            yield piece, piece.terms
+        return
+
+    width, n_filled = n_columns, n_columns - 1
+    if isinstance(terms, LevelRows):
+        width, n_filled = terms.n_stored + n_scores, len(terms.number_places)
+    room = np.empty((min(most_rows(width), block.n_rows), n_filled))
+    for piece in pieces(block, width):
+        yield piece, _reals(piece.terms, room)
+
+
+def _reals(terms: Any, room: Matrix | None = None) -> Any:
+    """Terms in float64, written into ``room`` if it is given."""
+    if is_sparse(terms):
+        return terms
+    has_levels = isinstance(terms, LevelRows)
+    numbers = terms.numbers if has_levels else terms
+    if room is None:
+        reals = numbers.astype(np.float64)
+    else:
+        reals = room[: len(numbers)]
+        np.copyto(reals, numbers)
+    return replace(terms, numbers=reals) if has_levels else reals
+
+
+def _slopes(loss: Loss, found: Matrix, piece: Block) -> Matrix:
+    """Residuals of rows times their weights, on the grid."""
+    residual = loss.residual(found, piece.targets)
+    if piece.weights is not None:
+        residual *= piece.weights[:, None]
+    return np.asarray(on_grid(residual, loss.bits))
+
+
+def _room_for_information(shape: tuple[int, ...], share: int, whole: bool) -> tuple[int, ...]:
+    """For each pair of scores a matrix over the columns, or for each score two rows."""
+    n_scores, n_columns = shape
+    n_pairs = n_scores * (n_scores + 1) // 2 if whole else n_scores
+    return n_pairs if share else 0, n_columns if whole else 2, n_columns
+
+
+def _cut(weights: Vector | None, chosen: Any) -> Vector | None:
+    return None if weights is None else weights[chosen]
+
+
+def _total_weight(weights: Vector | None, n_rows: int) -> int:
+    if weights is None:
+        return n_rows << WEIGHT_BITS
+    return int((weights * 2.0**WEIGHT_BITS).astype(np.int64).sum())
+
+
+def _add_information(
+    information: np.ndarray, loss: Loss, X: Any, found: Matrix, weights: Vector | None
+) -> int:
+    """Add up ``X' diag(curvature) X`` over some rows, and return their weight."""
+    if is_sparse(X):
+        coarse = with_constant(X) * (1.0 / COARSE)
+        coarse.data = np.floor(coarse.data + 0.5)
+        coarse = coarse.astype(np.int64)  # which needs no bound on the number of rows
+        turned = coarse.T.tocsr()
+        data = turned.data
+        for pair, values in enumerate(_curvature(loss, found, weights)):
+            turned.data = data * values.astype(np.int64)[turned.indices]
+            information[pair] += (turned @ coarse).toarray()
+        return _total_weight(weights, len(found))
+    if isinstance(X, LevelRows):
+        numbers = np.floor(with_constant(X.numbers) * (1.0 / COARSE) + 0.5)
+        for pair, values in enumerate(_curvature(loss, found, weights)):
+            X.add_products(information[pair], numbers, values, COARSE_BLOCK, _COARSE_ONE)
+        return _total_weight(weights, len(found))
+    X = with_constant(X)
+    X *= 1.0 / COARSE
+    X += 0.5
+    np.floor(X, out=X)
+    for start in range(0, len(found), COARSE_BLOCK):
+        part = slice(start, start + COARSE_BLOCK)
+        coarse = X[part]
+        for pair, values in enumerate(_curvature(loss, found[part], _cut(weights, part))):
+            product = (coarse * values[:, None]).T @ coarse
+            information[pair] += product.astype(np.int64)
+    return _total_weight(weights, len(found))
+
+
+def _add_first_and_diagonal(
+    information: np.ndarray, loss: Loss, X: Any, found: Matrix, weights: Vector | None
+) -> int:
+    """Add up the first row and the diagonal of each score's block, and return the weight."""
+    own = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))  # pairs of a score with itself
+    one = _COARSE_ONE
+    if isinstance(X, LevelRows):
+        dense = np.empty((len(found), X.shape[1] + 1))
+        X = with_constant(X, dense)
+    n_others = information.shape[2] - X.shape[1]  # columns that sparse rows leave out: the constant
+    most = len(found) if is_sparse(X) else COARSE_BLOCK
+    for start in range(0, len(found), most):
+        part = slice(start, start + most)
+        values = _curvature(loss, found[part], _cut(weights, part))[own]
+        if is_sparse(X):  # int64 needs no bound on the number of rows
+            values = values.astype(np.int64)
+            cells = X.data.astype(np.int16, copy=False) + int(COARSE) // 2
+            cells = (cells >> COARSE_SHIFT).astype(np.int64)
+            coarse = sparse_rows(cells, X.indices, X.indptr, X.shape)
+        else:
+            coarse = cells = np.floor(X[part] * (1.0 / COARSE) + 0.5)
+        information[:, 0, n_others:] += column_sums(coarse, values.T).astype(np.int64) * one
+        np.multiply(cells, cells, out=cells)
+        information[:, 1, n_others:] += column_sums(coarse, values.T).astype(np.int64)
+        if n_others:
+            information[:, :, 0] += values.sum(axis=1).astype(np.int64)[:, None] * one**2
+    return _total_weight(weights, len(found))
+
+
+def _curvature(loss: Loss, found: Matrix, weights: Vector | None) -> Matrix:
+    """A row for each pair of scores, on the grid."""
+    curvature = loss.curvature(found)
+    if weights is not None:
+        curvature = curvature * weights[:, None]
+    return np.asarray(on_grid(curvature, loss.bits).T)
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """The ridge: symmetric in all classes, and none on the constants."""
+
+    ridge: float
+    n_scores: int
+    n_columns: int
+
+    def gradient(self, theta: Matrix) -> Matrix:
+        """Of the penalty, at coefficients in whole units."""
+        values = theta * 2.0**-THETA_BITS
+        if self.n_scores > 1:
+            centre = np.zeros(self.n_columns)
+            for row in values:
+                centre = centre + row
+            values = values - centre / (self.n_scores + 1)
+        out = values * self.ridge
+        out[:, 0] = 0.0
+        return out
+
+    @property
+    def matrix(self) -> Matrix:
+        """Second derivatives of the penalty."""
+        columns = np.full(self.n_columns, self.ridge)
+        columns[0] = 0.0
+        one = np.eye(self.n_scores)
+        if self.n_scores > 1:
+            one = one - 1.0 / (self.n_scores + 1)
+        return np.asarray(np.kron(one, np.diag(columns)), dtype=np.float64)
+
+
+def mean_gradient(sums: ExactSums, theta: Matrix, loss: Loss, ridge: float) -> Matrix:
+    """Gradient of the mean loss with its ridge."""
+    unit = 2.0 ** (WEIGHT_BITS - ROW_BITS - loss.bits)
+    found = sums.reals("gradient") * unit / float(sums.count("weight"))
+    return found + Penalty(ridge, *theta.shape).gradient(theta)
+
+
+def mean_information(sums: ExactSums, loss: Loss, ridge: float) -> Matrix:
+    """The information matrix of a row with the ridge, over all scores and columns."""
+    parts = _mean_parts(sums, loss)
+    n_columns, n_scores = parts.shape[1], loss.n_scores
+    whole = np.empty((n_scores, n_columns, n_scores, n_columns))
+    for pair, (k, m) in enumerate(zip(*np.triu_indices(n_scores), strict=True)):
+        whole[k, :, m, :] = parts[pair]
+        whole[m, :, k, :] = parts[pair].T
+    penalty = Penalty(ridge, n_scores, n_columns).matrix
+    return whole.reshape(n_scores * n_columns, n_scores * n_columns) + penalty
+
+
+def factor_of(sums: ExactSums, loss: Loss, ridge: float) -> Matrix:
+    """Cholesky's, of the information of a row; without all pairs of columns its parts."""
+    if sums.values["information"].shape == information_shape(sums.values["gradient"].shape):
+        return algebra.cholesky(mean_information(sums, loss, ridge), LEAST_PIVOT)
+    return _mean_parts(sums, loss)
+
+
+def _mean_parts(sums: ExactSums, loss: Loss) -> Matrix:
+    """What sums have of the information matrix, of a row."""
+    unit = 2.0 ** (WEIGHT_BITS - loss.bits) / (2.0**ROW_BITS / COARSE) ** 2
+    parts = unpacked(sums.reals("information"), sums.values["gradient"].shape)
+    return parts * unit / float(max(sums.count("sampled"), 1))
+
+
+def information_shape(shape: tuple[int, ...], whole: bool = True) -> tuple[int, int]:
+    """Rows and numbers of the information about coefficients of a shape, as sums have it."""
+    n_scores, n_columns = shape
+    if not whole:
+        return n_scores, 2 * n_columns
+    return n_scores * (n_scores + 1) // 2, n_columns * (n_columns + 1) // 2
+
+
+def unpacked(rows: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Symmetric matrices, one for each pair of scores; or first row and diagonal of each score."""
+    n_columns = shape[1]
+    if rows.shape != information_shape(shape):
+        return rows.reshape(len(rows), 2, n_columns)
+    found = np.zeros((len(rows), n_columns, n_columns), dtype=rows.dtype)
+    lower, upper = np.tril_indices(n_columns)
+    found[:, lower, upper] = found[:, upper, lower] = rows
+    return found

@@ -1,0 +1,136 @@
+"""The design of a study: all that turns rows into codes, and codes into a model.
+
+A design is what labs share. A model is a design and its codes.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.codes import Cells, Coins
+from replearn.documents import Integers, Label, Length, Part, Positive3, Range, Text, Unfit
+from replearn.glm.coordinates import Coordinates
+from replearn.glm.losses import Loss
+from replearn.tables import Encoding
+from replearn.types import Codes, Matrix
+
+#: Coded numbers of a model, at most.
+MAX_NUMBERS = 1 << 14
+#: Entries of published directions are whole numbers of units of 2^-12.
+DIRECTION_BITS = 12
+
+
+@dataclass(frozen=True)
+class Design(Part):
+    """Encoding, loss, coordinates, cells and sketch of a generalised linear model."""
+
+    target: Annotated[str, Text()]  # name of the column that is predicted
+    encoding: Encoding  # how a row of a table becomes whole numbers
+    loss: Loss
+    ridge: Positive3  # per row, on the mean loss
+    coordinates: Coordinates  # in which coefficients are rounded
+    # of the cells, one for each coordinate
+    widths: Annotated[tuple[Positive3, ...], Length(1, MAX_NUMBERS)]
+    bits: Annotated[int, Range(0, 8)]  # published about each coordinate; 0: nobody is first
+    seed: Annotated[str, Text()]  # of the shared coins
+    # of two, the second is the one whose probability is modelled
+    classes: Annotated[tuple[Label, ...], Length(2, 100)] | None = None
+    # one for each class
+    class_weight: Annotated[tuple[Positive3, ...], Length(2, 100)] | None = None
+    # names of columns
+    weights: Annotated[str, Text()] | None = None
+    offset: Annotated[str, Text()] | None = None
+    # a registered study fits only these combinations of encoded numbers
+    directions: Annotated[Codes, Integers(2, -(1 << 13), 1 << 13, 1 << 20)] | None = None
+    # absent if there are no bits
+    sketch: Annotated[Codes, Integers(1, 0, 255, MAX_NUMBERS)] | None = None
+    # constants are no part of the model that labs agree on: each fits its own. Absent if shared
+    constant: Literal["local"] | None = None
+    kind: Literal["glm"] = "glm"
+
+    def check(self) -> None:
+        """The parts must fit together."""
+        n_classes = self.loss.n_scores + 1 if self.loss.by_class else 0
+        if len(self.classes or ()) != n_classes:
+            raise Unfit(f"classes must be those of the loss, got {len(self.classes or ())}")
+        if self.class_weight is not None and len(self.class_weight) != len(self.classes or ()):
+            raise Unfit("class_weight must have one number for each class")
+        n_terms = self.encoding.n_terms
+        if self.directions is not None:
+            if self.directions.shape[1] != n_terms:
+                raise Unfit(f"directions must have {n_terms} numbers each")
+            n_terms = len(self.directions)
+        if self.coordinates.n_columns != n_terms + 1:
+            raise Unfit(f"coordinates must have {n_terms + 1} columns")
+        if len(self.coordinates.scores) != self.loss.n_scores:
+            raise Unfit(f"coordinates must have {self.loss.n_scores} scores")
+        if len(self.widths) != self.n_numbers:
+            raise Unfit(f"widths must be {self.n_numbers} numbers, got {len(self.widths)}")
+        if (self.sketch is None) != (self.bits == 0):
+            raise Unfit("a sketch must be there if and only if bits are published")
+        if self.sketch is not None and not (
+            self.sketch.size == self.n_numbers and self.sketch.max() < 1 << self.bits
+        ):
+            raise Unfit(f"the sketch must be {self.n_numbers} numbers of {self.bits} bits")
+        if self.constant == "local" and self.published[self.is_constant].any():
+            raise Unfit("the sketch must be 0 for constants that each lab fits by itself")
+
+    @property
+    def recipe(self) -> str:
+        """Which regression it is, in the word of its estimator."""
+        if self.classes is not None:
+            return "logistic"
+        if self.loss.kind == "hazard":
+            return "survival"
+        return "linear" if self.loss.least is None else "poisson"
+
+    @property
+    def n_numbers(self) -> int:
+        """Coded numbers."""
+        return self.loss.n_scores * self.coordinates.n_columns
+
+    @property
+    def is_constant(self) -> NDArray[np.bool_]:
+        """Which of the coded numbers are constants."""
+        return np.arange(self.n_numbers) % self.coordinates.n_columns == 0
+
+    @property
+    def is_agreed(self) -> NDArray[np.bool_]:
+        """Which of the coded numbers labs agree on: all, or all but the constants."""
+        if self.constant == "local":
+            return ~self.is_constant
+        return np.ones(self.n_numbers, dtype=bool)
+
+    @property
+    def number_names(self) -> tuple[str, ...]:
+        """Names of the coded numbers: the term, and the class where there are several scores."""
+        terms = self.encoding.term_names
+        if self.directions is not None:
+            terms = tuple(f"direction {i + 1}" for i in range(len(self.directions)))
+        named = ("(constant)", *terms)
+        if self.loss.n_scores == 1:
+            return named
+        return tuple(f"{term}, {label}" for label in (self.classes or ())[1:] for term in named)
+
+    @cached_property
+    def cells(self) -> Cells:
+        """The cells, shifted by the shared coins."""
+        widths = np.array([float(width) for width in self.widths])
+        return Cells.drawn(widths, self.bits, Coins(self.seed))
+
+    @property
+    def published(self) -> Codes:
+        """The sketch; zeros where nothing is published."""
+        return np.zeros(self.n_numbers, dtype=np.int64) if self.sketch is None else self.sketch
+
+    def codes(self, theta: Matrix) -> Codes:
+        """Codes of a lab's fit, in whole units of 2^-26; those of local constants are 0."""
+        found = self.cells.replicate(self.coordinates.of_theta(theta), self.published)
+        return np.where(self.is_agreed, found, 0)
+
+    def decode(self, codes: Codes) -> Matrix:
+        """Coefficients that codes stand for, a row for each score, the constant first."""
+        return self.coordinates.to_theta(self.cells.decode(codes, self.published))

@@ -1,0 +1,339 @@
+"""How much the numbers of two labs differ: the influence of each row, in whole numbers.
+
+The spread of a coordinate is the sandwich of its influences, with leverages taken out (HC3), or
+what the model itself predicts, whichever is larger. Cells are wider where few effective rows
+stand behind a coordinate. Sums of squares are exact, so a study file has the same bytes on every
+machine.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from replearn.exact import algebra
+from replearn.glm.losses import Loss
+from replearn.rows import (
+    MAX_ROW,
+    ROW_BITS,
+    THETA_BITS,
+    WEIGHT_BITS,
+    Block,
+    LevelRows,
+    on_grid,
+    pieces,
+    product,
+    scores,
+    with_constant,
+)
+from replearn.types import Codes, Matrix, Vector
+
+#: Influences have units of 2^-12 of what the model predicts, and are at most 2^22 units.
+_FINE, _LARGEST = 12, 2.0**22
+#: Squares are taken to their own square in units of 2^20, so that sums stay in int64.
+_COARSE = 20
+#: Arrays of the size of a piece that are in use at once.
+_AT_ONCE = 16
+#: Of cells variances are taken ``1 + 10/m`` times, m being the effective rows at the smaller lab;
+#: ``1 + 3/m`` times where the model predicts them. Found by counting pairs of labs, equal and
+#: unequal (``benchmarks/worth.py``), and not derived.
+_TAIL_SEEN, _TAIL_EXPECTED = 10.0, 3.0
+
+
+def upper_variance_factor(m: Any) -> Any:
+    """Upper confidence bound of a variance that m effective terms show, as a factor.
+
+    The variance of a sum of squares is about 2/m of its square; three standard deviations and a
+    term for the tails make ``1 + 3 sqrt(2/m) + 10/m``.
+    """
+    m = np.maximum(m, 0.1)
+    return 1.0 + 3.0 * np.sqrt(2.0 / m) + 10.0 / m
+
+
+@dataclass(frozen=True)
+class Influence:
+    """Spread of coordinates: a coordinate of n rows has the variance ``variance / n``.
+
+    Attributes
+    ----------
+    observed, expected : array
+        Variance of one row's influence: what rows show, and what the model itself predicts.
+    m_observed, m_expected : array
+        Effective numbers of rows behind each: ``(sum I^2)^2 / sum I^4``.
+    n_rows : int
+        Rows of the lab (or groups, where rows come in groups).
+    """
+
+    observed: Vector
+    expected: Vector
+    m_observed: Vector
+    m_expected: Vector
+    n_rows: int
+
+    @property
+    def variance(self) -> Vector:
+        """Of one row's influence."""
+        return np.maximum(np.maximum(self.observed, self.expected), 1e-30)
+
+    @property
+    def effective(self) -> Vector:
+        """Effective number of rows behind each coordinate."""
+        most = np.where(self.expected > self.observed, self.m_expected, self.m_observed)
+        return np.maximum(most, 1.0)
+
+    def differences(self, n_here: float, n_there: float, upper: bool = True) -> Vector:
+        """Standard deviation of the difference between two labs with so many rows.
+
+        With ``upper`` it is wider by what few effective rows at the smaller lab do to tails.
+        """
+        variance = self.variance
+        if upper:
+            small = min(1.0, n_there / self.n_rows)
+            m, m_expected = (
+                np.maximum(small * found, 0.1) for found in (self.m_observed, self.m_expected)
+            )
+            seen = self.observed * (1.0 + _TAIL_SEEN / m)
+            likely = self.expected * (1.0 + _TAIL_EXPECTED / m_expected)
+            variance = np.maximum(np.maximum(seen, likely), 1e-30)
+        return np.sqrt(variance * (1.0 / n_here + 1.0 / n_there))
+
+
+def influence_of(
+    blocks: Iterable[Block],
+    loss: Loss,
+    theta: Matrix,
+    information: Matrix,
+    triangles: tuple[Matrix, Matrix],
+    n_rows: int,
+    weight: float,
+) -> Influence:
+    """Influence of rows on the coordinates of a fit, ``theta`` in whole units.
+
+    ``blocks`` are all rows or a sample; if they have groups, influences add up within each.
+    ``information`` is the mean of a row with the ridge, ``triangles`` are those of the coordinates
+    (scores, columns), ``n_rows`` and ``weight`` those of all rows.
+    """
+    pull = _Pull.of(loss, theta, information, triangles, weight)
+    sums = _Sums.none(len(pull.unit), loss.n_scores)
+    for block in blocks:
+        # many arrays of this size are made of a piece, which should stay in the cache together
+        for piece in pieces(block, _AT_ONCE * max(theta.shape[1], len(pull.unit))):
+            sums.add(loss, pull, piece)
+
+    # rows of one group move a fit together
+    seen, together = sums.seen, 1.0
+    if sums.grouped:
+        whole = np.array(list(sums.grouped.values()))
+        shift = max(int(np.abs(whole).max()).bit_length() - 22, 0)  # squares stay in int64
+        seen = _Moments.none(len(pull.unit)).add_whole(whole >> shift, shift)
+        alone = max(1, sum(map(int, sums.seen.second)))
+        together = max(1.0, sum(map(int, seen.second)) / alone)
+
+    # counts often vary more than a Poisson law predicts, and numbers have their own variance;
+    # classes that are nearly separable have fewer errors than a fit with a ridge predicts
+    dispersion = float(sums.misfit.second.sum()) / max(float(sums.noise.second.sum()), 1.0)
+    most = dispersion * float(upper_variance_factor(sums.misfit.effective().min()))
+    dispersion = most if most < 1.0 else max(1.0, dispersion)
+
+    # from units of the sums to the variance of one row
+    mean_weight = sums.weight * 2.0**-WEIGHT_BITS / sums.n_rows
+    scale = pull.unit * pull.unit / sums.n_rows / (mean_weight * mean_weight)
+    observed = seen.second.astype(np.float64) * scale
+    expected = sums.likely.second.astype(np.float64) * scale * dispersion * together
+
+    # effective rows, never more than rows: where influences are below the grid, as in a column that
+    # follows from others, squares of squares are 0. Events that come together count less
+    sampled_by = n_rows / sums.n_rows
+    m, m_expected = (
+        np.minimum(part.effective(), sums.n_rows) * sampled_by for part in (seen, sums.likely)
+    )
+    m_expected /= together * max(1.0, dispersion)
+    return Influence(observed, expected, m, m_expected, n_rows)
+
+
+@dataclass(frozen=True)
+class _Pull:
+    """How residuals of a row pull at the coordinates of a fit."""
+
+    theta: Matrix
+    turn: Matrix  # from gradients to coordinates, on a grid
+    turn_unit: float
+    metrics: "list[_Metric]"  # in which leverages are lengths, one for each score
+    own: Codes  # places of a score with itself among pairs of scores
+    unit: Vector  # of influences on each coordinate
+    weight: float  # of all rows
+
+    @classmethod
+    def of(
+        cls,
+        loss: Loss,
+        theta: Matrix,
+        information: Matrix,
+        triangles: tuple[Matrix, Matrix],
+        weight: float,
+    ) -> "_Pull":
+        """From the information matrix at ``theta``."""
+        lower = algebra.cholesky(information)
+        whole_triangle = np.asarray(np.kron(*triangles), dtype=np.float64)
+        half = algebra.forward_triangle(lower, whole_triangle)
+        turn, turn_unit = _whole(algebra.backward(lower.T, half).T)
+
+        own = [lower]
+        if loss.n_scores > 1:
+            blocks = (_block(information, k, theta.shape[1]) for k in range(loss.n_scores))
+            own = [algebra.cholesky(block) for block in blocks]
+
+        pairs = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))
+        typical = np.sqrt([algebra.dot(column, column) for column in half.T])
+        unit = np.ldexp(1.0, np.frexp(typical)[1] - _FINE)
+        metrics = [_Metric.of(low) for low in own]
+        return cls(theta, turn, turn_unit, metrics, pairs, unit, weight)
+
+    def on(self, X: Any, curvature: Matrix, mass: Vector) -> list[Matrix]:
+        """What a residual of 1 does to each coordinate, for each score, by HC3."""
+        n_columns = self.theta.shape[1]
+        pulls = []
+        for k, metric in enumerate(self.metrics):
+            leverage = metric.squared_lengths(X) * (curvature[:, k] * mass) / self.weight
+            turned = product(X, self.turn[:, k * n_columns : (k + 1) * n_columns].T)
+            factor = mass / (1.0 - np.minimum(leverage, 0.9)) * (self.turn_unit * 2.0**-ROW_BITS)
+            turned *= factor[:, None]
+            turned /= self.unit
+            pulls.append(turned)
+        return pulls
+
+
+@dataclass
+class _Sums:
+    """What is added up over rows."""
+
+    seen: "_Moments"  # influences of single rows, and what the model predicts of them
+    likely: "_Moments"
+    misfit: "_Moments"  # residuals, and what the model predicts of them
+    noise: "_Moments"
+    grouped: dict[object, np.ndarray]
+    n_rows: int = 0
+    weight: float = 0.0
+
+    @classmethod
+    def none(cls, n_numbers: int, n_scores: int) -> "_Sums":
+        """Of no rows."""
+        of_numbers, of_scores = _Moments.none(n_numbers), _Moments.none(n_scores)
+        return cls(of_numbers, of_numbers, of_scores, of_scores, {})
+
+    def add(self, loss: Loss, pull: _Pull, piece: Block) -> None:
+        """Add some rows."""
+        X = piece.terms if isinstance(piece.terms, LevelRows) else with_constant(piece.terms)
+        found = scores(X, pull.theta, piece.offset)
+        residual = loss.residual(found, piece.targets)
+        curvature = loss.curvature(found)[:, pull.own]
+        mass = np.ones(len(found)) if piece.weights is None else piece.weights
+        pulls = pull.on(X, curvature, mass)
+
+        # what each row does to each coordinate, as it is and as the model predicts it
+        total = pulls[0] * residual[:, :1]
+        for k, of_score in enumerate(pulls[1:], 1):
+            total += of_score * residual[:, k, None]
+        total += 0.5
+        np.floor(total, out=total)
+        whole = np.clip(total, -_LARGEST, _LARGEST, out=total).astype(np.int64)
+        self.seen = self.seen.add_whole(whole)
+        means = loss.residual(found, np.zeros(len(found)))
+        self.likely = self.likely.add(*loss.expected(means, pulls))
+
+        # how far residuals are from what the model predicts
+        missed = on_grid(residual * mass[:, None], loss.bits)
+        self.misfit = self.misfit.add_whole(missed.astype(np.int64))
+        square = curvature * (mass * mass)[:, None] * 4.0**loss.bits
+        self.noise = self.noise.add(square, np.zeros_like(square))
+
+        self.n_rows += len(found)
+        self.weight += float((mass * 2.0**WEIGHT_BITS).sum())
+        if piece.groups is not None:
+            _gather(whole, piece.groups, self.grouped)
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """Exact sums of squares, and of squares of squares in units of 2^40."""
+
+    second: np.ndarray
+    fourth: np.ndarray
+
+    @classmethod
+    def none(cls, n_numbers: int) -> "_Moments":
+        zero = np.zeros(n_numbers, dtype=object)
+        return cls(zero, zero)
+
+    def effective(self) -> Vector:
+        """Effective number of terms in each sum."""
+        second, fourth = (sums.astype(np.float64) for sums in (self.second, self.fourth))
+        return np.maximum(second * second / np.maximum(fourth * 4.0**_COARSE, 1.0), 0.01)
+
+    def add_whole(self, whole: np.ndarray, shift: int = 0) -> "_Moments":
+        """With the influences of some rows, in units of 2^shift."""
+        found = self
+        for start in range(0, len(whole), 1 << 14):
+            square = whole[start : start + (1 << 14)] ** 2
+            coarse = square >> _COARSE
+            found = _Moments(
+                found.second + square.sum(axis=0).astype(object) * (1 << 2 * shift),
+                found.fourth + (coarse * coarse).sum(axis=0).astype(object) * (1 << 4 * shift),
+            )
+        return found
+
+    def add(self, second: Matrix, fourth: Matrix) -> "_Moments":
+        """With the moments of some rows, at most 2^14 of them."""
+        squares = np.floor(np.minimum(second, _LARGEST**2) + 0.5).astype(np.int64)
+        coarse = np.minimum(fourth * 2.0 ** (-2 * _COARSE), 2.0**48)
+        return _Moments(
+            self.second + squares.sum(axis=0).astype(object),
+            self.fourth + np.floor(coarse + 0.5).astype(np.int64).sum(axis=0).astype(object),
+        )
+
+
+def _block(information: Matrix, k: int, n_columns: int) -> Matrix:
+    part = slice(k * n_columns, (k + 1) * n_columns)
+    return information[part, part]
+
+
+def _whole(matrix: Matrix) -> tuple[Matrix, float]:
+    """A matrix on a grid of 26 bits, so that its products with rows are exact."""
+    largest = float(np.abs(matrix).max())
+    unit = 2.0 ** (math.frexp(largest)[1] - THETA_BITS)
+    return np.floor(matrix / unit + 0.5), unit
+
+
+@dataclass(frozen=True)
+class _Metric:
+    """Lengths of rows in the metric of an information matrix."""
+
+    inverse: Matrix
+    unit: float
+    reach: float
+
+    @classmethod
+    def of(cls, lower: Matrix) -> "_Metric":
+        """From the triangle of that matrix."""
+        inverse = algebra.inverse(lower)
+        # the largest product that a row of it can have with an encoded row, up to a power of two
+        reach = max(algebra.total(np.abs(row)) for row in inverse) * (MAX_ROW * 2.0**-ROW_BITS)
+        return cls(*_whole(inverse), 2.0 ** math.frexp(reach)[1])
+
+    def squared_lengths(self, X: Any) -> Vector:
+        """Of some rows."""
+        turned = product(X, self.inverse.T) * (self.unit * 2.0**-ROW_BITS / self.reach)
+        whole = np.floor(turned * 2.0**24 + 0.5).astype(np.int64)
+        # squares of at most 2^48, fewer than 2^15 of them: exact
+        return (whole * whole).sum(axis=1).astype(np.float64) * (self.reach * 2.0**-24) ** 2
+
+
+def _gather(whole: np.ndarray, groups: np.ndarray, grouped: dict[object, np.ndarray]) -> None:
+    """Add influences up within groups."""
+    names, places = np.unique(groups, return_inverse=True)
+    sums = np.zeros((len(names), whole.shape[1]), dtype=np.int64)
+    np.add.at(sums, places, whole)
+    for name, row in zip(names.tolist(), sums, strict=True):
+        grouped[name] = grouped[name] + row if name in grouped else row

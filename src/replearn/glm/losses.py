@@ -1,0 +1,404 @@
+"""Losses of linear scores: all that a generalised linear model asks about its targets.
+
+A loss is told apart in files by its ``kind``. What a fit uses (residual, curvature, start) has the
+same bits on every machine; ``value`` too, since it chooses the ridge.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+
+from replearn.documents import Decimal3, Length, Part, Positive3, Range, Text, Unfit, decimal_text
+from replearn.errors import ReplearnError
+from replearn.exact import LN2_HI, MAX_SCORE, exp, log, sigmoid, softplus
+from replearn.rows import RESIDUAL_BITS, WEIGHT_BITS, on_grid
+from replearn.types import Matrix, Vector
+
+#: Counts are at most 2^16: residuals would lose their last bits.
+MOST_CAP_BITS = 16
+#: Rows below which nothing is promised, and no quantile is published.
+LEAST_ROWS = 50
+
+
+class _Classes(Part):
+    """What losses of classes share: scores are log-odds against the first class.
+
+    ``by_class`` says that targets are class numbers. Residuals have units of ``2^-bits``,
+    predictions and second derivatives lie between ``predicted`` and ``curvatures``. A prediction
+    is the ``link``'s inverse of a score, ``scale`` its units, and ``largest`` the largest score of
+    a logarithm. The rest are words.
+    """
+
+    by_class: ClassVar[bool] = True
+    bits: ClassVar[int] = RESIDUAL_BITS
+    least: ClassVar[float | None] = 0.0
+    cut: ClassVar[float] = 1.0
+    predicted: ClassVar[tuple[int, int]] = (0, 1)
+    curvatures: ClassVar[tuple[float, float]] = (0.0, 0.25)
+    link: ClassVar[str] = "logit"
+    scale: ClassVar[tuple[float, float]] = (1.0, 0.0)
+    largest: ClassVar[float] = math.inf
+    measure: ClassVar[str] = "log-loss"
+    ratio: ClassVar[str] = "odds ratio"
+    lack: ClassVar[str] = (
+        "rows must have all classes, but some class has no row. Get rows of each class."
+    )
+    no_model_message: ClassVar[str] = "no row of some class"
+
+    @property
+    def n_scores(self) -> int:
+        """One less than the classes."""
+        raise NotImplementedError
+
+    def is_enough(self, shares: Vector) -> bool:
+        """Whether rows with these shares of the classes have a model."""
+        return bool((shares > 0).all())
+
+    def no_model_chance(self, shares: Vector, n_rows: int) -> float:
+        """Probability that so many rows have no model, at most: some class has no row."""
+        return min(1.0, float(((1.0 - shares) ** n_rows).sum()))
+
+    def units(self, targets: Any) -> Vector:
+        """Targets as a fit takes them."""
+        return np.asarray(targets, dtype=np.float64)
+
+    def totals(self, targets: Vector, masses: Any) -> Vector:
+        """Weight of each class."""
+        return np.bincount(targets.astype(np.int64), masses, self.n_scores + 1).astype(np.float64)
+
+    def start(self, shares: Vector) -> Vector:
+        """Scores of the constant model; ``shares`` are those of the classes."""
+        return log(shares[1:]) - log(shares[:1])
+
+    def information(self, shares: Vector) -> Matrix:
+        """Curvature of the constant model, a matrix over the scores."""
+        return np.diag(shares[1:]) - shares[1:, None] * shares[None, 1:]
+
+    def expected(self, means: Matrix, pulls: list[Matrix]) -> tuple[Matrix, Matrix]:
+        """Second and fourth moment of each row's influence if the model is right.
+
+        An original that happens to have no event where some are likely would think itself certain.
+        ``means`` are residuals at targets of 0: probabilities of all classes but the first.
+        """
+        mean = np.zeros_like(pulls[0])
+        rest = np.ones(len(means))
+        for k, pull in enumerate(pulls):
+            mean += means[:, k, None] * pull
+            rest = rest - means[:, k]
+        square = mean * mean
+        rest = np.maximum(rest, 0.0)[:, None]
+        second, fourth = rest * square, rest * square * square
+        for k, pull in enumerate(pulls):
+            square = (pull - mean) ** 2
+            second += means[:, k, None] * square
+            fourth += means[:, k, None] * (square * square)
+        return second, fourth
+
+
+@dataclass(frozen=True)
+class Bernoulli(_Classes):
+    """Two classes; the score is the log-odds of the second."""
+
+    kind: Literal["bernoulli"] = "bernoulli"
+    n_scores: ClassVar[int] = 1
+    title: ClassVar[str] = "logistic regression"
+    says: ClassVar[str] = "the probability of {target} = {last}"
+
+    def residual(self, scores: Matrix, targets: Vector) -> Matrix:
+        """Derivative of the loss in each score, at most 1 in size."""
+        found = sigmoid(scores)
+        found -= targets[:, None]
+        return found
+
+    def curvature(self, scores: Matrix) -> Matrix:
+        """Second derivatives, a column for each pair of scores (k, l) with k <= l."""
+        p = sigmoid(scores)
+        return p * (1.0 - p)
+
+    def value(self, scores: Matrix, targets: Vector) -> Vector:
+        """Loss of each row, in nats."""
+        return softplus(scores[:, 0]) - targets * scores[:, 0]
+
+    def information(self, shares: Vector) -> Matrix:
+        """Curvature of the constant model, a matrix over the scores."""
+        return np.array([[shares[1] * (1.0 - shares[1])]])
+
+    def mean(self, scores: Matrix) -> Matrix:
+        """Probability of each class."""
+        with np.errstate(over="ignore"):  # a score of -800 has the probability 0
+            positive = 1.0 / (1.0 + np.exp(-scores[:, 0]))
+        return np.column_stack([1.0 - positive, positive])
+
+
+@dataclass(frozen=True)
+class Multinomial(_Classes):
+    """Three classes or more; scores are log-odds against the first class."""
+
+    n_classes: int
+    kind: Literal["multinomial"] = "multinomial"
+    title: ClassVar[str] = "multinomial logistic regression"
+    says: ClassVar[str] = "the probability of each {target}"
+
+    @property
+    def n_scores(self) -> int:
+        """One less than the classes."""
+        return self.n_classes - 1
+
+    def _shares(self, scores: Matrix) -> tuple[Matrix, Vector, Vector]:
+        """Probabilities of all classes but the first, the divisor, and the largest score."""
+        top = np.maximum(scores.max(axis=1), 0.0)
+        powers = exp(np.maximum(scores - top[:, None], -2 * MAX_SCORE))
+        below = exp(np.maximum(-top, -2 * MAX_SCORE))
+        for k in range(self.n_scores):
+            below = below + powers[:, k]
+        return powers / below[:, None], below, top
+
+    def residual(self, scores: Matrix, targets: Vector) -> Matrix:
+        """Derivative of the loss in each score, at most 1 in size."""
+        classes = np.arange(1, self.n_classes)
+        return self._shares(scores)[0] - (targets[:, None] == classes)
+
+    def curvature(self, scores: Matrix) -> Matrix:
+        """Second derivatives, a column for each pair of scores (k, l) with k <= l."""
+        p = self._shares(scores)[0]
+        first, second = np.triu_indices(self.n_scores)
+        return p[:, first] * ((first == second) - p[:, second])
+
+    def value(self, scores: Matrix, targets: Vector) -> Vector:
+        """Loss of each row, in nats."""
+        _, below, top = self._shares(scores)
+        chosen = np.where(
+            targets > 0,
+            scores[np.arange(len(scores)), np.maximum(targets, 1).astype(np.int64) - 1],
+            0.0,
+        )
+        return log(below) + top - chosen
+
+    def mean(self, scores: Matrix) -> Matrix:
+        """Probability of each class."""
+        every = np.column_stack([np.zeros(len(scores)), scores])
+        powers = np.exp(every - every.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
+
+
+class _Numbers(Part):
+    """What losses of numbers share; attributes are those of losses of classes."""
+
+    by_class: ClassVar[bool] = False
+    n_scores: ClassVar[int] = 1
+    ratio: ClassVar[str] = ""
+    lack: ClassVar[str] = ""
+    no_model_message: ClassVar[str] = "no event"
+
+    def is_enough(self, shares: Vector) -> bool:
+        """Whether rows with this mean target have a model."""
+        return True
+
+    def no_model_chance(self, shares: Vector, n_rows: int) -> float:
+        """Probability that so many rows have no model."""
+        return 0.0
+
+    def totals(self, targets: Vector, masses: Any) -> Vector:
+        """Weighted targets, added up exactly."""
+        return np.array([np.floor(targets * masses + 0.5).sum()])
+
+    def start(self, shares: Vector) -> Vector:
+        """Score of the constant model; ``shares`` holds the mean target."""
+        return shares.copy()
+
+    def expected(self, means: Matrix, pulls: list[Matrix]) -> tuple[Matrix, Matrix]:
+        """Second and fourth moment of each row's influence if targets are normal, of variance 1."""
+        square = pulls[0] * pulls[0]
+        return square, 3.0 * (square * square)
+
+
+@dataclass(frozen=True)
+class Gaussian(_Numbers):
+    """A number, in published units: ``(y - centre) / spread``, cut at 16 units."""
+
+    centre: Decimal3
+    spread: Positive3
+    kind: Literal["gaussian"] = "gaussian"
+    bits: ClassVar[int] = RESIDUAL_BITS - 6  # residuals are at most 64
+    least: ClassVar[float | None] = None
+    cut: ClassVar[float] = 16.0
+    predicted: ClassVar[tuple[int, int]] = (-48, 48)
+    curvatures: ClassVar[tuple[float, float]] = (1.0, 1.0)
+    link: ClassVar[str] = "identity"
+    largest: ClassVar[float] = math.inf
+    title: ClassVar[str] = "linear regression"
+    says: ClassVar[str] = "the mean of {target}"
+    measure: ClassVar[str] = "half the squared error"
+
+    @classmethod
+    def of(cls, numbers: Vector) -> "Gaussian":
+        """With the units of an original's targets."""
+        low, centre, high = np.quantile(numbers, [0.05, 0.5, 0.95]).tolist()
+        if len(numbers) < LEAST_ROWS:  # too few to publish: the ends, whatever is repeated
+            low, high = float(numbers.min()), float(numbers.max())
+            centre = (low + high) / 2
+        spread = (high - low) / 3.29 or float(np.ptp(numbers)) or 1.0
+        return cls(decimal_text(centre), decimal_text(spread))
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Spread and centre."""
+        return float(self.spread), float(self.centre)
+
+    def units(self, targets: Any) -> Vector:
+        """Targets as a fit takes them."""
+        units = (targets - float(self.centre)) / float(self.spread)
+        cut = np.minimum(np.maximum(units, -self.cut), self.cut)
+        return np.asarray(on_grid(cut, WEIGHT_BITS) * 2.0**-WEIGHT_BITS)
+
+    def residual(self, scores: Matrix, targets: Vector) -> Matrix:
+        """Derivative of the loss in the score."""
+        return np.clip(scores, -48.0, 48.0) - targets[:, None]
+
+    def curvature(self, scores: Matrix) -> Matrix:
+        """Second derivative: 1."""
+        return np.ones_like(scores)
+
+    def value(self, scores: Matrix, targets: Vector) -> Vector:
+        """Half the squared error of each row, in units of the spread."""
+        error = scores[:, 0] - targets
+        return 0.5 * error * error
+
+    def information(self, shares: Vector) -> Matrix:
+        """Curvature of the constant model."""
+        return np.ones((1, 1))
+
+    def mean(self, scores: Matrix) -> Vector:
+        """Predicted number, in the units of the target."""
+        return scores[:, 0] * float(self.spread) + float(self.centre)
+
+
+@dataclass(frozen=True)
+class Poisson(_Numbers):
+    """A count, at most ``2^cap_bits``; the score is the logarithm of its mean."""
+
+    cap_bits: Annotated[int, Range(1, MOST_CAP_BITS)]
+    kind: Literal["poisson"] = "poisson"
+    least: ClassVar[float | None] = 0.0
+    link: ClassVar[str] = "log"
+    scale: ClassVar[tuple[float, float]] = (1.0, 0.0)
+    title: ClassVar[str] = "Poisson regression"
+    says: ClassVar[str] = "the mean count of {target}"
+    measure: ClassVar[str] = "half the deviance"
+    ratio: ClassVar[str] = "rate ratio"
+    lack: ClassVar[str] = "counts must not all be zero. Get rows with some events."
+
+    @classmethod
+    def of(cls, numbers: Vector) -> "Poisson":
+        """With the largest count that an original's targets suggest."""
+        cap_bits = max(2, math.ceil(math.log2(4 * float(numbers.max()) + 1)))
+        if cap_bits > MOST_CAP_BITS:
+            raise ReplearnError(
+                f"counts must be at most {1 << 14:,}, got larger ones. Use "
+                "ReplicableLinearRegressor, or count in larger units."
+            )
+        return cls(cap_bits)
+
+    @property
+    def bits(self) -> int:
+        """Residuals are at most 2^cap_bits."""
+        return RESIDUAL_BITS - self.cap_bits
+
+    @property
+    def cut(self) -> float:
+        """The largest count."""
+        return float(1 << self.cap_bits)
+
+    @property
+    def predicted(self) -> tuple[int, int]:
+        """Means are counts."""
+        return 0, 1 << self.cap_bits
+
+    @property
+    def curvatures(self) -> tuple[float, float]:
+        """Those of the means."""
+        return 0.0, self.cut
+
+    @property
+    def largest(self) -> float:
+        """The largest score."""
+        return self.cap_bits * LN2_HI
+
+    def is_enough(self, shares: Vector) -> bool:
+        """Whether rows with this mean count have a model."""
+        return bool(shares[0] > 0)
+
+    def no_model_chance(self, shares: Vector, n_rows: int) -> float:
+        """Probability that so many rows have no model: all counts are 0."""
+        return math.exp(-float(shares[0]) * n_rows)
+
+    def units(self, targets: Any) -> Vector:
+        """Targets as a fit takes them."""
+        return np.minimum(targets, self.cut)
+
+    def _rate(self, scores: Matrix) -> Matrix:
+        return exp(np.clip(scores, -MAX_SCORE, self.largest))
+
+    def residual(self, scores: Matrix, targets: Vector) -> Matrix:
+        """Derivative of the loss in the score."""
+        return self._rate(scores) - targets[:, None]
+
+    def curvature(self, scores: Matrix) -> Matrix:
+        """Second derivative: the mean."""
+        return self._rate(scores)
+
+    def value(self, scores: Matrix, targets: Vector) -> Vector:
+        """Half the deviance of each row, without the part that depends on the count alone."""
+        return self._rate(scores)[:, 0] - targets * scores[:, 0]
+
+    def start(self, shares: Vector) -> Vector:
+        """The constant model; ``shares`` holds the mean count."""
+        return log(shares)
+
+    def information(self, shares: Vector) -> Matrix:
+        """Curvature of the constant model."""
+        return shares[:, None].copy()
+
+    def expected(self, means: Matrix, pulls: list[Matrix]) -> tuple[Matrix, Matrix]:
+        """Second and fourth moment of each row's influence if counts have these means."""
+        square = pulls[0] * pulls[0]
+        return means * square, means * square * square
+
+    def mean(self, scores: Matrix) -> Vector:
+        """Predicted count."""
+        return np.exp(np.minimum(scores[:, 0], self.largest))
+
+
+@dataclass(frozen=True)
+class Hazard(Poisson):
+    """Events of rows at risk, in intervals that end at the cuts; the score is a log-hazard."""
+
+    time: Annotated[str, Text()] = ""  # columns of a lab's table
+    event: Annotated[str, Text()] = ""
+    cuts: Annotated[tuple[Positive3, ...], Length(0, 100)] = ()
+    kind: Literal["hazard"] = "hazard"  # type: ignore[assignment]
+    title: ClassVar[str] = "survival analysis (piecewise exponential)"
+    says: ClassVar[str] = "the hazard of {target}"
+    ratio: ClassVar[str] = "hazard ratio"
+    lack: ClassVar[str] = "some event must have been seen. Get rows with events."
+
+    def check(self) -> None:
+        """Cuts must increase."""
+        ends = [float(cut) for cut in self.cuts]
+        if sorted(set(ends)) != ends:
+            raise Unfit(f"cuts must increase, got {self.cuts}")
+
+
+Loss = Bernoulli | Multinomial | Gaussian | Poisson | Hazard
+
+#: What a study may be asked for.
+Kind = Literal["logistic", "linear", "poisson", "survival"]
+
+
+def loss_of(kind: Kind, classes: tuple[Any, ...] | None, targets: Vector) -> Loss:
+    """The loss of a study, with the units that its targets have."""
+    if classes is not None:
+        return Bernoulli() if len(classes) == 2 else Multinomial(len(classes))
+    return Gaussian.of(targets) if kind == "linear" else Poisson.of(targets)

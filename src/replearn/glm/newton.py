@@ -1,0 +1,443 @@
+"""The fit of a generalised linear model, in whole numbers: Newton's method with exact gradients.
+
+The gradient is an exact sum over all rows. The information matrix only steers: it comes from a
+share of the rows, chosen by their content, and on coarser grids. Beyond 500 coefficients it is
+that of uncorrelated columns. Gradients of the steps since then correct it (L-BFGS). So the result
+is a function of the multiset of rows: no order, chunk, thread, BLAS kernel or machine changes a
+bit.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from replearn.documents import Integers, Length, Part, Range, Unfit
+from replearn.errors import NotConverged, ReplearnError, Unbounded
+from replearn.exact import algebra
+from replearn.glm.derivatives import (
+    LEAST_PIVOT,
+    factor_of,
+    information_shape,
+    mean_gradient,
+    ready,
+    sums_at,
+)
+from replearn.glm.losses import Loss
+from replearn.rows import (
+    THETA_BITS,
+    WEIGHT_BITS,
+    Block,
+    ExactSums,
+    MemoryBlocks,
+    Rows,
+    integers,
+    on_grid,
+)
+from replearn.rows import Integers as Integers_
+from replearn.types import BlockMap, Matrix, Vector
+
+#: A fit ends so many units of 2^-26 from its limit, divided by the root of the number of rows:
+#: a hundredth of the smallest standard error that a logistic coefficient can have.
+_NEAR = 1 << 20
+#: But at most 2^-10, however few the rows; choices and checks stop there.
+NEAR_ENOUGH = 1 << 16
+#: Coefficients of standardised columns stay below this; beyond, the classes are separable.
+MAX_THETA = 16.0
+#: The information matrix comes from about so many rows for each coefficient.
+ROWS_PER_COEFFICIENT = 128
+#: It is made again while steps are larger than this; with a guide, only after larger ones.
+_LARGE_STEP, _LARGE_GUIDED_STEP = 2.0**-3, 1.0
+#: With more coefficients it has a first row and a diagonal for each score, and is made once.
+MOST_STEERED = 500
+#: Steps since then that are remembered.
+_MEMORY = 10
+#: Steps at most: splines of 26 classes with a weak ridge take more than a thousand.
+_MOST_STEPS = 5000
+#: Fits that only choose are guided by a whole matrix up to so many coefficients.
+MOST_GUIDED = 2000
+#: A step is halved so often at most.
+_MOST_HALVINGS = 20
+#: Coefficients in whole units, and sums over all rows that there are, stay below these.
+_MOST_UNITS, _MOST_SUM = 1 << 31, 1 << 100
+
+
+@dataclass(frozen=True)
+class Point(Part):
+    """Coefficients in whole units of 2^-26, and the exact sum of the gradient there."""
+
+    theta: Annotated[Matrix, Integers(2, -_MOST_UNITS, _MOST_UNITS)]
+    gradient: Annotated[Integers_, Integers(2, -_MOST_SUM, _MOST_SUM)]
+
+
+@dataclass(frozen=True)
+class LastIterate(Part):
+    """The last good point, with all that gives the step from there."""
+
+    theta: Annotated[Matrix, Integers(2, -_MOST_UNITS, _MOST_UNITS)]
+    gradient: Annotated[Integers_, Integers(2, -_MOST_SUM, _MOST_SUM)]
+    # exact sums there or before
+    information: Annotated[Integers_, Integers(2, -_MOST_SUM, _MOST_SUM, 1 << 24)]
+    # of the rows behind the two, in units of 2^-16
+    weight: Annotated[int, Range(1, _MOST_SUM)]
+    sampled: Annotated[int, Range(0, _MOST_SUM)]
+    share: Annotated[int, Range(1, 1 << 32)]  # of the rows, for the next information matrix
+    steers_badly: bool = False  # the information must be made anew, however small the step
+    halvings: Annotated[int, Range(0, _MOST_HALVINGS + 1)] = 0  # of the step
+    n_steps: Annotated[int, Range(0, _MOST_STEPS)] = 0  # that were taken before
+    past: Annotated[tuple[Point, ...], Length(0, _MEMORY)] = ()  # since the information was made
+    # what follows from the rest, so that it is computed once
+    direction: "Direction | None" = field(default=None, compare=False, repr=False)
+
+    def check(self) -> None:
+        """Shapes must fit together."""
+        shape, found = self.theta.shape, {self.gradient.shape}
+        for point in self.past:
+            found |= {point.theta.shape, point.gradient.shape}
+        if found != {shape}:
+            raise Unfit(f"gradients and points must have the shape of theta, {shape}")
+        if self.information.shape not in [information_shape(shape, w) for w in (True, False)]:
+            raise Unfit(f"information must suit coefficients of the shape {shape}")
+
+    @property
+    def sums(self) -> ExactSums:
+        """As a pass gives them."""
+        return ExactSums(
+            "a Newton step",
+            {
+                "gradient": self.gradient,
+                "weight": integers([self.weight]),
+                "sampled": integers([self.sampled]),
+                "information": self.information,
+            },
+        )
+
+
+class Direction(NamedTuple):
+    """A Newton step in real numbers, and what it came from."""
+
+    factor: Matrix | None
+    gradient: Matrix
+    step: Matrix
+
+    @property
+    def size(self) -> float:
+        """Of the largest coefficient."""
+        return float(np.abs(self.step).max())
+
+
+@dataclass(frozen=True)
+class State(Part):
+    """Where Newton's method stands: what a pass over the rows needs to know; see `sums_at`."""
+
+    # coefficients, whole numbers of units of 2^-26, the constant first
+    theta: Annotated[Matrix, Integers(2, -_MOST_UNITS, _MOST_UNITS)]
+    share: Annotated[int, Range(0, 1 << 32)]
+    behind: LastIterate | None = None  # where the step to theta began; None at the start
+    whole: bool = True
+
+    def sums(self, blocks: Iterable[Block], loss: Loss, work: BlockMap = map) -> ExactSums:
+        """One pass over rows: what `advance` needs."""
+        return sums_at(blocks, loss, self.theta, self.share, self.whole, work)
+
+    def check(self) -> None:
+        """The first state asks for information, and later ones have its shape."""
+        if self.behind is None and not self.share:
+            raise Unfit("share must be positive at the start")
+        if self.behind is not None and self.behind.theta.shape != self.theta.shape:
+            raise Unfit(f"behind must have the shape of theta, {self.theta.shape}")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a pass over targets and weights shows."""
+
+    n_rows: int
+    weight: int  # in units of 2^-16
+    shares: Vector  # of the classes by weight, or the mean target
+
+    @classmethod
+    def of(cls, rows: Rows, loss: Loss) -> "Summary":
+        """One pass over the targets."""
+        n_rows = weight = 0
+        totals: Integers_ | int = 0
+        for block in rows.blocks():
+            found, parts = totals_of(block, loss)
+            n_rows, weight, totals = n_rows + block.n_rows, weight + found, totals + parts
+        return cls.from_totals(n_rows, weight, integers(totals))
+
+    @classmethod
+    def from_totals(cls, n_rows: int, weight: int, totals: Integers_) -> "Summary":
+        """From what `totals_of` gave, summed up over all rows."""
+        if not weight:
+            raise ReplearnError("rows must have some weight, got none. Pass more rows.")
+        return cls(n_rows, weight, totals.astype(np.float64) / weight)
+
+    def check(self, loss: Loss) -> "Summary":
+        """Refuse rows that have no such model."""
+        if not loss.is_enough(self.shares):
+            raise ReplearnError(loss.lack)
+        return self
+
+
+def totals_of(block: Block, loss: Loss) -> tuple[int, Integers_]:
+    """Weight of some rows, and that of each class or the weighted targets, in units of 2^-16."""
+    masses = np.full(block.n_rows, 1 << WEIGHT_BITS, dtype=np.int64)
+    if block.weights is not None:
+        masses = on_grid(block.weights, WEIGHT_BITS).astype(np.int64)
+    return int(masses.sum()), integers(loss.totals(block.targets, masses))
+
+
+def start(loss: Loss, summary: Summary, n_columns: int) -> State:
+    """The first state, at the constant model; a score has ``n_columns`` with its constant."""
+    theta = np.zeros((loss.n_scores, n_columns))
+    theta[:, 0] = on_grid(loss.start(summary.shares), THETA_BITS)
+    if theta.size > MOST_STEERED:
+        return State(theta, 1 << 32, whole=False)
+    return State(theta, share_of(summary.n_rows, theta.size))
+
+
+def advance(
+    state: State,
+    sums: ExactSums,
+    loss: Loss,
+    ridge: float,
+    near: int | None = None,
+    factor: Matrix | None = None,
+) -> State | Matrix:
+    """What follows from a pass over all rows: the next state, or the coefficients.
+
+    Parameters
+    ----------
+    state : State
+    sums : ExactSums
+        Of all rows at that state.
+    loss : Loss
+    ridge : float
+        Per row: weight of half the squared length of the coefficients, without the constant,
+        on the mean loss. Labs with different numbers of rows have one target.
+    near : int, optional
+        How far from its limit a fit may end, in units of 2^-26; by default the rows say it.
+    factor : array, optional
+        Steers the first step if the state asks for no information: see `Guide`.
+
+    Returns
+    -------
+    found : State or array of shape (n_scores, n_columns)
+        Coefficients are whole numbers of units of 2^-26.
+    """
+    came_from = state.behind
+    most_unsteered = _LARGE_STEP if factor is None else _LARGE_GUIDED_STEP
+    if came_from is None and not _is_fair_share(state, sums):
+        return State(state.theta, 1 << 32)
+
+    # 0 the slope here
+    gradient = mean_gradient(sums, state.theta, loss, ridge)
+
+    # 1 line search: halve the step that led here unless it went down enough
+    last_step = None
+    if came_from is not None:
+        last_step = direction_of(came_from, loss, ridge)
+        if not _went_down(gradient, last_step):
+            return _halved(came_from, last_step, state.whole, most_unsteered)
+
+    # 2 check whether there is any slope left, or any step
+    if came_from is not None and came_from.n_steps + 1 == _MOST_STEPS:
+        raise NotConverged(
+            f"the fit must converge, but {_MOST_STEPS} steps were not enough. Use a larger ridge."
+        )
+    # a slope that the grid of residuals can make: half a unit in each row, times 4
+    flat = 2.0 ** (WEIGHT_BITS + 1 - loss.bits) * sums.count("rows") / sums.count("weight")
+    if np.abs(gradient).max() <= flat:
+        return state.theta
+
+    # 3 the next step, by the information that was made here or is remembered
+    here = _arrived(state, sums)
+    if last_step is not None and not state.share:
+        factor = last_step.factor
+    next_step = direction_of(here, loss, ridge, None if state.share else factor)
+
+    # 4 stop where this step and those after it stay near
+    units = on_grid(next_step.step, THETA_BITS)
+    if near is None:
+        near = min(NEAR_ENOUGH, max(1, int(_NEAR / math.sqrt(sums.count("rows")))))
+    largest = np.abs(units).max()
+    moved = 0.0 if came_from is None else np.abs(state.theta - came_from.theta).max()
+    # steps after this one that shrink as the last two did add up to largest^2 / (moved - largest)
+    if 8 * largest <= near or largest * largest <= near * (moved - largest):
+        return state.theta + units
+
+    # 5 where steps hardly shrink, the share of the rows steers badly: a larger one will do better
+    shrinks = last_step is None or next_step.size <= last_step.size / 4
+    if not shrinks and here.share < 1 << 32:
+        here = replace(here, share=min(4 * here.share, 1 << 32), steers_badly=True)
+    return _ahead(replace(here, direction=next_step), state.whole, most_unsteered)
+
+
+def _is_fair_share(state: State, sums: ExactSums) -> bool:
+    """Whether about as many rows were sampled as asked for; few different rows have no share."""
+    if not 0 < state.share < 1 << 32:
+        return True
+    sampled = sums.count("sampled") / sums.count("weight")
+    return abs(sampled - state.share * 2.0**-32) <= state.share * 2.0**-35
+
+
+def _went_down(gradient: Matrix, step: Direction) -> bool:
+    """Whether the loss rises at most a quarter as fast at the end of a step as it fell before."""
+    slope_there = algebra.dot(gradient, step.step)
+    return slope_there <= -algebra.dot(step.gradient, step.step) / 4
+
+
+def _halved(behind: LastIterate, step: Direction, whole: bool, most_unsteered: float) -> State:
+    """Half of the step from the last good point."""
+    if behind.halvings >= _MOST_HALVINGS:
+        raise NotConverged(
+            "the fit must converge, but its steps do not shrink. Use a larger ridge."
+        )
+    again = replace(behind, halvings=behind.halvings + 1, direction=step)
+    return _ahead(again, whole, most_unsteered)
+
+
+def _arrived(state: State, sums: ExactSums) -> LastIterate:
+    """The point of a state as the next good one; without information of its own it takes the last.
+
+    Points since that was made are remembered, for they correct it.
+    """
+    came_from = state.behind
+    share = state.share or share_of(sums.count("rows"), state.theta.size)
+    here = LastIterate(
+        state.theta,
+        sums.values["gradient"],
+        sums.values["information"],
+        sums.count("weight"),
+        sums.count("sampled"),
+        share if came_from is None else came_from.share,
+        n_steps=0 if came_from is None else came_from.n_steps + 1,
+    )
+    if came_from is None or state.share:
+        return here
+    past = (*came_from.past, Point(came_from.theta, came_from.gradient))[-_MEMORY:]
+    return replace(here, information=came_from.information, sampled=came_from.sampled, past=past)
+
+
+def direction_of(
+    behind: LastIterate, loss: Loss, ridge: float, factor: Matrix | None = None
+) -> Direction:
+    """The Newton step from a point; ``factor`` is that of its information, if it is known.
+
+    Steps since the information was made correct it (L-BFGS in two loops).
+    """
+    if behind.direction is not None:
+        return behind.direction
+    points, weight = [], integers([behind.weight])
+    every: tuple[Point | LastIterate, ...] = (*behind.past, behind)
+    for point in every:
+        there = ExactSums("", {"gradient": point.gradient, "weight": weight})
+        points.append((point.theta, mean_gradient(there, point.theta, loss, ridge)))
+    gradient = right = points[-1][1]
+    steps = []
+    for (theta, slope), (next_theta, next_slope) in pairwise(points):
+        step, change = (next_theta - theta) * 2.0**-THETA_BITS, next_slope - slope
+        if (product := algebra.dot(step, change)) > 0:
+            steps.append((step, change, product))
+    weights = []
+    for step, change, product in reversed(steps):
+        weights.append(algebra.dot(step, right) / product)
+        right = right - weights[-1] * change
+    if factor is None:
+        factor = factor_of(behind.sums, loss, ridge)
+    if factor.ndim == 3:
+        found = _solved_alone(factor, right, ridge)
+    else:
+        found = algebra.solve(factor, right.reshape(-1)).reshape(right.shape)
+    for (step, change, product), along in zip(steps, reversed(weights), strict=True):
+        found = found + (along - algebra.dot(change, found) / product) * step
+    return Direction(factor, gradient, -found)
+
+
+def _solved_alone(parts: Matrix, right: Matrix, ridge: float) -> Matrix:
+    """Inverse information of uncorrelated columns, once the constant is taken out, times a matrix.
+
+    A column that hardly varies keeps a 64th of its square.
+    """
+    n_scores = len(right)
+    penalty = ridge if n_scores == 1 else ridge * (1.0 - 1.0 / (n_scores + 1))
+    found = np.empty_like(right)
+    for k, (first, diagonal) in enumerate(parts):
+        head = max(float(first[0]), LEAST_PIVOT)
+        slope, whole = first[1:] / head, diagonal[1:] + penalty
+        alone = np.maximum(np.maximum(whole - first[1:] * slope, whole / 64), LEAST_PIVOT)
+        found[k, 1:] = (right[k, 1:] - slope * right[k, 0]) / alone
+        found[k, 0] = right[k, 0] / head - algebra.dot(slope, found[k, 1:])
+    return found
+
+
+def _ahead(behind: LastIterate, whole: bool, large: float) -> State:
+    """The state at the end of a step, which is halved until coefficients stay in bounds."""
+    assert behind.direction is not None
+    step, size = behind.direction.step, behind.direction.size
+    for halvings in range(behind.halvings, _MOST_HALVINGS + 2):
+        length = 2.0**-halvings
+        there = behind.theta + on_grid(length * step, THETA_BITS)
+        if np.abs(there).max() < MAX_THETA * 2.0**THETA_BITS:
+            steer = whole and (behind.steers_badly or length * size > large)
+            share = behind.share if steer else 0
+            return State(there, share, replace(behind, halvings=halvings), whole)
+    raise Unbounded(
+        f"coefficients of standardised columns must stay below {MAX_THETA:g}, but these rows drive "
+        "them further: some column nearly separates the classes. Use a larger ridge."
+    )
+
+
+@dataclass(frozen=True)
+class Guide:
+    """A fit of nearly the same rows, from which another one begins."""
+
+    theta: Matrix
+    factor: Matrix | None = None  # of its information matrix, which then steers the other one
+
+
+def fit(
+    rows: Rows,
+    loss: Loss,
+    ridge: str,
+    summary: Summary,
+    near: int | None = None,
+    guide: Guide | None = None,
+) -> Matrix:
+    """Coefficients at which the mean loss of all rows with its ridge is smallest.
+
+    Parameters
+    ----------
+    rows : Rows
+        Wherever they are: each step passes over them once.
+    loss : Loss
+    ridge : decimal text
+    summary : Summary
+    near, guide : optional
+        See `advance` and `Guide`.
+
+    Returns
+    -------
+    theta : array of shape (n_scores, n_columns)
+        In whole units of 2^-26.
+    """
+    state, factor = start(loss, summary, rows.n_terms + 1), None
+    if guide is not None:
+        factor = guide.factor
+        state = replace(state, theta=guide.theta, share=state.share if factor is None else 0)
+    blocks = ready(rows.block) if isinstance(rows, MemoryBlocks) else None
+    found: State | Matrix = state
+    while isinstance(found, State):
+        sums = found.sums(blocks or rows.blocks(), loss, rows.work)
+        found = advance(found, sums, loss, float(ridge), near, factor)
+    return found
+
+
+def share_of(n_rows: int, n_coefficients: int) -> int:
+    """The share of rows, in units of 2^-32, that makes the information matrix."""
+    wanted = max(ROWS_PER_COEFFICIENT * n_coefficients, 1 << 13)
+    return 1 << 32 if 2 * wanted > n_rows else (wanted << 32) // n_rows

@@ -1,0 +1,209 @@
+"""Standard errors of a lab's own coefficients, with the ridge taken out.
+
+A ridge moves coefficients towards zero, and an interval around a moved number covers the truth too
+seldom. So Newton's steps go on from the fit without its ridge; what is left of it is worth a
+hundredth of a row, so that columns that separate the classes keep a finite, wide interval. The
+variance is the sandwich of each row's influence, or of each group's, with leverages taken out
+(HC3), or what the model itself predicts, whichever is larger: `replearn.glm.influence`. Own
+hazard ratios are Cox's: `replearn.glm.cox`.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from replearn.documents import decimal_text
+from replearn.exact import algebra
+from replearn.glm.cox import cox_fit
+from replearn.glm.derivatives import LEAST_PIVOT, mean_gradient, mean_information, sums_at
+from replearn.glm.influence import influence_of
+from replearn.glm.losses import Hazard, Loss
+from replearn.glm.newton import MAX_THETA, MOST_STEERED, Summary
+from replearn.rows import (
+    MOST_TRIED,
+    ROW_BITS,
+    THETA_BITS,
+    WEIGHT_BITS,
+    Block,
+    LevelRows,
+    Rows,
+    on_grid,
+    sampled,
+)
+from replearn.tables import INTERVAL, Encoding, Term
+from replearn.types import Matrix, is_sparse
+
+#: Of a normal distribution: 95% are within.
+Z95 = 1.959963984540054
+#: What is left of the ridge, in rows.
+_LEFT = 0.01
+_MOST_STEPS = 12
+#: Events up to which own hazard ratios are Cox's.
+_MOST_EVENTS = 5000
+#: Steps end when the mean loss would fall by less than this, times the rows: a hundredth of a
+#: standard error.
+_NEAR = 1e-4
+#: Digits of a standard error; estimates end at the same decimal place.
+_DIGITS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """What a lab's own rows say about each coefficient, without the ridge: per unit, uncentred.
+
+    Attributes
+    ----------
+    estimate, standard_error : arrays of shape (n_scores, 1 + n_terms)
+        The constant comes first.
+    n_rows : int
+    """
+
+    estimate: Matrix
+    standard_error: Matrix
+    n_rows: int
+
+    @property
+    def interval(self) -> tuple[Matrix, Matrix]:
+        """Ends of the 95% intervals."""
+        reach = Z95 * self.standard_error
+        return self.estimate - reach, self.estimate + reach
+
+    @property
+    def content(self) -> dict[str, object]:
+        """As JSON types, to three digits of the standard errors."""
+        errors = [[float(decimal_text(e, _DIGITS)) for e in row] for row in self.standard_error]
+        estimates = [
+            [_as_far(number, error) for number, error in zip(*both, strict=True)]
+            for both in zip(self.estimate.tolist(), errors, strict=True)
+        ]
+        return {"rows": self.n_rows, "estimate": estimates, "standard_error": errors}
+
+    @classmethod
+    def of_content(cls, content: object, shape: tuple[int, int]) -> "Estimates | None":
+        """What a file states about a model of this shape; None if it states nothing usable."""
+        try:
+            estimate, error = (
+                np.array(content[key], dtype=np.float64)  # type: ignore[index]
+                for key in ("estimate", "standard_error")
+            )
+            n_rows = int(content["rows"])  # type: ignore[index]
+        except (KeyError, TypeError, ValueError):
+            return None
+        for part in (estimate, error):
+            if part.shape != shape or not np.isfinite(part).all():
+                return None
+        return cls(estimate, error, n_rows)
+
+
+def estimates_of(
+    rows: Rows, encoding: Encoding, loss: Loss, theta: Matrix, summary: Summary
+) -> Estimates | None:
+    """Estimates and standard errors of a lab, from its fit ``theta`` in whole units.
+
+    None beyond 500 coefficients, and where rows are combinations of encoded numbers.
+    """
+    if theta.size > MOST_STEERED or rows.n_terms != encoding.n_terms:
+        return None
+    kept = sampled(rows, summary.n_rows, 2 * MOST_TRIED, salt=3)
+    left = _LEFT / summary.n_rows
+    point, information = _without_ridge(rows, kept, loss, theta, summary.n_rows, left)
+
+    # coordinates of which influences are asked: coefficients per unit, in their model's deviations
+    turn = encoding.per_unit(np.eye(theta.shape[1])) * loss.scale[0]
+    lower = algebra.cholesky(information, LEAST_PIVOT)
+    half = algebra.forward(lower, np.asarray(np.kron(np.eye(len(theta)), turn), dtype=np.float64))
+    deviations = np.sqrt((half * half).sum(axis=0)).reshape(theta.shape)
+    size = deviations.max(axis=0)
+    triangles = np.eye(len(theta)), turn / size
+    about = information, triangles, summary.n_rows, summary.weight * 2.0**-WEIGHT_BITS
+    found = influence_of(kept.blocks(), loss, point, *about)
+    variance = found.variance
+    if any(block.groups is not None for block in kept.blocks()):
+        # groups show how they spread; what the model predicts knows nothing of them
+        alone = [replace(block, groups=None) for block in kept.blocks()]
+        likely = influence_of(alone, loss, point, *about).expected
+        variance = np.maximum(found.observed, likely)
+    variance = variance.reshape(theta.shape) * (size * size) / summary.n_rows
+    estimate = encoding.per_unit(point * 2.0**-THETA_BITS) * loss.scale[0]
+    estimate[:, 0] += loss.scale[1]
+    own = Estimates(estimate, np.sqrt(variance), summary.n_rows)
+    if isinstance(loss, Hazard) and kept is rows:
+        return _with_cox(own, next(iter(rows.blocks())), encoding)
+    return own
+
+
+def _with_cox(found: Estimates, block: Block, encoding: Encoding) -> Estimates:
+    """Hazard ratios of Cox's partial likelihood in place of those that intervals give.
+
+    The baseline follows from them: events over what the hazard ratios expect in each interval. Too
+    many events for that leave many intervals, which are as good.
+    """
+    if not 0 < block.targets.sum() <= _MOST_EVENTS or block.offset is None:
+        return found
+    is_interval = np.array([_is_interval(encoding, term) for term in encoding.terms])
+    terms = _dense(block.terms) * 2.0**-ROW_BITS
+    interval = terms[:, is_interval] @ np.arange(1, is_interval.sum() + 1)
+    X, time = terms[:, ~is_interval], np.exp(block.offset)
+    fit = cox_fit(X, interval, time, block.targets, block.groups)
+
+    theta = np.zeros((1, 1 + len(is_interval)))
+    slopes = 1 + np.flatnonzero(~is_interval)
+    theta[0, slopes] = fit.beta
+    expected = np.bincount(interval.astype(np.intp), time * np.exp(X @ fit.beta))
+    events = np.bincount(interval.astype(np.intp), block.targets)
+    if len(events) <= is_interval.sum() or not events.all():
+        return found  # an interval without an event has no baseline
+    hazards = np.log(events / expected)
+    theta[0, 0] = hazards[0]
+    theta[0, 1 + np.flatnonzero(is_interval)] = hazards[1:] - hazards[0]
+
+    turn = encoding.per_unit(np.eye(theta.shape[1]))[np.ix_(slopes, slopes)]
+    errors = found.standard_error.copy()
+    errors[0, slopes] = np.sqrt(np.diagonal(turn.T @ fit.covariance @ turn))
+    return Estimates(encoding.per_unit(theta), errors, found.n_rows)
+
+
+def _is_interval(encoding: Encoding, term: Term) -> bool:
+    return len(term.columns) == 1 and encoding.columns[term.columns[0]].name == INTERVAL
+
+
+def _dense(terms: Any) -> Matrix:
+    """Encoded rows as numbers, however they are kept."""
+    if isinstance(terms, LevelRows):
+        out = np.empty(terms.shape)
+        terms.dense(out)
+        return out
+    return np.asarray(terms.toarray() if is_sparse(terms) else terms, dtype=np.float64)
+
+
+def _without_ridge(
+    rows: Rows, kept: Rows, loss: Loss, theta: Matrix, n_rows: int, left: float
+) -> tuple[Matrix, Matrix]:
+    """Where Newton's steps end once hardly a ridge is left, and the information there."""
+    point = theta
+    for _ in range(_MOST_STEPS):
+        sums = sums_at(kept.blocks(), loss, point, share=1 << 32, work=rows.work)
+        information = mean_information(sums, loss, left)
+        if kept is not rows:  # the information comes from some rows, the gradient from all
+            sums = sums_at(rows.blocks(), loss, point, work=rows.work)
+        gradient = mean_gradient(sums, point, loss, left)
+        lower = algebra.cholesky(information, LEAST_PIVOT)
+        step = -algebra.solve(lower, gradient.reshape(-1)).reshape(theta.shape)
+        if -algebra.dot(gradient, step) * n_rows < _NEAR:
+            break
+        # long steps come from columns that nearly separate: one at a time
+        length = min(1.0, 4.0 / max(float(np.abs(step).max()), 1e-300))
+        there = point + on_grid(length * step, THETA_BITS)
+        if np.abs(there).max() >= MAX_THETA * 2.0**THETA_BITS:
+            break
+        point = there
+    return point, information
+
+
+def _as_far(number: float, error: float) -> float:
+    """A number to the last decimal place that its standard error has."""
+    if not error > 0:
+        return number
+    places = _DIGITS - 1 - int(np.floor(np.log10(error)))
+    return round(number, places)

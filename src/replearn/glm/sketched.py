@@ -1,0 +1,434 @@
+"""Generalised linear models with a sketch: the original's steps, and the replication's.
+
+An original fits its full model, chooses coordinates and cells from its own rows, and publishes a
+few bits about each coded number. A replication fits the same model on its own rows and reads the
+sketch. `stability` is the one place where the probability of different codes is written.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from replearn.codes import Bound, Coins, chance_of_any, chance_of_each, chance_of_leaving, width_for
+from replearn.documents import decimal_text
+from replearn.errors import NotConverged, Unbounded
+from replearn.exact import algebra
+from replearn.glm import between as centres
+from replearn.glm import newton
+from replearn.glm.between import Between, CentreFits
+from replearn.glm.coordinates import Coordinates
+from replearn.glm.derivatives import mean_information, sums_at
+from replearn.glm.influence import Influence, influence_of
+from replearn.glm.losses import LEAST_ROWS, Loss
+from replearn.glm.newton import Summary, fit
+from replearn.glm.validation import (
+    RIDGES,
+    Fold,
+    Validation,
+    best_ridge,
+    folds_of,
+    held_out_loss,
+    untried,
+    validate,
+)
+from replearn.rows import (
+    MAX_BLOCK,
+    MOST_TRIED,
+    ROW_BITS,
+    THETA_BITS,
+    WEIGHT_BITS,
+    LevelRows,
+    MemoryBlocks,
+    Rows,
+    on_grid,
+    pieces,
+    row_marks,
+    sampled,
+    with_constant,
+)
+from replearn.types import Matrix, Vector, is_sparse
+
+#: Pairs of disjoint parts of the original's own rows that check the spread.
+N_CHECKS, _MOST_CHECKS = 4, 32
+#: Parts of the original's rows may differ by this factor more than influences say, in squares.
+MOST_INFLATION = 4.0
+_LEAST_INFLATION = 0.25
+#: Rows of a centre whose own fit shows how centres differ.
+LEAST_CENTRE = 50
+#: Joint counts below it are not published.
+LEAST_COUNT = 10
+#: Ridges are compared on so many rows, or so many for each coefficient. More rows would at times
+#: choose a weaker ridge; what that is worth was not measured on the same held-out rows.
+_LEAST_TRIED, _TRIED_PER_COEFFICIENT = 1 << 15, 128
+#: Ridges of the search and originals with some of them, which `original` reports.
+N_TICKS = 8
+#: Weights of rows in second moments have units of 2^-8.
+_MOMENT_BITS = 8
+#: Coefficients of originals stay below it, so that those of replications stay below their bound.
+_MOST_THETA = 0.75 * newton.MAX_THETA
+#: Ridge and widths where there are too few rows to choose them.
+_STRONG, _ARBITRARY = "0.1", "3.2"
+#: A model may cost this share of its sampling error, 0.5 q/n nats, for a stronger ridge.
+_RIDGE_PRICE = 0.1
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How much the coded numbers of labs differ."""
+
+    influence: Influence  # of the original's rows
+    between: Between  # what centres differ by, however many rows they have
+    # how much larger squared differences between parts of the original's own rows were than
+    # influences say. Below 1 it makes a proof fair, but no cell narrower.
+    inflation: float = 1.0
+
+    def sampling(self, n_here: float, n_there: float, upper: bool = False) -> Vector:
+        """Standard deviations of what the rows of two labs alone make differ."""
+        factor = max(1.0, self.inflation) if upper else self.inflation
+        return self.influence.differences(n_here, n_there, upper) * math.sqrt(factor)
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """Standard deviation of one row's influence on each number, as a study publishes it."""
+        return tuple(map(decimal_text, self.sampling(1.0, math.inf).tolist()))
+
+    def central(self, n_here: float, n_there: float) -> Vector:
+        """Geometric means of what was seen and what cells are planned with.
+
+        A lab knows its own spread only up to an error.
+        """
+        seen, upper = (self.sampling(n_here, n_there, bound) for bound in (False, True))
+        return np.sqrt(seen * upper)
+
+
+def second_moments(rows: Rows) -> Matrix:
+    """Mean products of encoded columns, the constant first; small joint counts are left out."""
+    n_columns = rows.n_terms + 1
+    total = np.zeros((n_columns, n_columns), dtype=np.int64)
+    n_rows = weight = 0
+    for block in rows.blocks():
+        n_rows += block.n_rows
+        for piece in pieces(block, n_columns):
+            masses = np.full(piece.n_rows, 2.0**_MOMENT_BITS)
+            if piece.weights is not None:
+                masses = np.maximum(on_grid(piece.weights, _MOMENT_BITS), 1.0)
+            if isinstance(piece.terms, LevelRows):
+                numbers = with_constant(piece.terms.numbers)
+                piece.terms.add_products(total, numbers, masses, MAX_BLOCK, 1 << ROW_BITS)
+            else:
+                X = with_constant(piece.terms)
+                weighted = X.multiply(masses[:, None]) if is_sparse(X) else X * masses[:, None]
+                product = weighted.T @ X  # exact: 2^14 rows x 2^28 x 2^8
+                total += (product.toarray() if is_sparse(product) else product).astype(np.int64)
+            weight += int(masses.sum())
+    small = np.abs(total) < LEAST_COUNT << (2 * ROW_BITS + _MOMENT_BITS)
+    np.fill_diagonal(small, False)
+    small &= n_rows >= LEAST_ROWS  # fewer are not published at all
+    # what is left out goes to the diagonal, so that the matrix stays positive
+    total[np.diag_indices(n_columns)] += np.where(small, np.abs(total), 0).sum(axis=1)
+    total[small] = 0
+    return total.astype(np.float64) * 2.0 ** (-2 * ROW_BITS) / weight
+
+
+def spread_of(
+    rows: Rows, loss: Loss, ridge: str, theta: Matrix, coordinates: Coordinates, summary: Summary
+) -> Influence:
+    """Influences of the original's rows on its coordinates."""
+    kept = sampled(rows, summary.n_rows, 2 * MOST_TRIED, salt=3)
+    sums = sums_at(kept.blocks(), loss, theta, share=1 << 32)
+    return influence_of(
+        kept.blocks(),
+        loss,
+        theta,
+        mean_information(sums, loss, float(ridge)),
+        coordinates.factors(),
+        summary.n_rows,
+        summary.weight * 2.0**-WEIGHT_BITS,
+    )
+
+
+def inflation_of(
+    kept: MemoryBlocks,
+    loss: Loss,
+    ridge: str,
+    coordinates: Coordinates,
+    influence: Influence,
+    smallest: int,
+    guide: newton.Guide,
+) -> float:
+    """Squared differences between parts of a lab's own rows, beside what influences say.
+
+    Each check takes two disjoint parts, as large as the smallest lab where that is possible.
+    """
+    share = min(0.5, smallest / kept.block.n_rows)
+    ratios = []
+    n_checks = max(N_CHECKS, min(_MOST_CHECKS, int(0.5 / share)))  # small parts are many
+    for check in range(n_checks):
+        place = row_marks(kept.block, salt=10 + check) * 2.0**-32
+        found = []
+        for part in (place < share, place >= 1.0 - share):
+            half = MemoryBlocks(kept.block.part(part))
+            if not half.block.n_rows:
+                continue
+            summary = Summary.of(half, loss)
+            if loss.is_enough(summary.shares):
+                theta = fit(half, loss, ridge, summary, newton.NEAR_ENOUGH, guide)
+                found.append((coordinates.of_theta(theta), summary.n_rows))
+        if len(found) == 2:
+            (z, n), (other, m) = found
+            ratios.append(((z - other) / influence.differences(n, m, upper=False)) ** 2)
+    if not ratios:  # parts as small as the smallest lab have no model
+        return 2 * MOST_INFLATION
+    squares = np.concatenate(ratios)
+    total, size = algebra.total(squares), squares.size
+    if total >= size:
+        return total / size
+    return max(_LEAST_INFLATION, (total + 8) / (size + 8))  # few of them are believed less
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What an original promises its replications."""
+
+    max_disagreement: float  # probability that a replication gets a different model
+    bits: int  # published about each number
+    # rows of the original, and of the smallest replication
+    n_here: int
+    n_there: int
+    # standard deviations between centres: of the mean score, and of each slope
+    between: tuple[float, float] = (0.0, 0.0)
+
+
+def widths_of(spread: Spread, promise: Promise) -> tuple[str, ...]:
+    """Widths of cells, as published: three digits, rounded upwards."""
+    if promise.n_here < LEAST_ROWS:
+        return (_ARBITRARY,) * spread.influence.variance.size
+    sampling = spread.sampling(promise.n_here, promise.n_there, upper=True)
+    widths = planned_widths(sampling, spread.between, promise.max_disagreement, promise.bits)
+    return tuple(decimal_text(1.005 * width, 3) for width in widths)
+
+
+def planned_widths(
+    sampling: Vector, between: Between, max_disagreement: float, bits: int
+) -> Vector:
+    """Widths at which labs differ as often as planned: `stability`, inverted.
+
+    ``sampling`` are standard deviations of what rows alone make differ.
+    """
+    each = chance_of_each(max_disagreement, len(sampling))
+    deviations, freedoms = between.with_sampling(sampling)
+    factors = [width_for(each, bits, freedom) for freedom in freedoms]
+    return deviations * np.array(factors)
+
+
+def stability(
+    widths: Vector, bits: int, sampling: Vector, between: Between, residual: Vector | None = None
+) -> Bound:
+    """How likely a replication gets different codes.
+
+    Parameters
+    ----------
+    widths : array
+        Of the cells.
+    bits : int
+        Published about each number.
+    sampling : array
+        Standard deviations of what the rows of the two labs make differ.
+    between : Between
+        What centres differ by; for samples of one population nothing.
+    residual : array, optional
+        Where this original lies in its cells, from their centres; without it, over the coins.
+    """
+    deviations, freedoms = between.with_sampling(sampling)
+    places = [None] * len(widths) if residual is None else (residual / deviations).tolist()
+    chances = [
+        chance_of_leaving(width, bits, freedom, place)
+        for width, freedom, place in zip(
+            (widths / deviations).tolist(), freedoms, places, strict=True
+        )
+    ]
+    return Bound(proved=1.0, expected=chance_of_any(chances))
+
+
+@dataclass(frozen=True)
+class RidgeFit:
+    """A whole original with one ridge: fit, coordinates, spread and cells, and what it is worth."""
+
+    validation: Validation  # without rounding
+    theta: Matrix  # the fit of all rows, in whole units
+    coordinates: Coordinates
+    spread: Spread
+    centre_fits: CentreFits | None
+    widths: tuple[str, ...]
+    folds: tuple[Fold, ...]  # the same fits with a rounding error as the study's
+    loss: float  # held out, after rounding
+
+    @property
+    def ridge(self) -> str:
+        """Of the fit."""
+        return self.validation.ridge
+
+    def with_cells(self, promise: Promise, loss: Loss) -> "RidgeFit":
+        """The same fit in cells of its own spread, and what rounding makes of it."""
+        widths = widths_of(self.spread, promise)
+        sizes = np.array([float(width) for width in widths])
+        folds = tuple(
+            replace(fold, theta=rounded(fold.theta, self.coordinates, sizes, promise.bits, number))
+            for number, fold in enumerate(self.validation.folds)
+            if fold.theta is not None
+        )
+        found = held_out_loss(folds, loss)
+        return replace(self, widths=widths, folds=folds, loss=found)
+
+
+def attempt(
+    rows: Rows,
+    kept: MemoryBlocks,
+    loss: Loss,
+    summary: Summary,
+    promise: Promise,
+    moments: Matrix,
+    validation: Validation,
+) -> RidgeFit:
+    """An original with the ridge of a validation."""
+    ridge = validation.ridge
+    theta = fit(rows, loss, ridge, summary)  # from the start, as a replication does
+    coordinates = Coordinates.of(loss.information(summary.shares), moments, float(ridge))
+    influence = spread_of(rows, loss, ridge, theta, coordinates, summary)
+
+    inflation, fits = 1.0, None
+    if summary.n_rows >= LEAST_ROWS:
+        inflation = inflation_of(
+            kept, loss, ridge, coordinates, influence, promise.n_there, validation.guide
+        )
+        many = kept
+        if kept.block.centres is not None:  # more rows show better how centres differ
+            many = sampled(rows, summary.n_rows, MOST_TRIED, salt=4)
+        fits = centre_fits(many, loss, ridge, coordinates, validation.guide)
+
+    numbers = coordinates.of_theta(theta)
+    between = _between(promise, coordinates, influence, inflation, fits, numbers)
+    spread = Spread(influence, between, inflation)
+    bare = RidgeFit(validation, theta, coordinates, spread, fits, (), (), math.inf)
+    return bare.with_cells(promise, loss)
+
+
+def _between(
+    promise: Promise,
+    coordinates: Coordinates,
+    influence: Influence,
+    inflation: float,
+    fits: CentreFits | None,
+    numbers: Vector,
+) -> Between:
+    """Differences between centres: none, as they are stated, or as the table's centres show."""
+    if not any(promise.between):
+        return Between.none(influence.variance.size)
+    if fits is None or len(fits.names) < 2:
+        return centres.assumed(coordinates, promise.between)
+    variance = influence.variance * max(1.0, inflation)
+    return centres.learned(fits, variance, coordinates, numbers)
+
+
+def centre_fits(
+    kept: MemoryBlocks, loss: Loss, ridge: str, coordinates: Coordinates, guide: newton.Guide
+) -> CentreFits | None:
+    """The fit of each centre alone, as if it replicated; None if the table names no centres."""
+    block = kept.block
+    if block.centres is None:
+        return None
+    names, numbers, sizes, without = [], [], [], []
+    for name in sorted(set(block.centres.tolist()) - {""}):
+        alone = MemoryBlocks(block.part(block.centres == name))
+        summary = Summary.of(alone, loss)
+        if summary.n_rows < LEAST_CENTRE or not loss.is_enough(summary.shares):
+            without.append(name)
+            continue
+        try:
+            theta = fit(alone, loss, ridge, summary, newton.NEAR_ENOUGH, guide)
+        except (Unbounded, NotConverged):  # it has no bounded fit of its own
+            without.append(name)
+            continue
+        names.append(name)
+        numbers.append(coordinates.of_theta(theta))
+        sizes.append(float(summary.n_rows))
+    return CentreFits(tuple(names), np.array(numbers), np.array(sizes), tuple(without))
+
+
+def original(
+    rows: Rows,
+    loss: Loss,
+    promise: Promise,
+    ridge: str | None = None,
+    tick: Callable[[], None] = lambda: None,
+) -> tuple[Summary, RidgeFit]:
+    """Fit an original and choose its cells.
+
+    Parameters
+    ----------
+    rows : Rows
+    loss : Loss
+    promise : Promise
+    ridge : decimal text, optional
+        By default the strongest one whose held-out loss, after rounding, is as good as the best
+        up to a tenth of the sampling error of the smallest lab.
+    tick : function
+        Is called after each of the steps that take long: about `N_TICKS` times.
+    """
+    summary = Summary.of(rows, loss).check(loss)
+    n_terms = loss.n_scores * (rows.n_terms + 1)
+    n_tried = min(MOST_TRIED, max(_LEAST_TRIED, _TRIED_PER_COEFFICIENT * n_terms))
+    kept = sampled(rows, summary.n_rows, n_tried, salt=4)
+    moments = second_moments(rows)
+    folds = folds_of(kept, loss)
+    if summary.n_rows < LEAST_ROWS:
+        folds, ridge = (Fold(kept, kept.block, summary),), ridge or _STRONG
+    if ridge is not None:
+        validation = validate(kept, folds, loss, ridge)
+        return summary, attempt(rows, kept, loss, summary, promise, moments, validation)
+    validation = best_ridge(kept, folds, loss, tick)
+    trials: list[RidgeFit] = []
+    price = _RIDGE_PRICE * 0.5 * loss.n_scores * (rows.n_terms + 1)
+    allowed = price / min(promise.n_there, summary.n_rows)
+    place = RIDGES.index(validation.ridge)
+    left_out = validation.untried
+    for stronger in RIDGES[place::-1]:
+        try:
+            if stronger != validation.ridge:
+                validation = validate(kept, folds, loss, stronger, validation.guide)
+            # rounding costs something: what is too dear without it needs no cells
+            if trials and validation.loss > min(trial.loss for trial in trials) + allowed:
+                break
+            trial = attempt(rows, kept, loss, summary, promise, moments, validation)
+        except (Unbounded, NotConverged) as error:
+            if stronger == RIDGES[0] and not trials:
+                raise
+            if isinstance(error, NotConverged):
+                left_out = (*left_out, untried(stronger, error))
+            continue  # a part of the rows has no bounded fit
+        tick()
+        if is_steep(trial.theta):
+            continue
+        trials.append(trial)
+        if trials[-1].loss > min(trial.loss for trial in trials) + allowed:
+            break
+    best = min(trial.loss for trial in trials)
+    chosen = next(trial for trial in trials[::-1] if trial.loss <= best + allowed)
+    return summary, replace(chosen, validation=replace(chosen.validation, untried=left_out))
+
+
+def is_steep(theta: Matrix) -> bool:
+    """Whether some replication might have no bounded fit: classes are nearly separable."""
+    return bool(np.abs(theta[:, 1:]).max(initial=0.0) > _MOST_THETA * 2.0**THETA_BITS)
+
+
+def rounded(theta: Matrix, coordinates: Coordinates, widths: Vector, bits: int, row: int) -> Matrix:
+    """Coefficients with a rounding error as the study's, drawn from coins that it never uses."""
+    noise = (_WORTH.uniforms("noise", widths.size, row) - 0.5) * widths / 2**bits
+    return on_grid(coordinates.to_theta(coordinates.of_theta(theta) + noise), THETA_BITS)
+
+
+#: Coins of rounding errors that only say what rounding costs.
+_WORTH = Coins("worth after rounding")

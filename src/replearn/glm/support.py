@@ -1,0 +1,492 @@
+"""Do a lab's rows support a given model? A score test with all of its rows.
+
+Once the model is known, nothing limits the power of a test but the rows. At the model the gradient
+of a lab's loss has the mean 0 if its patients follow the model, and a covariance that the model
+itself predicts. To it comes what the original's own error and the difference between centres add:
+
+    ``V = (1 + n / n_original) phi B + H S H``,
+
+B the covariance of the gradient, phi the dispersion, H the information with the ridge, S the
+covariance between centres. ``Q = g' V^-1 g`` is about chi-square. Where events are few its variance
+is larger than that of a chi-square by the fourth cumulants of the rows, ``sum_i (x_i' V^-1 x_i)^2
+kappa_i``, which the model predicts too; so Q is compared with the chi-square of its own mean and
+variance. Counted in tests/theory/test_support.py.
+
+Beyond 600 coefficients the constants and the size of all slopes are tested alone. The size has a
+mean, too: slopes that were fitted to noise are too large elsewhere, and the gradient along them is
+``n / n_original`` for each effective coefficient. What that explains contradicts no model.
+
+Slopes have one variance between centres, the mean of what a study states: then no order of columns
+changes Q. Where that variance was learned from few centres, F takes the place of chi-square, as
+Student's law takes that of the normal one in `replearn.codes.stability`.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from replearn.glm.between import Between
+from replearn.glm.coordinates import Coordinates
+from replearn.glm.losses import Loss
+from replearn.rows import (
+    MOST_TRIED,
+    ROW_BITS,
+    THETA_BITS,
+    Block,
+    Rows,
+    pieces,
+    sampled,
+    scores,
+    with_constant,
+)
+from replearn.types import Matrix, Vector, is_sparse
+
+#: Coefficients beyond which only the constants and the size of the slopes are tested.
+MOST_TESTED = 600
+#: Coefficients for each row of the original that its overfitting is computed for, at most.
+_MOST_LEVERAGE = 0.9
+#: Beyond so many, overfitting moves constants, too, by what is not known: they are not tested.
+_CONSTANTS_TOLD = 0.1
+#: Information and variance of a column that a lab does not have.
+_ABSENT = 1e-9
+#: Numbers of an array at once.
+_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The model that is tested, and what is known about its own error."""
+
+    theta: Matrix  # in whole units, a row for each score, the constant first
+    ridge: float
+    coordinates: Coordinates
+    between: Between
+    n_original: float
+
+
+@dataclass(frozen=True)
+class ScoreTest:
+    """What a lab's rows say about a model.
+
+    Attributes
+    ----------
+    p_value : float
+        Of all coefficients together.
+    p_slopes : float
+        The same whatever the constants: other base risks are allowed.
+    p_factor : float
+        The same whatever the constants and the size of all slopes together.
+    step : array of shape (n_scores, n_columns)
+        This lab's own estimates less the model's, by one Newton step.
+    errors : array
+        Standard errors of this lab's own estimates, as the model predicts them.
+    covariance : array
+        Of ``step``, with the original's error and the difference between centres.
+    spreads : array
+        Standard deviation of one row's influence on each coded number, as this lab's rows show.
+    below : float
+        Degrees of freedom behind the covariance; infinite unless centres showed it.
+    """
+
+    p_value: float
+    p_slopes: float
+    p_factor: float
+    step: Matrix
+    errors: Matrix
+    covariance: Matrix
+    spreads: Vector | None
+    below: float = math.inf  # degrees of freedom of the variance between centres
+
+    def p_of(self, columns: Sequence[int]) -> float:
+        """p-value of the coefficients of some columns (1: the first after the constant)."""
+        n_columns = self.step.shape[1]
+        places = [k * n_columns + j for k in range(len(self.step)) for j in columns]
+        step = self.step.reshape(-1)[places]
+        square = float(step @ np.linalg.solve(self.covariance[np.ix_(places, places)], step))
+        return tail_of(square, len(places), self.below)
+
+
+def tail_of(square: float, freedom: float, below: float = math.inf) -> float:
+    """Probability of a larger chi-square, or, with a finite freedom ``below``, of its F."""
+    from scipy.special import fdtrc, gammaincc
+
+    square = max(square, 0.0)
+    if math.isinf(below):
+        return float(gammaincc(freedom / 2, square / 2))
+    return float(fdtrc(freedom, below, square / freedom))
+
+
+def score_test(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> ScoreTest:
+    """Test a model with all rows of a lab."""
+    is_wide = reference.theta.size > MOST_TESTED
+    moments = _Moments.of(rows, loss, reference, is_wide)
+    prior, ridges = _prior(reference, is_wide)
+    if not is_wide:  # the ridge's pull was fitted to columns as often as the original had them
+        ridges = ridges * _presence(moments, reference.coordinates, len(reference.theta))
+
+    # 1 covariance of the gradient under the model
+    information = moments.information + moments.weight * np.diag(ridges)
+    sampling = moments.dispersion(loss) * moments.noise
+    ratio = n_rows / reference.n_original
+    centres = information @ prior @ information
+    exact = (1.0 + ratio) * sampling + centres
+    overfitting = _Overfitting.of(moments, loss, reference, ratio, is_wide)
+    exact += np.diag(overfitting.variance)
+    total = exact + 1e-9 * np.diag(np.diagonal(exact)) + _ABSENT * np.eye(len(exact))
+    inverse: Matrix = np.asarray(np.linalg.inv(total), dtype=np.float64)
+
+    # 2 the quadratic form, its mean and its variance
+    theta = _parameters(reference, is_wide)
+    gradient = moments.gradient + moments.weight * ridges * theta
+    gradient = gradient - np.clip(gradient, 0.0, overfitting.mean)
+    inside = inverse @ exact  # a level without a row here has no variance and counts nothing
+    mean = max(float(np.trace(inside)), 1e-9)
+    variance = 2.0 * float((inside * inside.T).sum())
+    variance += _fourth(rows, loss, reference, is_wide, inverse, n_rows)
+    variance = max(variance, 0.5 * mean)
+    below = _freedom(float(np.trace(inverse @ centres)) / mean, reference.between.n_centres)
+
+    # 3 the rungs: all, whatever the constants, whatever the constants and one factor
+    n_scores = len(reference.theta)
+    constants = np.zeros((len(theta), n_scores))
+    constants[:: len(theta) // n_scores] = np.eye(n_scores)
+    factor = theta.copy()
+    factor[:: len(theta) // n_scores] = 0.0
+    freed = np.column_stack([constants, factor]) if factor.any() else constants
+    p_values = [
+        _p_free(gradient, inverse, information @ free, mean, variance, below)
+        for free in (np.empty((len(theta), 0)), constants, freed)
+    ]
+
+    # 4 the lab's own estimates, one step away
+    curved = np.diagonal(information)
+    bread = np.linalg.inv(information + np.diag(1e-9 * curved + _ABSENT))
+    step = -bread @ gradient
+    own = bread @ sampling @ bread
+    shape = (n_scores, -1)
+    spreads = None
+    if not is_wide:
+        turn = np.kron(*(part.T for part in reference.coordinates.factors()))
+        spreads = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", turn, own, turn), 0.0) * n_rows)
+    # columns of one value follow from the constant: rounding may leave a negative variance
+    variances = np.maximum(np.diagonal(own), 0.0)
+    p_value, p_slopes, p_factor = p_values
+    if overfitting.leverage > _CONSTANTS_TOLD:
+        p_value = p_slopes
+    return ScoreTest(
+        p_value,
+        p_slopes,
+        p_factor,
+        step.reshape(shape),
+        np.where(curved > _ABSENT, np.sqrt(variances), np.inf).reshape(shape),
+        bread @ total @ bread,
+        spreads,
+        below,
+    )
+
+
+@dataclass(frozen=True)
+class _Overfitting:
+    """What slopes that were fitted to noise do to the gradient elsewhere, along each parameter.
+
+    With e the original's error it is the form ``e' H e``, whose mean is ``n / n_original``
+    for each effective slope. Models that have few rows for each of them are too sure of themselves:
+    then a row that a fit has not seen has a residual ``1 / (1 - leverage)`` times as large as one
+    that it has.
+    """
+
+    mean: Vector
+    variance: Vector
+    leverage: float  # effective slopes for each row of the original
+
+    @classmethod
+    def of(
+        cls, moments: "_Moments", loss: Loss, reference: Reference, ratio: float, is_wide: bool
+    ) -> "_Overfitting":
+        """Of wide models; others have its variance in each coefficient."""
+        if not is_wide:
+            nothing = np.zeros(moments.gradient.size)
+            return cls(nothing, nothing, 0.0)
+
+        n_effective = moments.effective_slopes(reference)
+        leverage = np.minimum(n_effective / reference.n_original, _MOST_LEVERAGE)
+        inflation = 1.0 / (1.0 - leverage)
+        surprise = np.clip(moments.squares / max(moments.predicted, 1e-12), 1.0, inflation)
+        dispersion = surprise if loss.by_class else moments.dispersion(loss)
+        mean = ratio * dispersion * n_effective * inflation
+        variance = 2.0 * mean**2 / np.maximum(n_effective, 1.0)
+        return cls(mean, variance, float(leverage.max()))
+
+
+def _presence(moments: "_Moments", coordinates: Coordinates, n_scores: int) -> Vector:
+    """Mean squares of the columns here, beside those of the original."""
+    _, columns = coordinates.factors()
+    there = (columns * columns).sum(axis=1)
+    here = moments.second / max(moments.weight, 1e-12)
+    return np.tile(here / there, n_scores)
+
+
+def _freedom(share: float, n_centres: int) -> float:
+    """Degrees of freedom of the covariance, of which centres have shown a share."""
+    if n_centres < 2 or share < 1e-6:
+        return math.inf
+    return (4 + n_centres - 1) / share**2
+
+
+def _p_free(
+    gradient: Vector, inverse: Matrix, free: Matrix, mean: float, variance: float, below: float
+) -> float:
+    """p-value of what remains when departures in the directions ``free`` are allowed."""
+    square = float(gradient @ inverse @ gradient)
+    n_free = free.shape[1]
+    if n_free:
+        along = free.T @ inverse
+        fitted = np.linalg.lstsq(along @ free, along @ gradient, rcond=None)[0]
+        square -= float((along @ gradient) @ fitted)
+    left = mean - n_free
+    if left < 0.5:  # nothing is left to test
+        return 1.0
+    freedom = 2.0 * left * mean / variance
+    return tail_of(square * freedom / left, freedom, below)
+
+
+def _prior(reference: Reference, is_wide: bool) -> tuple[Matrix, Vector]:
+    """Covariance between centres, and the ridge of each parameter."""
+    n_scores, n_columns = reference.theta.shape
+    scores_factor, columns_factor = reference.coordinates.factors()
+    variances = (reference.between.deviations**2).reshape(n_scores, n_columns)
+    slopes = float(variances[:, 1:].mean()) if n_columns > 1 else 0.0
+
+    if is_wide:  # two parameters a score: the constant, and the size of its slopes
+        lengths = (scores_factor**2).sum(axis=0)
+        theta = reference.theta * 2.0**-THETA_BITS
+        turned = theta[:, 1:] @ columns_factor[1:, 1:]
+        size = np.maximum((turned**2).sum(axis=1) * lengths, 1e-12)
+        prior = np.column_stack([variances[:, 0] / lengths, slopes / size])
+        ridges = np.column_stack([np.zeros(n_scores), reference.ridge * (theta[:, 1:] ** 2).sum(1)])
+        return np.diag(prior.reshape(-1)), ridges.reshape(-1)
+
+    each = np.full((n_scores, n_columns), slopes)
+    each[:, 0] = variances[:, 0].mean()
+    back = np.kron(*(np.linalg.inv(part).T for part in (scores_factor, columns_factor)))
+    ridges = np.full((n_scores, n_columns), reference.ridge)
+    ridges[:, 0] = 0.0
+    return (back * each.reshape(-1)) @ back.T, ridges.reshape(-1)
+
+
+def _parameters(reference: Reference, is_wide: bool) -> Vector:
+    """What is tested: the coefficients, or for wide models constants and factors of 1."""
+    theta = reference.theta * 2.0**-THETA_BITS
+    if is_wide:
+        theta = np.column_stack([theta[:, 0], np.ones(len(theta))])
+    return theta.reshape(-1)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Some rows at the model: for each score the columns that its parameters multiply."""
+
+    columns: list[Matrix]
+    residual: Matrix
+    curvature: Matrix
+    means: Matrix
+    mass: Vector
+    diagonal: Matrix | None = None  # of the information of each score, for wide models
+
+    @classmethod
+    def all_of(
+        cls, blocks: Iterator[Block], loss: Loss, reference: Reference, is_wide: bool
+    ) -> Iterator["_Piece"]:
+        """Piece by piece, so that arrays stay small."""
+        n_scores, n_columns = reference.theta.shape
+        own = _own_pairs(n_scores)
+        for block in blocks:
+            for piece in pieces(block, n_columns):
+                X = with_constant(piece.terms)
+                found = scores(X, reference.theta, piece.offset)
+                mass = np.ones(len(found)) if piece.weights is None else piece.weights
+                curvature, diagonal = loss.curvature(found), None
+                if is_wide:
+                    alone = reference.theta.copy()
+                    alone[:, 0] = 0
+                    slopes = scores(X, alone, None)
+                    ones = np.ones(len(found))
+                    columns = [np.column_stack([ones, slopes[:, k]]) for k in range(n_scores)]
+                    squares = X.multiply(X) if is_sparse(X) else np.square(X, dtype=np.float64)
+                    curved = curvature[:, own] * mass[:, None]
+                    diagonal = np.asarray(squares.T @ curved).T * 4.0**-ROW_BITS
+                else:
+                    dense = (X.toarray() if is_sparse(X) else X) * 2.0**-ROW_BITS
+                    columns = [dense] * n_scores
+                yield cls(
+                    columns,
+                    loss.residual(found, piece.targets),
+                    curvature,
+                    loss.residual(found, np.zeros(len(found))),
+                    mass,
+                    diagonal,
+                )
+
+
+def _own_pairs(n_scores: int) -> Any:
+    """Places of pairs of a score with itself among those of a triangle."""
+    return np.flatnonzero(np.equal(*np.triu_indices(n_scores)))
+
+
+@dataclass
+class _Moments:
+    """Sums over rows at the model."""
+
+    gradient: Vector
+    information: Matrix
+    noise: Matrix
+    second: Vector  # weighted squares of the columns
+    weight: float
+    squares: float  # of residuals, and what the model predicts of them
+    predicted: float
+    diagonal: Matrix | None = None  # of the information of each score, for wide models
+
+    @classmethod
+    def of(cls, rows: Rows, loss: Loss, reference: Reference, is_wide: bool) -> "_Moments":
+        """One pass over all rows."""
+        n_scores = len(reference.theta)
+        size = n_scores * (2 if is_wide else reference.theta.shape[1])
+        own = _own_pairs(n_scores)
+        square, width = np.zeros((size, size)), size // n_scores
+        sums = cls(np.zeros(size), square, square.copy(), np.zeros(width), 0.0, 0.0, 0.0)
+        if is_wide:
+            sums.diagonal = np.zeros(reference.theta.shape)
+        for piece in _Piece.all_of(rows.blocks(), loss, reference, is_wide):
+            sums._add(piece, own)
+        return sums
+
+    def _add(self, piece: _Piece, own: Any) -> None:
+        n_scores = piece.residual.shape[1]
+        width = piece.columns[0].shape[1]
+        pulls = piece.residual * piece.mass[:, None]
+        is_weighted = bool((piece.mass != 1.0).any())
+        for pair, (k, other) in enumerate(zip(*np.triu_indices(n_scores), strict=True)):
+            place = slice(k * width, (k + 1) * width), slice(other * width, (other + 1) * width)
+            curved = piece.columns[k] * (piece.curvature[:, pair] * piece.mass)[:, None]
+            block = curved.T @ piece.columns[other]
+            noise = block
+            if is_weighted:
+                noise = (curved * piece.mass[:, None]).T @ piece.columns[other]
+            for matrix, part in ((self.information, block), (self.noise, noise)):
+                matrix[place] += part
+                if k != other:
+                    matrix[place[::-1]] += part.T
+        for score, columns in enumerate(piece.columns):
+            self.gradient[score * width : (score + 1) * width] += columns.T @ pulls[:, score]
+        self.second += piece.mass @ piece.columns[0] ** 2
+        self.weight += float(piece.mass.sum())
+        self.squares += float((pulls * pulls).sum())
+        squared = (piece.mass * piece.mass)[:, None]
+        self.predicted += float((piece.curvature[:, own] * squared).sum())
+        if piece.diagonal is not None and self.diagonal is not None:
+            self.diagonal += piece.diagonal
+
+    def effective_slopes(self, reference: Reference) -> Vector:
+        """Slopes that rows of the original moved, at most, for each parameter of a wide model.
+
+        ``tr H (H + ridge)^-1`` is at most the same of the diagonals, and at most the rows.
+        """
+        assert self.diagonal is not None
+        slopes = self.diagonal[:, 1:]
+        moved = slopes / np.maximum(slopes + self.weight * reference.ridge, 1e-300)
+        n_moved = np.minimum(moved.sum(axis=1), reference.n_original)
+        return np.column_stack([np.zeros(len(n_moved)), n_moved]).reshape(-1)
+
+    def dispersion(self, loss: Loss) -> float:
+        """How much more residuals vary than the model predicts; classes cannot."""
+        if loss.by_class or self.predicted <= 0:
+            return 1.0
+        return max(self.squares / self.predicted, 1e-12)
+
+
+def _fourth(
+    rows: Rows, loss: Loss, reference: Reference, is_wide: bool, inverse: Matrix, n_rows: int
+) -> float:
+    """What fourth cumulants of the rows add to the variance of the quadratic form."""
+    kept = sampled(rows, n_rows, MOST_TRIED // max(1, len(reference.theta)), salt=5)
+    lower: Matrix = np.asarray(np.linalg.cholesky((inverse + inverse.T) / 2), dtype=np.float64)
+    total, n_seen = 0.0, 0
+    for piece in _Piece.all_of(kept.blocks(), loss, reference, is_wide):
+        total += _fourth_of(piece, loss, lower)
+        n_seen += len(piece.mass)
+    return total * n_rows / max(1, n_seen)
+
+
+def _fourth_of(piece: _Piece, loss: Loss, lower: Matrix) -> float:
+    n_scores, width = piece.residual.shape[1], piece.columns[0].shape[1]
+    if n_scores == 1:
+        squared = piece.columns[0] @ lower
+        lengths = (squared * squared).sum(axis=1) * piece.mass**2
+        return float((lengths**2 * _cumulants(piece, loss)).sum())
+
+    # several scores: the squared length of each possible residual, weighted by its probability
+    total = 0.0
+    step = max(1, _AT_ONCE // (n_scores * lower.shape[1]))
+    for start in range(0, len(piece.mass), step):
+        part = slice(start, start + step)
+        parts = [
+            piece.columns[k][part] @ lower[k * width : (k + 1) * width] for k in range(n_scores)
+        ]
+        turned = np.stack(parts, axis=1) * piece.mass[part, None, None]
+        inner = np.einsum("nkq,nlq->nkl", turned, turned)
+        total += _class_cumulants(inner, piece.means[part])
+    return total
+
+
+def _class_cumulants(inner: Matrix, means: Matrix) -> float:
+    """``E (r' B r)^2 - (tr B W)^2 - 2 tr B W B W`` over rows, r the residual of a random class."""
+    n_scores = means.shape[1]
+    rest = np.maximum(1.0 - means.sum(axis=1), 0.0)
+    shares = np.column_stack([rest, means])
+    fourth = np.zeros(len(means))
+    for label in range(n_scores + 1):
+        residual = means.copy()
+        if label:
+            residual[:, label - 1] -= 1.0
+        length = np.einsum("nk,nkl,nl->n", residual, inner, residual)
+        fourth += shares[:, label] * length * length
+    spread = -means[:, :, None] * means[:, None, :]
+    places = np.arange(n_scores)
+    spread[:, places, places] += means
+    product = np.einsum("nkl,nlm->nkm", inner, spread)
+    trace = np.einsum("nkk->n", product)
+    return float((fourth - trace**2 - 2.0 * np.einsum("nkl,nlk->n", product, product)).sum())
+
+
+def _cumulants(piece: _Piece, loss: Loss) -> Vector:
+    """Fourth cumulant of each row's residual, as the model predicts it."""
+    variance = piece.curvature[:, 0]
+    if loss.by_class:
+        return variance * (1.0 - 6.0 * variance)
+    if loss.link == "log":  # counts, and events of rows at risk
+        return variance
+    squares = piece.residual[:, 0] ** 2
+    mean = float(squares.mean())
+    return np.full(len(squares), float((squares * squares).mean()) - 3.0 * mean * mean)
+
+
+def shift_of(loss: Loss, found: Matrix, targets: Vector, masses: Vector) -> Vector:
+    """What must be added to scores so that they predict the mean outcome: one for each score."""
+    n_scores = found.shape[1]
+    first, second = np.triu_indices(n_scores)
+    shift = np.zeros(n_scores)
+    for _ in range(50):
+        moved = found + shift
+        gradient = (loss.residual(moved, targets) * masses[:, None]).sum(axis=0)
+        curvature = (loss.curvature(moved) * masses[:, None]).sum(axis=0)
+        information = np.zeros((n_scores, n_scores))
+        information[first, second] = information[second, first] = curvature
+        information += 1e-9 * np.eye(n_scores) * (1.0 + np.trace(information))
+        step = np.clip(-np.linalg.solve(information, gradient), -2.0, 2.0)
+        shift = shift + step
+        if float(np.abs(step).max()) < 1e-10 or math.isnan(float(step.sum())):
+            break
+    return shift

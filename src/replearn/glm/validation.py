@@ -1,0 +1,180 @@
+"""Cross-validation of a generalised linear model: what a ridge is worth on rows not seen."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from replearn.errors import NotConverged, ReplearnError, Unbounded
+from replearn.exact import algebra
+from replearn.glm import newton
+from replearn.glm.derivatives import factor_of, mean_gradient, sums_at
+from replearn.glm.losses import Loss
+from replearn.glm.newton import Summary, fit
+from replearn.rows import (
+    THETA_BITS,
+    WEIGHT_BITS,
+    Block,
+    ExactSums,
+    LevelRows,
+    MemoryBlocks,
+    on_grid,
+    pieces,
+    row_marks,
+    scores,
+    with_constant,
+)
+from replearn.types import Matrix
+
+#: Ridges that are tried, from the strongest on.
+RIDGES = (
+    *("1", "0.3", "0.1", "0.03", "0.01", "0.003", "0.001", "0.0003", "0.0001", "0.00003"),
+    "0.00001",
+)
+N_FOLDS = 5
+#: A fold that moves no coefficient further takes one Newton step from the fit of all rows.
+_SMALL_STEP = 0.25
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Rows to learn from, rows that are held out, and what was learned."""
+
+    learn: MemoryBlocks
+    held: Block
+    summary: Summary
+    theta: Matrix | None = None
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Cross-validated fits with one ridge."""
+
+    ridge: str
+    loss: float  # held out, in nats, on a grid: choices have the same bits everywhere
+    folds: tuple[Fold, ...]
+    guide: newton.Guide  # the fit of all rows that the folds began with
+    untried: tuple[str, ...] = ()  # ridges whose fits did not converge, in words
+
+
+def folds_of(kept: MemoryBlocks, loss: Loss) -> tuple[Fold, ...]:
+    """Five folds, by the content of rows (or by their group)."""
+    number = row_marks(kept.block, salt=2) % N_FOLDS
+    folds = []
+    for fold in range(N_FOLDS):
+        learn = MemoryBlocks(kept.block.part(number != fold))
+        held = kept.block.part(number == fold)
+        if learn.block.n_rows and held.n_rows:
+            summary = Summary.of(learn, loss)
+            if loss.is_enough(summary.shares):
+                folds.append(Fold(learn, held, summary))
+    return tuple(folds) or (Fold(kept, kept.block, Summary.of(kept, loss)),)
+
+
+def validate(
+    kept: MemoryBlocks,
+    folds: tuple[Fold, ...],
+    loss: Loss,
+    ridge: str,
+    guide: newton.Guide | None = None,
+) -> Validation:
+    """Fit all rows, from ``guide`` on, and then each fold, which differs little from them.
+
+    Each fit ends near its own limit, or is one small step away from that of all rows.
+    """
+    summary = Summary.of(kept, loss)
+    theta = fit(kept, loss, ridge, summary, newton.NEAR_ENOUGH, guide)
+    guide, total = newton.Guide(theta), None
+    if theta.size <= newton.MOST_GUIDED:
+        share = newton.share_of(summary.n_rows, theta.size)
+        total = sums_at(kept.blocks(), loss, theta, share, work=kept.work)
+        guide = newton.Guide(theta, factor_of(total, loss, float(ridge)))
+    fitted = []
+    for fold in folds:
+        nearby = None if total is None else one_step(fold, loss, ridge, guide, total)
+        if nearby is None:
+            nearby = fit(fold.learn, loss, ridge, fold.summary, newton.NEAR_ENOUGH, guide)
+        fitted.append(replace(fold, theta=nearby))
+    return Validation(ridge, held_out_loss(fitted, loss), tuple(fitted), guide)
+
+
+def one_step(
+    fold: Fold, loss: Loss, ridge: str, guide: newton.Guide, total: ExactSums
+) -> Matrix | None:
+    """One Newton step from the fit of all rows to that of a fold; None if it is a large one.
+
+    The gradient of the rows to learn from is that of all rows, ``total``, less that of the rows
+    held out: one pass over all rows serves five folds.
+    """
+    held = sums_at([fold.held], loss, guide.theta)
+    learned = ExactSums(
+        "rows to learn from",
+        {name: total.values[name] - held.values[name] for name in ("gradient", "weight")},
+    )
+    if guide.factor is None or not learned.count("weight"):
+        return None
+
+    gradient = mean_gradient(learned, guide.theta, loss, float(ridge))
+    step = algebra.solve(guide.factor, gradient.reshape(-1)).reshape(gradient.shape)
+    if np.abs(step).max() > _SMALL_STEP:
+        return None
+    return np.asarray(guide.theta - on_grid(step, THETA_BITS))
+
+
+def held_out_loss(folds: Sequence[Fold], loss: Loss) -> float:
+    """Mean loss of held-out rows in nats, from an exact sum."""
+    total = weight = 0
+    for fold in folds:
+        for found, piece in scored(fold):
+            value = loss.value(found, piece.targets)
+            masses = np.ones(piece.n_rows) if piece.weights is None else piece.weights
+            total += int(on_grid(np.minimum(value, 1e6) * masses, 20).sum())
+            weight += int(on_grid(masses, WEIGHT_BITS).sum())
+    return float(total) * 2.0 ** (WEIGHT_BITS - 20) / float(weight)
+
+
+def scored(fold: Fold) -> Iterator[tuple[Matrix, Block]]:
+    """Scores of the held-out rows, piece by piece."""
+    assert fold.theta is not None
+    for piece in pieces(fold.held, fold.theta.shape[1]):
+        terms = piece.terms
+        rows = terms if isinstance(terms, LevelRows) else with_constant(terms)
+        yield scores(rows, fold.theta, piece.offset), piece
+
+
+def best_ridge(
+    kept: MemoryBlocks, folds: tuple[Fold, ...], loss: Loss, tick: Callable[[], None] = lambda: None
+) -> Validation:
+    """The ridge with the least held-out loss: from a strong one on, while it helps.
+
+    Nearly separable rows have no bounded fit with a weak ridge; then the last bounded one counts.
+    A fit that does not converge is a different thing: the choice then says what it left out.
+    ``tick`` is called after each ridge.
+    """
+    best: Validation | None = None
+    guide: newton.Guide | None = None
+    left_out: list[str] = []
+    for ridge in RIDGES[2::2]:  # whole decades; `tried` looks between them
+        try:
+            found = validate(kept, folds, loss, ridge, guide)
+        except (Unbounded, NotConverged) as error:
+            if isinstance(error, NotConverged):
+                left_out.append(untried(ridge, error))
+            if best is None:
+                continue
+            break
+        tick()
+        if best is not None and found.loss >= best.loss:
+            break
+        best, guide = found, found.guide
+    if best is None:
+        raise ReplearnError(
+            "rows must allow a bounded fit, but even a ridge of "
+            f"{RIDGES[-1]} and stronger ones diverge. Leave out columns that separate the classes."
+        )
+    return replace(best, untried=tuple(left_out))
+
+
+def untried(ridge: str, error: NotConverged) -> str:
+    """What a choice of the ridge left out, and why."""
+    return f"A ridge of {ridge} could not be tried: {error}"

@@ -1,1 +1,0 @@
-"""One file per algorithm, and `replearn.recipes.table`, the one table of them."""

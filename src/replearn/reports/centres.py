@@ -1,0 +1,273 @@
+"""An audit by real centres: each is left out once, and replicates the model of all others.
+
+Random halves of a table show what chance does. Centres show what a new hospital or a new month
+will: whether it gets the model, whether its patients support it, and what the model is worth there.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.errors import ReplearnError
+from replearn.glm import LEAST_CENTRE
+from replearn.reports.counts import interval_of, verdict_of
+from replearn.reports.random_effects import (
+    LEAST_CENTRES,
+    LogitScale,
+    LogScale,
+    RandomEffects,
+    Scale,
+    pooled,
+)
+from replearn.study import Measure, Replication
+from replearn.words import (
+    Facts,
+    Figure,
+    Mark,
+    Row,
+    Spoken,
+    Table,
+    counted,
+    forest,
+    percent,
+    progress,
+)
+
+#: Each centre takes a fit of all others.
+MOST_CENTRES = 100
+#: What is pooled: its name, its scale, and where it is perfect.
+_MEASURES: tuple[tuple[str, Scale, float | None], ...] = (
+    ("AUC", LogitScale(), None),
+    ("observed to expected", LogScale(), 1.0),
+    ("calibration slope", Scale(), 1.0),
+)
+_TRIPOD = (
+    "TRIPOD+AI: 12d, differences between centres were quantified by leaving each out; 23b, the "
+    "table gives performance by centre; 24, replearn update recalibrates where a centre differs."
+)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A centre that replicated the model of the others, or why it could not."""
+
+    name: str
+    n_rows: int
+    replication: Replication | None
+    reason: str = ""  # why it has no model
+
+    @property
+    def verdict(self) -> str:
+        """In one word."""
+        return "no model" if self.replication is None else self.replication.verdict
+
+    @property
+    def same(self) -> bool:
+        """Whether it got the model of the others."""
+        return self.replication is not None and bool(self.replication.same)
+
+    def measure(self, name: str) -> Measure | None:
+        """AUC, observed to expected or calibration slope of the others' model here."""
+        support = None if self.replication is None else self.replication.support
+        if support is None:
+            return None
+        if name == "AUC":
+            return support.model.auc
+        if name == "observed to expected":
+            return support.ratio
+        return None if support.line is None else support.line[1]
+
+
+@dataclass(frozen=True)
+class CentreAudit(Spoken):
+    """Agreement, support and performance, centre by centre.
+
+    Attributes
+    ----------
+    by : str
+        What names the centres.
+    centres : tuple of LeftOut
+    small : tuple of str
+        Centres with fewer than 50 rows, which are never left out.
+    claim : float
+        Share of new centres that may differ.
+    of_study : bool
+        Whether the centres replicated one given study; else each that of all others.
+    """
+
+    by: str
+    centres: tuple[LeftOut, ...]
+    small: tuple[str, ...]
+    claim: float
+    of_study: bool = False
+
+    @property
+    def n_rows(self) -> int:
+        """Of all centres."""
+        return sum(one.n_rows for one in self.centres)
+
+    @property
+    def n_same(self) -> int:
+        """Centres that got the model."""
+        return sum(one.same for one in self.centres)
+
+    @property
+    def n_contradicting(self) -> int:
+        """Centres whose patients contradict it, whether or not they got it."""
+        return sum(
+            one.replication is not None
+            and one.replication.support is not None
+            and one.replication.support.contradicts
+            for one in self.centres
+        )
+
+    @property
+    def verdict(self) -> str:
+        """Word for it: "within" if the claim is shown, "exceeds" if refuted, else "undecided"."""
+        return verdict_of(len(self.centres) - self.n_same, len(self.centres), self.claim)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Clopper-Pearson, 95%: of the share of centres that get the model."""
+        low, high = interval_of(len(self.centres) - self.n_same, len(self.centres))
+        return 1 - high, 1 - low
+
+    def summary(self, measure: str) -> RandomEffects | None:
+        """Random-effects summary of "AUC", "observed to expected" or "calibration slope"."""
+        scale = next(scale for name, scale, _ in _MEASURES if name == measure)
+        values = [one.measure(measure) for one in self.centres]
+        return pooled([value for value in values if value is not None], scale)
+
+    @property
+    def summaries(self) -> dict[str, RandomEffects]:
+        """All of them that three centres or more have."""
+        pairs = ((name, self.summary(name)) for name, _, _ in _MEASURES)
+        return {name: one for name, one in pairs if one is not None}
+
+    def facts(self) -> Facts:
+        """In words."""
+        n_centres = len(self.centres)
+        whose = "the study's model" if self.of_study else "the model of all others"
+        verdict = (
+            f"{self.n_same} of {counted(n_centres, 'centre')} got {whose}; the patients of "
+            f"{self.n_contradicting or 'none'} contradict it."
+        )
+        items: list[Any] = [
+            self._centre_table(),
+            *self._summary_tables(),
+            Row("agreement", self.n_same / n_centres, "%", self.interval),
+            f"Planned are {percent(1 - self.claim)}: {_MEANINGS[self.verdict]}.",
+            *(f"{one.name!r} has no model: {one.reason}" for one in self.centres if one.reason),
+        ]
+        if self.small:
+            named = ", ".join(map(repr, self.small[:3]))
+            items.append(f"Centres of fewer than {LEAST_CENTRE} rows were not left out: {named}.")
+        return Facts(
+            verdict,
+            [*items, _TRIPOD],
+            figures=self._figures(),
+            values={
+                "verdict_word": self.verdict,
+                "same": self.n_same,
+                "contradicting": self.n_contradicting,
+            },
+        )
+
+    def _centre_table(self) -> Table:
+        rows: list[tuple[Any, ...]] = []
+        for one in self.centres:
+            measures = [one.measure(name) for name, _, _ in _MEASURES]
+            values = [None if measure is None else measure.value for measure in measures]
+            rows.append((one.name, one.n_rows, one.verdict, *values))
+        header = (self.by, "rows", "verdict", "AUC", "obs/exp", "slope")
+        return Table(
+            "Each centre, left out", header, rows, key="centres", digits=(0, 0, 0, 3, 3, 3)
+        )
+
+    def _summary_tables(self) -> list[Table]:
+        if not self.summaries:
+            return []
+        rows = [
+            (name, one.mean.value, one.mean.low, one.mean.high, *one.new_centre, one.between)
+            for name, one in self.summaries.items()
+        ]
+        header = ("measure", "mean", "from", "to", "new: from", "to", "spread")
+        title = "Random effects: the mean of centres, and where a new centre lies (95%)"
+        return [Table(title, header, rows, key="summaries", digits=(0, *[3] * 6))]
+
+    def _figures(self) -> list[Figure]:
+        """A forest for each measure."""
+        return [
+            Figure(
+                f"{name} by {self.by}",
+                lambda name=name: self._forest(name),  # type: ignore[misc]
+                "Lines are 95% intervals; the last one is where a new centre lies.",
+            )
+            for name in self.summaries
+        ]
+
+    def _forest(self, name: str) -> str:
+        marks: list[Mark] = []
+        for one in self.centres:
+            if (measure := one.measure(name)) is not None:
+                marks.append(_mark(one.name, measure))
+        found = self.summaries[name]
+        mean = found.mean
+        marks.append(_mark("mean of centres", mean))
+        marks.append(_mark("a new centre", Measure(mean.value, *found.new_centre)))
+        perfect = next(line for other, _, line in _MEASURES if other == name)
+        words = "mean" if perfect is None else "perfect"
+        return forest(marks, mean.value if perfect is None else perfect, words)
+
+
+_MEANINGS = {
+    "within": "shown",
+    "exceeds": "refuted",
+    "undecided": "too few centres to show or refute it",
+}
+
+
+def _mark(name: str, measure: Measure) -> Mark:
+    text = f"{measure.value:.2f} ({measure.low:.2f} to {measure.high:.2f})"
+    return name, text, measure.value, measure.low, measure.high
+
+
+def places_of(names: NDArray[Any]) -> tuple[dict[str, NDArray[np.int64]], tuple[str, ...]]:
+    """Rows of each centre that is large enough, and the names of those that are not."""
+    texts = np.array(["" if _is_missing(name) else str(name) for name in names.tolist()])
+    known, codes = np.unique(texts, return_inverse=True)
+    rows = {str(name): np.flatnonzero(codes == i) for i, name in enumerate(known) if name != ""}
+    large = {name: places for name, places in rows.items() if len(places) >= LEAST_CENTRE}
+    if not LEAST_CENTRES <= len(large) <= MOST_CENTRES:
+        raise ReplearnError(
+            f"by must name {LEAST_CENTRES} to {MOST_CENTRES} centres of at least {LEAST_CENTRE} "
+            f"rows, got {len(large)}. Name a column of hospitals or months."
+        )
+    return large, tuple(name for name in rows if name not in large)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value != value
+
+
+def leave_each_out(
+    places: dict[str, NDArray[np.int64]],
+    replicated: Callable[[str], Replication],
+    small: Sequence[str],
+    claim: float,
+    by: str,
+    of_study: bool = False,
+) -> CentreAudit:
+    """Let each centre replicate; a centre that cannot, without an event, say, has no model."""
+    centres = []
+    with progress("auditing", len(places)) as advance:
+        for number, (name, rows) in enumerate(places.items()):
+            try:
+                centres.append(LeftOut(name, len(rows), replicated(name)))
+            except ReplearnError as error:
+                centres.append(LeftOut(name, len(rows), None, str(error)))
+            advance(number + 1)
+    return CentreAudit(by, tuple(centres), tuple(small), claim, of_study)

@@ -1,0 +1,343 @@
+"""Encoded rows as blocks of whole numbers, and sums over them that BLAS makes exactly.
+
+Rows are int16 in units of 2^-12, coefficients are multiples of 2^-26. Every product and every
+partial sum of a block is then a whole number below 2^53, which float64 holds exactly: no order of
+additions, no thread and no BLAS kernel can change a bit.
+"""
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.errors import Unbounded
+from replearn.rows.levels import LevelRows
+from replearn.types import BlockMap, Matrix, Vector, is_sparse, stacked
+
+#: The grids, as powers of two: one unit of an encoded row is 2^-12, and so on.
+ROW_BITS, THETA_BITS, WEIGHT_BITS, RESIDUAL_BITS = 12, 26, 16, 22
+#: Encoded numbers are at most 4 in size, that is 2^14 units.
+MAX_ROW = 1 << 14
+#: Sums of at most this many rows stay exact: 2^14 rows x 2^14 x 2^22 is 2^50.
+MAX_BLOCK = 1 << 14
+#: The information matrix takes rows in units of 2^-8: 2^11 rows x 2^10 x 2^10 x 2^22 is 2^53.
+COARSE_SHIFT, COARSE_BLOCK = 4, 1 << 11
+COARSE = 2.0**COARSE_SHIFT
+#: Numbers of a float64 block that a core's cache holds.
+_CACHED = 1 << 18
+#: Rows that choices and checks look at, at most.
+MOST_TRIED = 1 << 17
+_ODD = 0x9E3779B97F4A7C15
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some encoded rows: terms without the constant, targets, weights (1) and offsets (0).
+
+    An offset is a number for each row, or one for each of its scores.
+    """
+
+    terms: Any
+    targets: Vector
+    weights: Vector | None = None
+    offset: Vector | Matrix | None = None
+    groups: NDArray[Any] | None = None
+    centres: NDArray[Any] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.targets.size)
+
+    @cached_property
+    def marks(self) -> NDArray[np.uint32]:
+        """Numbers by which rows are sampled for the information: see `marks`."""
+        parts = pieces(self, self.terms.shape[1] + 1)
+        return np.concatenate([marks(piece.terms) for piece in parts])
+
+    @cached_property
+    def hashes(self) -> NDArray[np.uint64]:
+        """See `row_hashes`; made once for all samples and folds of these rows."""
+        return row_hashes(self)
+
+    @cached_property
+    def hashes_apart(self) -> NDArray[np.uint64]:
+        """The same, where each of several equal rows has its own."""
+        return _apart(self.hashes)
+
+    def part(self, rows: Any) -> "Block":
+        """Some of the rows, by a slice or a mask."""
+
+        def cut(values: Any) -> Any:
+            return None if values is None else values[rows]
+
+        is_view = is_sparse(self.terms) and isinstance(rows, slice)
+        return Block(
+            _sparse_view(self.terms, rows) if is_view else cut(self.terms),
+            self.targets[rows],
+            cut(self.weights),
+            cut(self.offset),
+            cut(self.groups),
+            cut(self.centres),
+        )
+
+
+def _sparse_view(terms: Any, rows: slice) -> Any:
+    """Consecutive sparse rows, without a copy."""
+    start, stop, _ = rows.indices(terms.shape[0])
+    starts = terms.indptr[start : max(start, stop) + 1]
+    part = slice(starts[0], starts[-1])
+    shape = len(starts) - 1, terms.shape[1]
+    return sparse_rows(terms.data[part], terms.indices[part], starts - starts[0], shape)
+
+
+def sparse_rows(data: Any, columns: Any, starts: Any, shape: tuple[int, int]) -> Any:
+    """Sparse rows of known parts, which scipy neither checks nor copies."""
+    from scipy import sparse
+
+    found = sparse.csr_matrix(shape, dtype=data.dtype)
+    found.data, found.indices, found.indptr = data, columns, starts
+    return found
+
+
+def column_sums(rows: Any, values: Any) -> Any:
+    """Sums over rows of each column's number times values, a row for each column of ``values``."""
+    if isinstance(rows, LevelRows):
+        return rows.column_sums(values)
+    if not is_sparse(rows):
+        return (rows.T @ values).T
+    from scipy import sparse
+
+    turned = sparse.csc_matrix(rows.shape[::-1], dtype=rows.dtype)
+    turned.data, turned.indices, turned.indptr = rows.data, rows.indices, rows.indptr
+    return (turned @ values).T
+
+
+def joined(blocks: list[Block]) -> Block:
+    """One block of several."""
+    if len(blocks) == 1:
+        return blocks[0]
+    terms, *others = zip(*([getattr(b, f.name) for f in fields(b)] for b in blocks), strict=True)
+    join = LevelRows.joined if isinstance(terms[0], LevelRows) else stacked
+    found: list[Any] = [None if part[0] is None else stacked(part) for part in others]
+    return Block(join(terms), *found)
+
+
+class Rows(Protocol):
+    """What can be read several times: the blocks of a table, in any order."""
+
+    @property
+    def n_terms(self) -> int:
+        """Encoded numbers of a row, without the constant."""
+
+    @property
+    def work(self) -> BlockMap:
+        """How passes over the blocks are made: one after the other, or on threads."""
+
+    def blocks(self) -> Iterator[Block]:
+        """The rows, from the beginning."""
+
+
+@dataclass(frozen=True)
+class MemoryBlocks:
+    """Rows that are kept in memory, two bytes a number."""
+
+    block: Block
+    work: BlockMap = map
+
+    @property
+    def n_terms(self) -> int:
+        """Encoded numbers of a row, without the constant."""
+        return int(self.block.terms.shape[1])
+
+    def blocks(self) -> Iterator[Block]:
+        """All rows at once."""
+        yield self.block
+
+
+def most_rows(n_columns: int) -> int:
+    """Rows of a piece at most."""
+    return min(max(_CACHED // n_columns, 256), MAX_BLOCK)
+
+
+def pieces(block: Block, n_columns: int) -> Iterator[Block]:
+    """A block in pieces that fit a core's cache and keep sums exact."""
+    if is_sparse(block.terms) and block.n_rows:
+        n_columns = block.terms.nnz // (2 * block.n_rows) + 1  # whose numbers are shorter
+    most = most_rows(n_columns)
+    if block.n_rows <= most:
+        yield block
+        return
+    for start in range(0, block.n_rows, most):
+        yield block.part(slice(start, start + most))
+
+
+def with_constant(terms: Any, room: Matrix | None = None) -> Any:
+    """Rows in float64 with the constant 1 as their first column; sparse rows stay sparse.
+
+    Dense rows are written into ``room`` if it is given, which saves the time of new memory.
+    """
+    if is_sparse(terms):
+        from scipy import sparse
+
+        n_rows = terms.shape[0]
+        starts = terms.indptr + np.arange(n_rows + 1, dtype=terms.indptr.dtype)
+        is_term = np.ones(terms.nnz + n_rows, dtype=bool)
+        is_term[starts[:-1]] = False
+        values = np.full(is_term.size, float(1 << ROW_BITS))
+        values[is_term] = terms.data
+        columns = np.zeros(is_term.size, dtype=terms.indices.dtype)
+        columns[is_term] = terms.indices + 1
+        return sparse.csr_matrix((values, columns, starts), (n_rows, terms.shape[1] + 1))
+    shape = terms.shape[0], terms.shape[1] + 1
+    out = np.empty(shape) if room is None else room[: shape[0]]
+    out[:, 0] = 1 << ROW_BITS
+    if isinstance(terms, LevelRows):
+        terms.dense(out[:, 1:])
+    else:
+        out[:, 1:] = terms
+    return out
+
+
+def scores(rows: Any, theta: Matrix, offset: Vector | Matrix | None) -> Matrix:
+    """Scores of rows; ``theta`` has a row of whole numbers for each score.
+
+    Rows have their constant, except for those that `product` takes without.
+    """
+    if not np.abs(theta).sum(axis=1).max() * MAX_ROW < 2.0**53:
+        raise Unbounded(
+            "coefficients must keep scores below 2^15, got larger ones. Use a larger ridge."
+        )
+    found = product(rows, theta.astype(np.float64, copy=False).T)
+    # in place, since new memory takes longer than arithmetic
+    found *= 2.0 ** -(ROW_BITS + THETA_BITS)
+    if offset is None:
+        return found
+    return found + (offset[:, None] if offset.ndim == 1 else offset)
+
+
+def product(rows: Any, right: Matrix) -> Matrix:
+    """Rows times a matrix of whole numbers, exact below 2^53.
+
+    Its first row meets the constant, which sparse rows and those with levels leave out.
+    """
+    if rows.shape[1] == len(right):
+        return np.asarray(rows @ right)
+    if not right[1:].any():  # at the constant model, where fits begin
+        found = np.zeros((rows.shape[0], right.shape[1]))
+    else:
+        found = np.asarray(rows @ right[1:])
+    found += right[0] * 2.0**ROW_BITS
+    return found
+
+
+def marks(terms: Any) -> NDArray[np.uint32]:
+    """A well-mixed 32-bit number of each row's encoded numbers, by which rows are sampled.
+
+    No order of rows can matter, and equal rows are always together. The twins in JavaScript and R
+    compute it too: docs/format.md has it in words.
+    """
+    return _lanes(terms, 1)[0]
+
+
+def term_hashes(terms: Any) -> NDArray[np.uint64]:
+    """A 64-bit hash of each row's encoded numbers, whose upper half is its mark."""
+    upper, lower = _lanes(terms, 2)
+    return (upper.astype(np.uint64) << np.uint64(32)) | lower
+
+
+def _lanes(terms: Any, n_lanes: int) -> list[NDArray[np.uint32]]:
+    """Numbers of 32 bits, each of two exact sums of a row's numbers times fixed random factors.
+
+    Sums with random factors of 24 bits are equal for two different rows with probability 2^-24,
+    and products make them as fast for levels and sparse rows as a score is.
+    """
+    n_columns = terms.shape[1] + 1
+    factors = _factors(n_columns, 2 * n_lanes)
+    # exact, below 2^53
+    sums = np.asarray(terms @ factors[1:] + factors[0] * 2.0**ROW_BITS).astype("<i8")
+    words = sums.view("<u4").T  # of each sum the lower half, then the upper one
+    lanes = []
+    for lane in range(n_lanes):
+        mixed = np.zeros(len(sums), dtype=np.uint32)
+        for word in words[4 * lane : 4 * lane + 4]:
+            mixed = _mixed32(mixed ^ word)
+        lanes.append(mixed)
+    return lanes
+
+
+def _factors(n_columns: int, n_sums: int) -> Matrix:
+    """Fixed random odd numbers below 2^24: a row for each column, the constant's first."""
+    column = np.arange(1, n_columns + 1, dtype=np.uint32)[:, None]
+    place = column * np.uint32(4) + np.arange(n_sums, dtype=np.uint32)
+    seeds = (place * np.uint32(0x9E3779B1)).astype(np.uint32)
+    return ((_mixed32(seeds) >> np.uint32(8)) | np.uint32(1)).astype(np.float64)
+
+
+def _mixed32(x: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """All bits depend on all others (the last steps of MurmurHash3)."""
+    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    x = (x ^ (x >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return x ^ (x >> np.uint32(16))
+
+
+def sampled(rows: Rows, n_rows: int, most: int, salt: int) -> MemoryBlocks:
+    """Some of the rows, chosen by their content, in memory."""
+    share = (1 << 32) if n_rows <= most else (most << 32) // n_rows
+    if not isinstance(rows, MemoryBlocks):  # blocks have no order, so equal rows cannot be counted
+        kept = [block.part(row_marks(block, salt, apart=False) < share) for block in rows.blocks()]
+        return MemoryBlocks(joined(kept))
+    if share == 1 << 32:
+        return rows
+    return MemoryBlocks(rows.block.part(row_marks(rows.block, salt) < share))
+
+
+def row_marks(block: Block, salt: int, apart: bool = True) -> NDArray[np.uint64]:
+    """A well-mixed number below 2^32 for each row, by which rows are sampled and folded.
+
+    Rows of one group have one mark. Of rows that are equal in all respects each has its own,
+    unless ``apart`` is false: it does not matter which has which. No order of rows changes the
+    marks of a table.
+    """
+    if block.groups is not None:
+        names, places = np.unique(block.groups, return_inverse=True)
+        found = [zlib.crc32(f"{salt}/{name}".encode()) for name in names.tolist()]
+        return np.array(found, dtype=np.uint64)[places]
+    x = block.hashes_apart if apart else block.hashes
+    return _mixed(x ^ _mixed(np.full(1, salt + 1, dtype=np.uint64))) >> np.uint64(32)
+
+
+def _apart(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The same, but equal ones are made different: it does not matter which is which."""
+    order = np.argsort(hashes, kind="stable")
+    here = np.arange(hashes.size)
+    is_first = np.append(True, hashes[order][1:] != hashes[order][:-1])
+    number = np.empty(hashes.size, dtype=np.uint64)
+    number[order] = here - np.maximum.accumulate(np.where(is_first, here, 0))
+    return hashes + number * np.uint64(_ODD)
+
+
+def row_hashes(block: Block) -> NDArray[np.uint64]:
+    """A 64-bit hash of all that a row holds, but its group."""
+    parts = [term_hashes(piece.terms) for piece in pieces(block, block.terms.shape[1] + 1)]
+    found = np.concatenate(parts)
+    for values in (block.targets, block.weights, block.offset):
+        if values is not None:
+            found = _mixed(found * np.uint64(_ODD) + (values + 0.0).view(np.uint64))
+    return found
+
+
+def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """All bits depend on all others (splitmix64)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def on_grid(values: Any, bits: int) -> Any:
+    """The nearest whole number of units of 2^-bits, halves upwards."""
+    return np.floor(values * 2.0**bits + 0.5)

@@ -1,0 +1,245 @@
+"""The one door from a table to encoded rows: every fit, pass and check comes through here."""
+
+import math
+import tempfile
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.documents import Label
+from replearn.errors import ReplearnError
+from replearn.glm import DIRECTION_BITS, Design, Loss
+from replearn.rows import (
+    LEAST_LEVELS,
+    MAX_ROW,
+    ROW_BITS,
+    WEIGHT_BITS,
+    Block,
+    LevelRows,
+    MemoryBlocks,
+    Rows,
+    joined,
+    on_grid,
+)
+from replearn.tables import (
+    BATCH_ROWS,
+    Batch,
+    Encoding,
+    EncodingCounts,
+    LevelColumn,
+    Table,
+    class_numbers,
+    levels_of,
+    target_numbers,
+)
+from replearn.types import BlockMap, Codes, Grid, Vector, is_sparse
+from replearn.words import threads
+
+#: Encoded rows are kept in memory up to so many bytes, and in a scratch file beyond.
+MOST_KEPT = 1 << 28
+#: Bytes of encoded rows that are made at once, and of a scratch file.
+MOST_AT_ONCE = 1 << 26
+MOST_STORED = 1 << 36
+
+
+@dataclass(frozen=True)
+class RowEncoder:
+    """How a batch of a table becomes a block: all that a design says about rows."""
+
+    encoding: Encoding
+    loss: Loss
+    classes: tuple[Label, ...] | None = None
+    class_weight: Vector | None = None
+    directions: Codes | None = None
+
+    @classmethod
+    def of(cls, design: Design) -> "RowEncoder":
+        """That of a study's design."""
+        weights = design.class_weight
+        return cls(
+            design.encoding,
+            design.loss,
+            design.classes,
+            None if weights is None else np.array([float(weight) for weight in weights]),
+            design.directions,
+        )
+
+    @property
+    def n_terms(self) -> int:
+        """Encoded numbers of a row, without the constant."""
+        return self.encoding.n_terms if self.directions is None else len(self.directions)
+
+    def with_levels(self, block: Block) -> Block:
+        """The same rows, with one number for all indicators of a column with many levels."""
+        groups, start = [], 0
+        for column in self.encoding.columns:
+            stop = start + len(column.terms)
+            if isinstance(column, LevelColumn) and stop - start >= LEAST_LEVELS:
+                groups.append(slice(start, stop))
+            start = stop
+        if not groups or self.directions is not None:
+            return block
+        return replace(block, terms=LevelRows.of(block.terms, groups, 1 << ROW_BITS))
+
+    def targets(self, batch: Batch) -> Vector:
+        """Class numbers, standardised numbers or counts."""
+        assert batch.y is not None
+        if self.classes is not None:
+            return self.loss.units(class_numbers(batch.y, self.classes))
+        return self.loss.units(target_numbers(batch.y, least=self.loss.least))
+
+    def masses(self, batch: Batch, targets: Vector) -> Vector | None:
+        """Weights of rows before they are scaled; None if all are 1."""
+        found = None
+        if batch.weights is not None:
+            found = target_numbers(batch.weights, "sample_weight", least=0)
+        if self.class_weight is not None:
+            by_class = self.class_weight[targets.astype(np.int64)]
+            found = by_class if found is None else found * by_class
+        return found
+
+    def block(self, batch: Batch, scale: float, seen: EncodingCounts | None = None) -> Block:
+        """Encode some rows; rows without weight are left out."""
+        targets = self.targets(batch)
+        terms = self.encoding.encode(batch, seen)
+        if self.directions is not None:
+            terms = projected(terms, self.directions)
+        offset = None if batch.offset is None else target_numbers(batch.offset, "offset")
+        groups, centres = (_names(column) for column in (batch.groups, batch.centres))
+        masses = self.masses(batch, targets)
+        if masses is None:
+            return Block(terms, targets, None, offset, groups, centres)
+        units = np.maximum(on_grid(masses / scale, WEIGHT_BITS), masses > 0)
+        weights = units * 2.0**-WEIGHT_BITS
+        return Block(terms, targets, weights, offset, groups, centres).part(weights > 0)
+
+
+def _names(column: Any) -> NDArray[Any] | None:
+    """The group or centre of each row, as text; empty where it is missing."""
+    if column is None:
+        return None
+    codes, names = levels_of(column)
+    return np.array([*names, ""], dtype=object)[codes]
+
+
+def projected(terms: Any, directions: Codes) -> Grid:
+    """Published combinations of encoded numbers, on the same grid and clipped like them."""
+    whole = np.asarray(terms @ directions.T.astype(np.float64))  # exact: whole numbers
+    scaled = np.floor(whole * 2.0**-DIRECTION_BITS + 0.5)
+    return np.clip(scaled, -MAX_ROW, MAX_ROW).astype(np.int16)
+
+
+@dataclass
+class TableRows(Rows):
+    """Encoded rows of a table, read anew at each pass."""
+
+    table: Table
+    reading: RowEncoder
+    work: BlockMap = map
+    seen: EncodingCounts = field(init=False)  # after the first pass
+    label_counts: NDArray[np.int64] | None = field(init=False, default=None)
+
+    @property
+    def n_terms(self) -> int:
+        """Encoded numbers of a row, without the constant."""
+        return self.reading.n_terms
+
+    @cached_property
+    def scale(self) -> float:
+        """A power of two that no weight exceeds."""
+        if self.table.roles["weights"] is None and self.reading.class_weight is None:
+            return 1.0
+        largest = 0.0
+        for batch in self.table.batches():
+            masses = self.reading.masses(batch, self.reading.targets(batch))
+            largest = max(largest, float(masses.max()) if masses is not None else 1.0)
+        if not largest > 0:
+            raise ReplearnError(
+                "sample_weight must not be zero in all rows. Pass some that are positive."
+            )
+        return 2.0 ** math.frexp(largest)[1]
+
+    def blocks(self) -> Iterator[Block]:
+        """The rows, from the beginning; the first pass counts what it sees."""
+        scale = self.scale
+        fresh = EncodingCounts(self.reading.encoding)
+        n_classes = len(self.reading.classes or ())
+        counts = np.zeros(n_classes, dtype=np.int64)
+        most = max(1, min(BATCH_ROWS, MOST_AT_ONCE // (2 * self.reading.encoding.n_terms)))
+        for batch in self.table.batches() if self.table.is_sparse else self.table.batches(most):
+            block = self.reading.block(batch, scale, fresh)
+            if n_classes:
+                counts += np.bincount(block.targets.astype(np.int64), minlength=n_classes)
+            yield block
+        fresh.refuse()
+        self.seen, self.label_counts = fresh, counts if n_classes else None
+
+
+@dataclass
+class ScratchBlocks:
+    """Encoded rows in a scratch file, which is gone when nobody uses it any more.
+
+    A pass costs less than reading the columns of a Parquet file, and a fifth of encoding them.
+    """
+
+    n_terms: int
+    work: BlockMap
+    file: Any = field(default_factory=tempfile.TemporaryFile)
+    shapes: list[tuple[int, bool, bool]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        weakref.finalize(self, self.file.close)
+
+    def add(self, block: Block) -> None:
+        """Write some rows."""
+        parts = (block.terms, block.targets, block.weights, block.offset)
+        for part in parts:
+            if part is not None:
+                self.file.write(np.ascontiguousarray(part).data)
+        self.shapes.append((block.n_rows, block.weights is not None, block.offset is not None))
+
+    def blocks(self) -> Iterator[Block]:
+        """The rows, from the beginning."""
+        self.file.seek(0)
+        for n_rows, weighted, offset in self.shapes:
+            terms = self._read(n_rows * self.n_terms, np.int16).reshape(n_rows, self.n_terms)
+            targets = self._read(n_rows, np.float64)
+            weights = self._read(n_rows, np.float64) if weighted else None
+            yield Block(terms, targets, weights, self._read(n_rows, np.float64) if offset else None)
+
+    def _read(self, size: int, kind: type) -> NDArray[Any]:
+        return np.frombuffer(self.file.read(size * np.dtype(kind).itemsize), dtype=kind)
+
+
+def read_rows(rows: TableRows, n_jobs: int | None = None) -> Rows:
+    """Rows in memory, two bytes a number, if they fit; else in a scratch file.
+
+    Sparse rows that do not fit are read anew at each pass, and all where the disk has no room.
+    """
+    rows.work = threads(n_jobs)
+    kept: list[Block] = []
+    stored: ScratchBlocks | None = None
+    size, fits = 0, True
+    for block in rows.blocks():  # to the end in any case: what is seen counts all rows
+        sparse = is_sparse(block.terms)
+        size += block.terms.data.nbytes if sparse else block.terms.nbytes
+        kept.append(block)
+        if size <= MOST_KEPT:
+            continue
+        named = block.groups is not None or block.centres is not None
+        fits &= not sparse and not named and size <= MOST_STORED
+        try:
+            while kept and fits:
+                stored = stored or ScratchBlocks(rows.n_terms, rows.work)
+                stored.add(kept.pop(0))
+        except OSError:  # the disk is full
+            fits = False
+        kept.clear()
+    if not fits:
+        return rows
+    return stored or MemoryBlocks(rows.reading.with_levels(joined(kept)), rows.work)

@@ -1,0 +1,329 @@
+"""An original of many labs: no lab is first, and no row leaves its lab.
+
+Before the first round each lab describes its columns: quantiles and counts of many rows. They make
+a draft, which is a registered study. The labs fit it as a coalition; one round more shows how much
+single rows move the fit; then cells, sketch and study follow as for an original with all rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import numpy as np
+
+from replearn.codes import Coins, chance_of_each, seed_text, width_for
+from replearn.documents import Document, Integers, Label, Length, Part, Range, Text, decimal_text
+from replearn.errors import ReplearnError
+from replearn.glm import (
+    RIDGES,
+    CentreFits,
+    Coordinates,
+    Design,
+    Influence,
+    Kind,
+    Model,
+    Summary,
+    loss_of,
+)
+from replearn.glm import between as centres
+from replearn.glm import sketched as glm
+from replearn.study.encoder import RowEncoder, TableRows, read_rows
+from replearn.study.original import read_labels, without_model
+from replearn.study.participants import Participant, lab_table, remarks_on
+from replearn.study.passes import LEAST_ROWS, MAX_ROWS, Fitted
+from replearn.study.study import Study
+from replearn.tables import (
+    LEAST_COUNT,
+    OTHER,
+    Name,
+    Table,
+    learn_encoding,
+    make_profile,
+    open_table,
+    place_text,
+    refuse_unsafe,
+)
+from replearn.types import Codes, Vector
+from replearn.words import Facts, Row, Spoken, percent
+
+#: Quantiles of a column that a lab sends at most.
+_QUANTILES = 64
+#: Rows of the table that has the columns of all labs, at most.
+_DRAWN = 1 << 17
+#: Slopes of labs may differ by this factor more than typical ones. Beyond it a lab that is unlike
+#: the others stops the study; labs that all differ so much only make cells wide.
+_MOST_EXCESS = 5.0
+
+
+@dataclass(frozen=True)
+class ColumnCounts(Part):
+    """Numbers or levels of a column, and how many rows each stands for: ten or more."""
+
+    name: Name
+    values: Annotated[tuple[Label, ...], Length(0, 10_001)]
+    counts: Annotated[Codes, Integers(1, 0, MAX_ROWS)]
+    missing: Annotated[int, Range(0, MAX_ROWS)]
+    are_numbers: bool
+
+
+@dataclass(frozen=True)
+class LabColumns(Spoken, Document):
+    """What a lab's columns look like, before there is a study."""
+
+    FORMAT = "replearn/columns"
+
+    lab: Annotated[str, Text(200)]
+    rows: Annotated[int, Range(1, MAX_ROWS)]
+    kind: Kind
+    target: ColumnCounts
+    columns: Annotated[tuple[ColumnCounts, ...], Length(1, 10_000)]
+
+    def facts(self) -> Facts:
+        """What is sent, in words."""
+        size = sum(len(column.values) for column in self.columns)
+        return Facts(
+            f"Columns of {self.rows:,} rows at {self.lab!r}: {size:,} values, each of many rows.",
+            [Row("target", self.target.name), Row("columns", len(self.columns))],
+        )
+
+
+def lab_columns(
+    table: Table,
+    kind: Kind = "logistic",
+    lab: str = "lab",
+    categories: Sequence[str] = (),
+    least_count: int = LEAST_COUNT,
+) -> LabColumns:
+    """Describe a lab's columns, for a coalition that has no study yet.
+
+    The table has a target, by name, and no columns that the study should not have; numbers of the
+    columns in ``categories`` are names of levels. Values of fewer than ``least_count`` rows are not
+    shown, and classes of fewer are refused.
+    """
+    least_count = max(1, least_count)
+    known, labels = read_labels(table, kind)
+    if len(labels) < LEAST_ROWS:
+        raise ReplearnError(
+            f"columns must be of at least {LEAST_ROWS} rows, got {len(labels)}: those of few rows "
+            "may tell what stands in single ones. Pool them with those of a different lab."
+        )
+    learned = learn_encoding(table, labels, categories=categories)
+    refuse_unsafe(learned.remarks)
+    look, columns = learned.look, []
+    for name, found in look.columns.items():
+        if name in categories or found.n_texts:
+            totals = {text: int(rows.sum()) for text, rows in found.counts.items()}
+            kept = {text: count for text, count in totals.items() if count >= least_count}
+            if (rest := sum(totals.values()) - sum(kept.values())) >= least_count:
+                kept[OTHER] = kept.get(OTHER, 0) + rest
+            values, counts, are_numbers = tuple(kept), list(kept.values()), False
+        else:
+            values, counts = _groups(look.numbers(name), found.n_numbers, least_count)
+            are_numbers = True
+        missing = found.n_missing if found.n_missing >= least_count else 0
+        columns.append(ColumnCounts(name, values, np.array(counts), missing, are_numbers))
+    name = str(table.roles["target"])
+    if known is not None:
+        in_class = np.bincount(labels)
+        if in_class.min() < least_count:
+            raise ReplearnError(
+                f"columns must be of at least {least_count} rows of each class, got fewer of "
+                f"{known[int(in_class.argmin())]!r}. Pool these rows with those of a different lab."
+            )
+        target = ColumnCounts(name, known, in_class, 0, False)
+    else:
+        values, counts = _groups(np.sort(labels), len(labels), least_count)
+        target = ColumnCounts(name, values, np.array(counts), 0, True)
+    return LabColumns(lab, len(labels), kind, target, tuple(columns))
+
+
+def _groups(values: Vector, n_rows: int, least_count: int) -> tuple[tuple[str, ...], list[int]]:
+    """Medians of groups of sorted numbers, with the precision of the spread; rows of each."""
+    n_groups = min(_QUANTILES, values.size // least_count)
+    if not n_groups:
+        return (), []
+    low, high = np.quantile(values, [0.05, 0.95]).tolist()
+    spread = decimal_text((high - low) / 3.29 or abs(high) or 1.0)
+    parts = np.array_split(values, n_groups)
+    ends = np.arange(n_groups + 1) * n_rows // n_groups
+    return tuple(place_text(float(p[p.size // 2]), spread) for p in parts), np.diff(ends).tolist()
+
+
+def draft_study(
+    *labs: LabColumns,
+    ridge: float | None = None,
+    max_disagreement: float = 0.01,
+    shared_seed: int | str = 0,
+    basis: Any = "linear",
+) -> Study:
+    """A registered study with the columns of all labs, for them to fit together.
+
+    The ridge is by default the one of 1, 0.3, 0.1, ... at or above ten over the number of rows.
+    Coordinates come from columns as if they were independent: rounding then costs more where they
+    are not, by about the mean variance inflation factor.
+    """
+    labs = tuple(sorted(labs, key=lambda one: one.lab))
+    _check_labs(labs)
+    n_rows = sum(one.rows for one in labs)
+    size = min(n_rows, _DRAWN)
+    columns = list(zip(*(one.columns for one in labs), strict=True))
+    table = open_table(
+        {parts[0].name: _drawn(parts, size) for parts in columns},
+        target=_drawn([one.target for one in labs], size),
+    )
+    kind = labs[0].kind
+    classes, labels = read_labels(table, kind)
+    levels = [parts[0].name for parts in columns if not parts[0].are_numbers]
+    learned = learn_encoding(table, labels, basis=basis, categories=levels)
+    loss = loss_of(kind, classes, labels)
+    rows = read_rows(TableRows(table, RowEncoder(learned.encoding, loss, classes)))
+    text = (
+        decimal_text(ridge)
+        if ridge
+        else min((one for one in RIDGES if float(one) >= min(10 / n_rows, 1)), key=float)
+    )
+    shares = Summary.of(rows, loss).check(loss).shares
+    moments = glm.second_moments(rows)
+    coordinates = Coordinates.of(loss.information(shares), moments, float(text))
+    n_numbers = loss.n_scores * len(moments)
+    deviation = (2 / n_rows) ** 0.5  # a row's influence is about 1 in these coordinates
+    width = width_for(chance_of_each(max_disagreement, n_numbers), 0) * deviation
+    design = Design(
+        target=labs[0].target.name,
+        encoding=learned.encoding,
+        loss=loss,
+        ridge=text,
+        coordinates=coordinates,
+        widths=(decimal_text(1.005 * width),) * n_numbers,
+        bits=0,
+        seed=seed_text(shared_seed),
+        classes=classes,
+    )
+    profile = make_profile(learned, labels)
+    rho = decimal_text(max_disagreement)
+    spreads, between = ("1",) * n_numbers, ("0",) * n_numbers
+    return Study(design, rho, n_rows, n_rows, spreads, between, 0, profile)
+
+
+def _check_labs(labs: Sequence[LabColumns]) -> None:
+    if not labs:
+        raise ReplearnError("there must be columns of at least one lab, got none.")
+
+    def kinds(one: LabColumns) -> Any:
+        return one.kind, one.target.name, [(c.name, c.are_numbers) for c in one.columns]
+
+    for one, before in zip(labs[1:], labs, strict=False):
+        if one.lab == before.lab:
+            raise ReplearnError(f"each lab must send one file, got two of {one.lab!r}. Keep one.")
+        if kinds(one) != kinds(labs[0]):
+            raise ReplearnError(
+                f"all labs must have the same target and the same columns of numbers and of "
+                f"levels, in one order, but {one.lab!r} and {labs[0].lab!r} differ. Agree on them."
+            )
+
+
+def _drawn(parts: Sequence[ColumnCounts], size: int) -> Any:
+    """A column of so many rows that has the counts of all labs, in an order of its own."""
+    values: list[Any] = [value for part in parts for value in (*part.values, None)]
+    ends = np.cumsum([count for part in parts for count in (*part.counts.tolist(), part.missing)])
+    places = np.searchsorted(ends, (np.arange(size) + 0.5) * ends[-1] / size, side="right")
+    if parts[0].are_numbers:
+        found = np.array([np.nan if value is None else float(value) for value in values])
+    else:
+        found = np.array(values, dtype=object)
+    return found[places][Coins(f"columns/{parts[0].name}").row_order("draft", size)]
+
+
+@dataclass(frozen=True)
+class Founded(Spoken):
+    """What labs publish together, and who differs or is too similar to be different rows."""
+
+    study: Study
+    model: Model
+    labs: Sequence[Participant]
+    copies: Sequence[tuple[str, str]] = ()
+
+    @property
+    def remarks(self) -> list[str]:
+        """Labs to ask about."""
+        return remarks_on(self.labs, self.copies)
+
+    def facts(self) -> Facts:
+        """In words."""
+        study = self.study
+        share = percent(1 - study.disagreement(study.n_replication, new_centre=True))
+        return Facts(
+            f"{len(self.labs)} labs publish one study: a new centre with "
+            f"{study.n_replication:,} rows that differs as these labs do gets exactly this model "
+            f"in {share} of the cases (estimated).",
+            [
+                *study.problems,
+                *self.remarks,
+                Row("rows of all labs", study.n_original),
+                Row("coefficients", study.design.n_numbers, note=f"{study.design.bits} bits each"),
+                Row("fingerprint", self.model.fingerprint),
+            ],
+            details=[lab_table(self.labs)],
+            figures=study.facts().figures,
+        )
+
+
+def founded(
+    draft: Study,
+    fitted: Fitted,
+    spread: Influence,
+    fits: CentreFits,
+    labs: Sequence[Participant],
+    copies: Sequence[tuple[str, str]],
+    bits: int = 8,
+    replication_rows: int | None = None,
+) -> Founded:
+    """The study of a coalition, from its fit and from what single rows do to it.
+
+    Labs that differ more than rows explain show how centres differ: new ones will, too.
+    """
+    n_labs = len(fits.names)
+    between = centres.assumed(draft.design.coordinates)
+    if n_labs > 1:
+        numbers = draft.design.coordinates.of_theta(fitted.theta)
+        between = centres.learned(fits, spread.variance, draft.design.coordinates, numbers)
+    found = glm.Spread(spread, between)
+    rho, n_rows = float(draft.max_disagreement), fitted.counts.rows
+    promise = glm.Promise(rho, bits, n_rows, replication_rows or n_rows)
+    design = replace(draft.design, widths=glm.widths_of(found, promise), bits=bits, sketch=None)
+    codes, sketch = design.cells.publish(design.coordinates.of_theta(fitted.theta))
+    design = replace(design, sketch=sketch)
+    model = Model(design, codes)
+    counts = fitted.counts
+    shares = Summary.from_totals(n_rows, counts.weight, counts.totals).shares
+    problems = without_model(design.loss, shares, promise, fitted.theta)[1]
+    excess = centres.times_typical(between, design.coordinates)
+    unlike = [one for one in labs if one.is_unlike]
+    if excess > _MOST_EXCESS and unlike:
+        problems.append(
+            f"Labs differ {excess:.0f} times as much as centres typically do, because of "
+            f"{_named(unlike)}. Ask them, or begin anew without them."
+        )
+    return Founded(
+        replace(
+            draft,
+            design=design,
+            n_original=n_rows,
+            n_replication=promise.n_there,
+            spreads=found.stated,
+            between=tuple(map(decimal_text, between.deviations.tolist())),
+            n_centres=between.n_centres,
+            commitment=model.fingerprint,
+            slopes_commitment=model.without_constants.fingerprint,
+            problems=tuple(problems),
+        ),
+        model,
+        labs,
+        copies,
+    )
+
+
+def _named(unlike: Sequence[Participant]) -> str:
+    """The labs that differ most, each with what it differs most in."""
+    ranked = sorted(unlike, key=lambda one: (one.p_centre, one.p))
+    return ", ".join(f"{one.lab!r} ({one.largest})" for one in ranked[:3])

@@ -1,0 +1,227 @@
+"""What a model is worth on rows: log-loss, AUC and balanced accuracy, beside the base rate."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from replearn.glm import Loss, decided, shift_of
+from replearn.rows import WEIGHT_BITS
+from replearn.types import Matrix, Vector
+from replearn.words import Facts, Figure, Row, Spoken, forest, in_words
+
+_NORMAL_95 = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number with its 95% confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def mean(cls, values: Vector, weights: Vector) -> "Measure":
+        """A weighted mean over independent rows."""
+        total = float(weights.sum())
+        value = float(values @ weights) / total
+        spread = math.sqrt(float(((values - value) * weights) @ ((values - value) * weights)))
+        reach = _NORMAL_95 * spread / total
+        return cls(value, max(value - reach, float(values.min())), value + reach)
+
+    def row(self, name: str, note: str = "", unit: str = "") -> Row:
+        """As a fact."""
+        return Row(name, self.value, unit, (self.low, self.high), note)
+
+
+def area_under_curve(scores: Vector, positive: Vector, weights: Vector) -> Measure:
+    """AUC: the chance that a row of the second class has the larger score; ties count half.
+
+    The interval is DeLong's.
+    """
+    order = np.argsort(scores, kind="stable")
+    placed = scores[order]
+    first = np.searchsorted(placed, placed, side="left")
+    last = np.searchsorted(placed, placed, side="right")
+    share = []
+    for chosen in (positive > 0, positive == 0):
+        mass = np.where(chosen, weights, 0.0)
+        below = np.concatenate([[0.0], np.cumsum(mass[order])])
+        share.append((below[first] + below[last]) / 2 / max(below[-1], 1e-300))
+    among_positive, among_negative = (np.empty_like(part) for part in share)
+    among_positive[order], among_negative[order] = share
+    is_positive = positive > 0
+    ups, downs = among_negative[is_positive], among_positive[~is_positive]
+    if not ups.size or not downs.size:
+        return Measure(math.nan, math.nan, math.nan)
+    up = Measure.mean(ups, weights[is_positive])
+    down = Measure.mean(downs, weights[~is_positive])
+    reach = math.hypot(up.high - up.value, down.high - down.value)
+    return Measure(up.value, max(0.0, up.value - reach), min(1.0, up.value + reach))
+
+
+@dataclass(frozen=True)
+class Performance(Spoken):
+    """What scores say about targets.
+
+    Attributes
+    ----------
+    loss : Measure
+        Mean loss: log-loss in nats, half the squared error in units of the target's spread, or
+        half the Poisson deviance.
+    base : float
+        That of the constant model, the base rate.
+    auc, balanced_accuracy : Measure or None
+        For classes; the AUC for two.
+    explained : float
+        Share of the base's loss that is gone.
+    words : str
+        What the loss is called.
+    """
+
+    n_rows: int
+    loss: Measure
+    base: float
+    auc: Measure | None
+    balanced_accuracy: Measure | None
+    words: str
+    held_out: bool = True
+
+    @classmethod
+    def of(
+        cls,
+        loss: Loss,
+        scores: Matrix,
+        targets: Vector,
+        weights: Vector | None = None,
+        held_out: bool = True,
+        at_risk: Vector | None = None,
+    ) -> "Performance":
+        """From scores and targets of the same rows; ``at_risk`` is the log of their time at risk.
+
+        Rows end with their event, so a time at risk tells of it: the base must know it as well.
+        """
+        masses = np.ones(len(targets)) if weights is None else weights
+        values = loss.value(scores, targets)
+        units = masses * 2.0**WEIGHT_BITS
+        shares = loss.totals(targets, units) / float(units.sum())
+        if not loss.is_enough(shares):
+            shares = np.maximum(shares, 1e-12)
+        constant = np.tile(loss.start(shares), (len(targets), 1))
+        if at_risk is not None:  # the events for each unit of time, times the time
+            rate = float(targets @ masses) / float(np.exp(at_risk) @ masses)
+            constant = (math.log(max(rate, 1e-300)) + at_risk)[:, None]
+        base_values = loss.value(constant, targets)
+        base = float(base_values @ masses) / float(masses.sum())
+        auc = balanced = None
+        if loss.by_class and loss.n_scores == 1:
+            auc = area_under_curve(scores[:, 0], targets, masses)
+        if loss.by_class:
+            balanced = balanced_accuracy(decided(scores).astype(np.float64), targets, masses)
+        return cls(
+            len(targets), Measure.mean(values, masses), base, auc, balanced, loss.measure, held_out
+        )
+
+    @property
+    def explained(self) -> float:
+        """Share of the constant model's loss that is gone; below 0 for a harmful model."""
+        return 1.0 - self.loss.value / self.base if self.base > 0 else 0.0
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether it is no better than the base rate, or ranks the wrong way round."""
+        return self.loss.value >= self.base or (self.auc is not None and self.auc.high < 0.5)
+
+    @property
+    def null(self) -> str:
+        """What the model is compared with: it ignores all columns."""
+        return "mean" if self.balanced_accuracy is None else "base rate"
+
+    def rows(self) -> list[Row]:
+        """As facts."""
+        ends = (self.loss.value, self.loss.low, self.loss.high)
+        unit = "%" if self.words == "error" else ""
+        base = in_words([*ends, self.base], unit)[-1]
+        found = [self.loss.row(self.words, f"{self.null} alone {base}", unit)]
+        if self.auc is not None:
+            found.append(self.auc.row("AUC"))
+        if self.balanced_accuracy is not None:
+            found.append(self.balanced_accuracy.row("balanced accuracy"))
+        return found
+
+    def facts(self) -> Facts:
+        """What the model is worth, in words."""
+        whose = "held-out rows" if self.held_out else "rows"
+        what = f"the {self.words} of the {self.null}"
+        verdict = f"On {self.n_rows:,} {whose} the model removes {self.explained:.1%} of {what}."
+        if self.is_useless:
+            verdict = f"On {self.n_rows:,} {whose} the model is no better than the {self.null}."
+        return Facts(verdict, self.rows(), figures=[Figure("Performance", self._picture)])
+
+    def _picture(self) -> str:
+        loss, base = self.loss, self.base
+        here = ("this model", f"{loss.value:.3f}", loss.value, loss.low, loss.high)
+        alone = (f"{self.null} alone", f"{base:.3f}", base, base, base)
+        return forest([here, alone], base, self.words)
+
+
+def balanced_accuracy(chosen: Vector, targets: Vector, masses: Vector) -> Measure:
+    """Mean share of right labels over the classes."""
+    parts = []
+    for label in np.unique(targets):
+        rows = targets == label
+        parts.append(Measure.mean((chosen[rows] == label).astype(np.float64), masses[rows]))
+    value = sum(part.value for part in parts) / len(parts)
+    reach = math.sqrt(sum((part.high - part.value) ** 2 for part in parts)) / len(parts)
+    return Measure(value, max(0.0, value - reach), min(1.0, value + reach))
+
+
+def calibration_line(scores: Vector, targets: Vector, masses: Vector) -> list[Measure] | None:
+    """Logistic regression of the target on the score: constant and slope."""
+    spread = float(scores.std())
+    if spread == 0 or not 0 < targets.mean() < 1:
+        return None
+    design = np.column_stack([np.ones(len(scores)), scores])
+    beta = np.array([0.0, 1.0])
+    for _ in range(50):
+        p = 1 / (1 + np.exp(-np.clip(design @ beta, -500, 500)))
+        gradient = design.T @ (masses * (targets - p))
+        information = (design * (masses * p * (1 - p))[:, None]).T @ design
+        try:
+            step = np.linalg.solve(information, gradient)
+        except np.linalg.LinAlgError:
+            return None
+        beta = beta + np.clip(step, -2, 2)
+        if np.abs(step).max() < 1e-10:
+            break
+    # rows are independent, their weights are not counts
+    moved = design * (masses * (targets - p))[:, None]
+    inverse = np.linalg.pinv(information)
+    with np.errstate(over="ignore", invalid="ignore"):  # scores of 1e300
+        reach = 1.96 * np.sqrt(np.diag(inverse @ (moved.T @ moved) @ inverse))
+    if not math.isfinite(beta.sum() + reach.sum()):
+        return None
+    return [Measure(float(b), float(b - r), float(b + r)) for b, r in zip(beta, reach, strict=True)]
+
+
+def observed_to_expected(
+    loss: Loss, found: Matrix, targets: Vector, masses: Vector
+) -> Measure | None:
+    """Events (or totals) beside what the model predicts; None for many classes."""
+    if loss.n_scores > 1 or loss.link == "identity":
+        return None
+    expected = loss.residual(found, np.zeros(len(targets)))[:, 0]
+    total = float(expected @ masses)
+    ratio = float(targets @ masses) / total
+    spread = math.sqrt(float(((targets - expected) * masses) @ ((targets - expected) * masses)))
+    reach = 1.96 * spread / max(float(targets @ masses), 1e-12)
+    return Measure(ratio, ratio * math.exp(-reach), ratio * math.exp(reach))
+
+
+def calibration_in_the_large(loss: Loss, found: Matrix, targets: Vector, masses: Vector) -> Measure:
+    """What must be added to scores so that they predict as many events as there are."""
+    shift = float(shift_of(loss, found, targets, masses)[0])
+    information = float(loss.curvature(found + shift)[:, 0] @ masses)
+    reach = 1.96 / math.sqrt(max(information, 1e-12))
+    return Measure(shift, shift - reach, shift + reach)

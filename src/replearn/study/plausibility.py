@@ -1,0 +1,190 @@
+"""Sums that no rows can give: what a lab may not claim.
+
+All comparisons are of whole numbers. A lab that makes up whole rows, and adds them up as it should,
+is not noticed here; it stands beside the others in `replearn.study.coalition`.
+"""
+
+import numpy as np
+
+from replearn.errors import ReplearnError
+from replearn.glm import Design, Loss, unpacked
+from replearn.glm import State as NewtonState
+from replearn.rows import COARSE, MAX_ROW, ROW_BITS, WEIGHT_BITS, ExactSums, Integers, on_grid
+from replearn.study.passes import SPREAD_BITS, Counts, State, add_up
+
+#: One, as the constant column has it, on the fine and on the coarse grid.
+_ONE = 1 << ROW_BITS
+_COARSE_ONE = int(_ONE / COARSE)
+#: No encoded number is larger than this many ones.
+_LARGEST = MAX_ROW // _ONE
+
+
+def refuse_impossible(
+    design: Design, state: State, sums: ExactSums, lab: str, most_rows: int
+) -> None:
+    """Refuse sums of a lab that no rows can give; ``most_rows`` is what any lab may claim."""
+    problem = _problem(design, state, sums, most_rows)
+    if problem:
+        raise ReplearnError(f"the sums of {lab!r} cannot be of rows: {problem}. Ask that lab.")
+
+
+def _problem(design: Design, state: State, sums: ExactSums, most_rows: int) -> str:
+    rows = sums.count("rows")
+    if not 0 < rows <= most_rows:
+        return f"they claim {rows:,} rows, and at most {most_rows:,} are believed"
+    asked, values = add_up(design, state, ()).values, sums.values
+    if set(asked) != set(values) or any(
+        asked[name].size != found.size or (found.size and asked[name].shape != found.shape)
+        for name, found in values.items()
+    ):
+        return "they are not those that the round asks for"
+    if state.scale is None:
+        counts = sums.values["exponents"]
+        fits = (counts >= 0).all() and counts.sum() <= rows
+        return "" if fits else "their weights do not add up to their rows"
+    problem = _on_counts(design, sums)
+    if not problem and state.newton is not None:
+        problem = _on_gradient(design, state.newton, sums) or _on_information(
+            design, state.newton, sums
+        )
+        if not problem and state.newton.behind is None and state.counts is not None:
+            problem = _on_first_gradient(design, state.newton, sums)
+    if not problem and state.then:
+        squares, fourth = sums.reals("spread") * 2.0**-SPREAD_BITS
+        many = 2 * sums.count("sampled") * fourth + 1e-6  # Cauchy and Schwarz; they are on a grid
+        if (squares < 0).any() or (squares * squares > many).any():
+            problem = "squares of what their rows do to the fit contradict each other"
+    return problem
+
+
+def _on_counts(design: Design, sums: ExactSums) -> str:
+    loss, counts = design.loss, Counts.of(sums)
+    least = counts.rows if design.weights or design.class_weight else counts.rows << WEIGHT_BITS
+    if not least <= counts.weight <= counts.rows << WEIGHT_BITS:
+        return f"{counts.rows:,} rows cannot have the weight {counts.weight * 2.0**-WEIGHT_BITS:,}"
+    totals = counts.totals
+    if loss.by_class:
+        if not (totals >= 0).all() or totals.sum() != counts.weight:
+            return "their classes do not add up to their rows"
+        if least == counts.weight and (totals % (1 << WEIGHT_BITS)).any():
+            return "some class has a part of a row"
+    elif not (0 if loss.least == 0 else -_cut(loss, counts)) <= totals[0] <= _cut(loss, counts):
+        return "the mean of their targets is out of reach"
+    cells = sums.values["cells"]
+    if not ((cells >= 0) & (cells <= counts.rows)).all():
+        return "they count more cells than rows"
+    return ""
+
+
+def _cut(loss: Loss, counts: Counts) -> int:
+    """The largest sum of targets, with half a unit in each row and more."""
+    return int(loss.cut) * counts.weight + counts.rows
+
+
+def _residuals(design: Design, sums: ExactSums) -> "tuple[list[int], list[int], list[int]]":
+    """For each score the sum of residuals, at least and at most, and of their sizes at most.
+
+    With P the sum of predictions and T that of targets, the residuals add up to P - T, and their
+    sizes to at most P + T if neither is ever negative.
+    """
+    loss, counts = design.loss, Counts.of(sums)
+    shift, half = loss.bits - WEIGHT_BITS, counts.rows  # half a unit in each row, and more
+    lows, highs, sizes = [], [], []
+    for k in range(loss.n_scores):
+        found = int(sums.values["gradient"][k, 0]) // _ONE
+        low, high = (_times(abs(end) * counts.weight, shift) for end in loss.predicted)
+        target = _times(counts.totals[k + 1 if loss.by_class else 0], shift)
+        lows.append(-low - target - half)
+        highs.append(high - target + half)
+        both = high + _times(int(loss.cut) * counts.weight, shift)
+        sizes.append((both if low else found + 2 * target) + half)
+    return lows, highs, sizes
+
+
+def _times(value: int, shift: int) -> int:
+    """``value * 2^shift``, away from zero."""
+    return value << shift if shift >= 0 else -(-value >> -shift)
+
+
+def _on_gradient(design: Design, asked: NewtonState, sums: ExactSums) -> str:
+    gradient = sums.values["gradient"]
+    if gradient.shape != asked.theta.shape:
+        return f"their gradient has the shape {gradient.shape} in place of {asked.theta.shape}"
+    lows, highs, sizes = _residuals(design, sums)
+    for row, low, high, size in zip(gradient, lows, highs, sizes, strict=True):
+        if row[0] % _ONE:
+            return "their gradient has a part of a unit"
+        if not low <= row[0] // _ONE <= high:
+            return "their gradient contradicts their targets"
+        if max(map(abs, row.tolist())) > MAX_ROW * size:
+            return "their gradient is larger than their rows allow"
+    return ""
+
+
+def _on_first_gradient(design: Design, asked: NewtonState, sums: ExactSums) -> str:
+    """At the constant model every class has one residual, so that its rows are counted again."""
+    loss, counts = design.loss, Counts.of(sums)
+    if not loss.by_class or design.offset or (asked.theta[:, 1:]).any():
+        return ""
+    if design.weights or design.class_weight:
+        return ""
+    n_classes = len(counts.totals)
+    constant = np.repeat(asked.theta[:, :1].T * 2.0**-26, n_classes, axis=0)
+    residuals = on_grid(loss.residual(constant, np.arange(n_classes, dtype=np.float64)), loss.bits)
+    sizes = counts.totals >> WEIGHT_BITS
+    for k in range(loss.n_scores):
+        due = sum(int(r) * int(n) for r, n in zip(residuals[:, k], sizes, strict=True))
+        if sums.values["gradient"][k, 0] != due * _ONE:
+            return "their gradient contradicts their labels"
+    return ""
+
+
+def _on_information(design: Design, asked: NewtonState, sums: ExactSums) -> str:
+    loss, weight, sampled = design.loss, sums.count("weight"), sums.count("sampled")
+    n_scores, n_columns = asked.theta.shape
+    found = unpacked(sums.values["information"], asked.theta.shape)
+    all_rows = asked.share == 1 << 32
+    if not 0 <= sampled <= weight or (all_rows and sampled != weight):
+        return "their information is of more or fewer rows than it should be"
+    if not asked.share:
+        return ""
+    slack = sums.count("rows")  # half a unit in each row, and more
+    least, reach = (
+        _times(int(end * 4) * sampled, loss.bits - WEIGHT_BITS) // 4 + slack
+        for end in loss.curvatures
+    )
+    pairs = list(zip(*np.triu_indices(n_scores), strict=True))
+    if not asked.whole:  # first row and diagonal of each score
+        pairs = [(k, m) for k, m in pairs if k == m]
+    for matrix, (k, m) in zip(found, pairs, strict=True):
+        total = int(matrix[0, 0]) // _COARSE_ONE**2
+        if matrix[0, 0] % _COARSE_ONE**2 or not (-reach if k != m else 0) <= total <= reach:
+            return "their information is above its maximum"
+        if k != m:
+            continue
+        if total < least - 2 * slack:
+            return "their information is not that of their rows"
+        diagonal = np.diagonal(matrix) if asked.whole else matrix[1]
+        rows = diagonal if asked.whole else diagonal[:1]
+        if (diagonal < 0).any() or (diagonal > _LARGEST**2 * matrix[0, 0]).any():
+            return "their information is above its maximum"
+        if (matrix[: len(rows)] ** 2 > rows[:, None] * diagonal).any():
+            return "their information breaks the inequality of Cauchy and Schwarz"
+    if not asked.whole:
+        return ""
+    # curvatures are rounded for each pair of scores, so the whole is positive up to that
+    loose = n_scores * slack * (_LARGEST * _COARSE_ONE) ** 2 * n_columns if n_scores > 1 else 0
+    if _least_eigenvalue(found, n_scores) < -loose:
+        return "their information is not positive"
+    return ""
+
+
+def _least_eigenvalue(parts: Integers, n_scores: int) -> float:
+    """Of the whole matrix over scores and columns; what float64 cannot tell from 0 is 0."""
+    n_columns = parts.shape[1]
+    whole = np.empty((n_scores, n_columns, n_scores, n_columns))
+    for pair, (k, m) in enumerate(zip(*np.triu_indices(n_scores), strict=True)):
+        whole[k, :, m, :] = whole[m, :, k, :] = parts[pair].astype(np.float64)
+    values = np.linalg.eigvalsh(whole.reshape(n_scores * n_columns, -1))
+    least, most = float(values[0]), float(np.abs(values).max())
+    return 0.0 if least > -1e-12 * values.size * most else least

@@ -1,0 +1,339 @@
+"""What Algorithms 1 and 2 share: rows to batches to exact sums of batch vectors to codes.
+
+The two differ in the vector of a batch alone. Both average these vectors, project the mean, and
+round it. What they prove about the mean and its rounding is in `replearn.table1.rounded`.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.codes import MAX_ROWS, Coins, Fitted, Sample
+from replearn.errors import ReplearnError
+from replearn.exact import COUNTS, fixed_mean, nonzero_rows, unit_rows
+from replearn.table1.rounded import ENOUGH_BATCHES, BatchPlan, BatchSpread, sketched_width
+from replearn.types import BlockMap, Codes, Matrix, Order, Signs, Vector
+
+#: Groups of batches whose sums are kept apart, so that their spread can be seen; fewer for wide
+#: rows, so that they take at most 8 MB.
+_MAX_GROUPS, _MIN_GROUPS, _GROUP_ENTRIES = 64, 4, 1 << 19
+
+#: Batches in one block of work, and rows of it.
+_BLOCK_BATCHES, _BLOCK_ROWS = 64, 1 << 15
+
+#: Rows that are turned into directions at once.
+_DIRECTIONS = 1 << 14
+
+#: Marks of rows that are kept to count repeated rows.
+_MAX_MARKS = 1 << 14
+
+#: Adds the vectors of batches to sums: ``add(rows, first, batch_size, bias, hi, lo, counts)``.
+AddBatches = Callable[..., NDArray[np.int64]]
+
+
+# --- samples ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MemoryRows:
+    """Training rows in memory."""
+
+    X: Any
+    signs: Signs
+    order: Order  # canonical order; batches are consecutive rows of it
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.order.size)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.X.shape[1])
+
+    def blocks(self, step: int) -> Iterator[tuple[Any, Signs, Order]]:
+        """All rows at once."""
+        yield self.X, self.signs, self.order
+
+
+@dataclass(frozen=True)
+class FirstRows:
+    """The first rows of a sample."""
+
+    sample: Sample
+    n_rows: int
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return self.sample.n_features
+
+    def blocks(self, step: int) -> Iterator[tuple[Any, Signs, Order]]:
+        """Blocks of the sample, the last one cut."""
+        left = self.n_rows
+        for X, signs, order in self.sample.blocks(step):
+            yield X, signs, order[:left]
+            left -= min(left, order.size)
+            if left == 0:
+                return
+
+
+def directions(sample: Sample, n_inputs: int, most: int = MAX_ROWS) -> Iterator[tuple[Any, int]]:
+    """Rows as directions in whole numbers, some at a time, and how many more are all zero.
+
+    ``most``: of so many rows, from the first on.
+    """
+    for X, signs, order in sample.blocks(1):
+        n_here = min(order.size, most)
+        most -= n_here
+        for start in range(0, n_here, _DIRECTIONS):
+            stop = min(start + _DIRECTIONS, n_here)
+            if hasattr(X, "read"):
+                some, their_signs, here = X.read(start, stop)
+            else:
+                some, their_signs, here = X, signs, order[start:stop]
+            rows = unit_rows(some[here], their_signs[here], n_inputs)
+            kept = nonzero_rows(rows)
+            n_zero = int(rows.shape[0] - kept.sum())
+            yield (rows[kept] if n_zero else rows), n_zero
+
+
+def refuse_sorted(signs: Signs) -> None:
+    """Refuse rows in given order whose labels are sorted or clustered.
+
+    Runs test: in random order the number of runs of equal labels is nearly normal; more than eight
+    standard deviations too few happen with probability below 1e-14.
+    """
+    n, n_positive = signs.size, int(np.count_nonzero(signs > 0))
+    product = 2.0 * n_positive * (n - n_positive)
+    if n < 50 or product == 0:
+        return
+    n_runs = 1 + int(np.count_nonzero(signs[1:] != signs[:-1]))
+    variance = product * (product - n) / (n**2 * (n - 1.0))
+    if n_runs < product / n + 1 - 8 * math.sqrt(max(variance, 0.0)):
+        raise ReplearnError(
+            "y must not be sorted or clustered with shuffle=False, since batches of consecutive "
+            f"rows would not be independent samples; got {n_runs:,} runs of labels in {n:,} rows. "
+            "Use shuffle=True, or shuffle the rows once and keep that order."
+        )
+
+
+# --- exact sums ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BatchSums:
+    """Exact sums of batch vectors, by group: batch b is in group ``(b // 2) % n_groups``.
+
+    Integers throughout, so that sums of blocks can be merged in any order, on any machine.
+    """
+
+    hi: NDArray[np.int64]
+    lo: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    marks: NDArray[np.int64]
+    level: int = 0  # marks with this many zero bits are kept
+
+    def __add__(self, other: "BatchSums") -> "BatchSums":
+        level, marks = max(self.level, other.level), np.concatenate([self.marks, other.marks])
+        while True:
+            marks = marks[((marks >> 5) * 0x9E3779B1 >> 16) & ((1 << level) - 1) == 0]
+            if marks.size <= _MAX_MARKS:
+                break
+            level += 1
+        return BatchSums(
+            self.hi + other.hi, self.lo + other.lo, self.counts + other.counts, marks, level
+        )
+
+    def mean_and_deviations(self) -> Matrix:
+        """Mean of all batch vectors, and ``sqrt(count) * (group mean - mean)`` of each group.
+
+        The mean is within 2^-62 of the exact one. With n groups that have batches, the second
+        moments of their rows over n - 1 estimate the covariance of a batch vector.
+        """
+        mean = fixed_mean(self.hi.sum(axis=0), self.lo.sum(axis=0), self.counts[0])
+        n_batches, n_groups = int(self.counts[0]), len(self.hi)
+        counts = np.bincount(np.arange(n_batches) // 2 % n_groups, minlength=1)[:, None]
+        means = fixed_mean(self.hi[: len(counts)], self.lo[: len(counts)], counts)
+        return np.vstack([mean, np.sqrt(counts) * (means - mean)])
+
+
+def _no_sums(n_inputs: int) -> BatchSums:
+    n_groups = max(_MIN_GROUPS, min(_MAX_GROUPS, _GROUP_ENTRIES // n_inputs))
+    hi, lo = np.zeros((2, n_groups, n_inputs), dtype=np.int64)
+    counts = np.zeros(len(COUNTS), dtype=np.int64)
+    return BatchSums(hi, lo, counts, np.zeros(0, dtype=np.int64))
+
+
+def _sum_some(
+    add: AddBatches,
+    rows: Any,
+    n_before: int,
+    n_batches: int,
+    batch_size: int,
+    bias: int,
+    at_once: int,
+    start: int,
+) -> BatchSums:
+    """Sums of some batches of a block, from number ``start`` on."""
+    from replearn.kernels.int32_directions import RawRows
+
+    stop = min(start + at_once, n_batches)
+    ends = start * batch_size, stop * batch_size
+    part = rows.part(*ends) if isinstance(rows, RawRows) else RawRows.of(*rows.read(*ends))
+    sums = _no_sums(rows.n_features + bias)
+    marks = add(part, n_before + start, batch_size, bias, sums.hi, sums.lo, sums.counts)
+    return replace(sums, marks=marks)
+
+
+def sum_batches(
+    sample: Sample, plan: BatchPlan, add: AddBatches, work: BlockMap = map
+) -> tuple[BatchSums, int]:
+    """Cut rows into batches, turn each into a vector, and add these up exactly.
+
+    Fewer rows than one batch make one batch; a remainder is left over. An original whose rows
+    make few batches cuts them into shorter ones. The same bits for every ``work`` and any pieces of
+    a stream.
+    """
+    from replearn.kernels.int32_directions import RawRows
+
+    bias = plan.n_inputs - sample.n_features
+    total, batch_size, n_before = _no_sums(plan.n_inputs), plan.batch_size, 0
+    for X, signs, order in sample.blocks(ENOUGH_BATCHES * plan.batch_size):
+        if n_before == 0:
+            shortest = plan.batch_size
+            if plan.sketch_bits and not plan.grid_width and "batch_size" not in plan.by_hand:
+                # an original whose spread chooses the width needs a spread
+                shortest = max(plan.shortest_batch, order.size // ENOUGH_BATCHES)
+            batch_size = max(1, min(plan.batch_size, shortest, order.size))
+        n_batches = order.size // batch_size
+        if plan.exact_batches:
+            n_batches = max(0, min(n_batches, plan.n_batches - n_before))
+        rows = X if hasattr(X, "read") else RawRows.of(X, signs, order)
+        at_once = 2 * max(1, min(_BLOCK_BATCHES, _BLOCK_ROWS // batch_size) // 2)
+        solve = partial(_sum_some, add, rows, n_before, n_batches, batch_size, bias, at_once)
+        starts = range(0, n_batches, at_once)
+        total = reduce(BatchSums.__add__, work(solve, starts), total)
+        n_before += n_batches
+    return total, batch_size
+
+
+# --- mean to codes ------------------------------------------------------------------------------
+
+
+def round_mean(
+    sums: BatchSums, batch_size: int, plan: BatchPlan, coins: Coins, n_rows: int
+) -> Fitted:
+    """Project the mean of the batch vectors and round it."""
+    n_batches = int(sums.counts[0])
+    if n_batches == 0:
+        raise ReplearnError("rows must make at least one batch, got none. Give more rows.")
+    counts = dict(zip(COUNTS, sums.counts.tolist(), strict=True))
+    marks = np.sort(sums.marks)  # of some rows; equal rows have equal ones
+    fitted = round_point(sums.mean_and_deviations(), n_batches, batch_size, counts, plan, coins)
+    n_again = int(np.count_nonzero(marks[1:] == marks[:-1])) << sums.level
+    return replace(
+        fitted,
+        spread=replace(fitted.spread, n_repeated=n_again),  # type: ignore[type-var]
+        counts={name: counts[name] for name in ("zero_rows", "unconverged", "infeasible")}
+        | {"batches": n_batches, "left_over": n_rows - n_batches * batch_size},
+    )
+
+
+def round_point(
+    vectors: Matrix,
+    n_batches: int,
+    batch_size: int,
+    counts: dict[str, int],
+    plan: BatchPlan,
+    coins: Coins,
+) -> Fitted:
+    """Project a point, the first of the vectors, and round it; the others are its deviations.
+
+    An original with sketch bits in practical mode chooses the width from its own spread; a
+    replication has width and sketch in its plan.
+    """
+    point, *spread = plan.space("1").project(vectors, coins)
+    deviations = np.array(spread).reshape(-1, plan.n_components)
+    width = plan.grid_width
+    if plan.sketch_bits and not width:
+        width = sketched_width(plan, deviations, n_batches)
+
+    space = plan.space(width)
+    codes = space.encode(point, coins, plan.sketch)
+    place = space.place(point, codes, coins)
+    if plan.sketch is not None:
+        place = np.zeros_like(place)  # the original's: what is published stands for it
+
+    return Fitted(
+        codes=codes,
+        spread=BatchSpread(
+            n_parts=len(deviations),
+            n_batches=n_batches,
+            batch_size=batch_size,
+            grid_width=width,
+            place=place,
+            point=vectors[0],
+            deviations=deviations,
+            counts=counts,
+        ),
+        n_used=n_batches * batch_size,
+        space=space,
+        sketch=space.sketch(codes) if plan.sketch_bits else None,
+    )
+
+
+# --- step by step ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Every intermediate of a fit of Algorithm 1 or 2, by the paper's letters."""
+
+    directions: Matrix  # w_i: the vector of each batch, one in each row
+    mean_direction: Vector  # z: their mean
+    projection: Matrix  # A
+    components: Vector  # A z
+    offsets: Vector  # o, in widths
+    thresholds: Vector  # u; AKround alone has them
+    codes: Codes  # the whole numbers that labs compare
+    rounded: Vector  # b: what the codes stand for
+    direction: Vector  # A'b, before it gets length 1
+
+
+def trace(
+    sample: MemoryRows, plan: BatchPlan, coins: Coins, fitted: Fitted, add: AddBatches | None
+) -> Trace:
+    """The steps of a fit once more, one batch at a time. Without ``add`` it was one fit."""
+    space, size = fitted.space, fitted.spread.batch_size  # type: ignore[union-attr]
+    if add is None:
+        point = fitted.spread.point  # type: ignore[union-attr]
+        vectors = point[None, :]
+    else:
+        alone = replace(plan, batch_size=size, n_batches=1, by_hand=("n_batches", "batch_size"))
+        vectors = np.array(
+            [
+                sum_batches(replace(sample, order=sample.order[start : start + size]), alone, add)[
+                    0
+                ].mean_and_deviations()[0]
+                for start in range(0, fitted.n_used, size)
+            ]
+        )
+        point = vectors.mean(axis=0)
+    return Trace(
+        directions=vectors,
+        mean_direction=point,
+        projection=space.project(np.eye(plan.n_inputs), coins).T,
+        components=space.project(point[None, :], coins)[0],
+        offsets=coins.uniforms("rounding/offset", space.n_codes),
+        thresholds=coins.uniforms("rounding/threshold", space.n_codes * (space.rounding == "ak")),
+        codes=fitted.codes,
+        rounded=space.components(fitted.codes, coins),
+        direction=space.decode(fitted.codes, coins),
+    )

@@ -1,0 +1,15 @@
+"""The one table of algorithms; each has a file of its own beside this one."""
+
+from replearn.codes import Recipe
+from replearn.table1.boosting import BOX, FOAM
+from replearn.table1.dp import DP
+from replearn.table1.net import NET
+from replearn.table1.sgd import SGD
+from replearn.table1.svm import SVM
+
+#: The six rows of Table 1 of the paper, in its order, by name.
+TABLE1: dict[str, Recipe] = {recipe.name: recipe for recipe in (FOAM, BOX, SVM, SGD, NET, DP)}
+
+#: All recipes. Those of studies (`replearn.glm.sketched`) have no sizes before any row is seen: the
+#: original's rows choose them, so that they are no `Recipe`; their bound is `glm.stability`.
+RECIPES: dict[str, Recipe] = TABLE1

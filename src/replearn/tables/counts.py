@@ -1,0 +1,155 @@
+"""What a lab's rows look like to a published encoding: what is counted while they are encoded."""
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.errors import ReplearnError
+from replearn.tables.cells import Column, Texts, levels_of, signs_meant
+
+if TYPE_CHECKING:  # an encoding counts into this
+    from replearn.tables.encoding import Encoding, LevelColumn, NumberColumn
+
+#: A lab with a larger share of unknown cells in a column is asked about it. It codes the column
+#: differently if there are two or three levels; of more, a lab may have others, to a third. Where
+#: an original has folded levels, it is half of the cells that it named.
+MOST_UNKNOWN = 0.05
+_FEW_LEVELS, _MOST_OF_MANY = 3, 1 / 3
+#: A larger share of gaps is refused where the study has no coefficient for them.
+MOST_MISSING = 0.2
+
+_FEWEST_ROWS = 20  # of which a share says anything
+_MOST_KEPT = 1 << 16  # numbers of a column that are kept to look at their quantiles
+KEPT_PER_BATCH = 1 << 10
+_MOST_LEVELS = 1 << 12
+_MOST_ODD = 1000  # texts
+_EXAMPLES = 4
+
+
+class EncodingCounts:
+    """Counts per column, and some of the values, of the rows that were encoded so far.
+
+    Attributes
+    ----------
+    counts : int64 array with a number for each column
+        Its rows are missing, unknown, unreadable and clipped: cells without a value; levels that
+        are not published; texts where a number belongs, which count as missing; numbers beyond
+        the ends of the published range.
+    """
+
+    def __init__(self, encoding: "Encoding") -> None:
+        self.encoding = encoding
+        self.n_rows = 0
+        n_columns = len(encoding.columns)
+        self.counts = np.zeros((4, n_columns), dtype=np.int64)
+        self.missing, self.unknown, self.unreadable, self.clipped = self.counts
+        self.levels: list[Counter[str]] = [Counter() for _ in range(n_columns)]
+        self._kept: list[list[NDArray[np.float64]]] = [[] for _ in range(n_columns)]
+        self._strides = [1] * n_columns
+        self._odd: list[set[str]] = [set() for _ in range(n_columns)]
+
+    def keep(self, place: int, values: NDArray[np.float64]) -> None:
+        """Keep some numbers of a column, evenly spaced."""
+        step = max(1, len(values) // KEPT_PER_BATCH)
+        kept = self._kept[place]
+        kept.append(values[:: step * self._strides[place]].copy())
+        if sum(map(len, kept)) > _MOST_KEPT:
+            self._strides[place] *= 2
+            kept[:] = [np.concatenate(kept)[::2]]
+
+    def keep_levels(self, place: int, codes: NDArray[np.int32], texts: tuple[str, ...]) -> None:
+        """Count the levels of a column."""
+        counts = np.bincount(codes[codes >= 0], minlength=len(texts)).tolist()
+        found = self.levels[place]
+        found.update(dict(zip(texts, counts, strict=True)))
+        if len(found) > _MOST_LEVELS:
+            self.levels[place] = Counter(dict(found.most_common(_MOST_LEVELS // 2)))
+
+    def keep_odd(self, place: int, cells: Column, odd: NDArray[np.bool_] | None) -> None:
+        """Keep a few of the texts that a column should not have: the first in their order."""
+        texts = cells if isinstance(cells, Texts) else Texts(*levels_of(cells))
+        found = {texts.values[code] for code in np.unique(texts.codes[odd]).tolist()}
+        self._odd[place] = set(sorted(self._odd[place] | found)[:_MOST_ODD])
+
+    def values(self, place: int) -> NDArray[np.float64]:
+        """Some numbers of a column, sorted."""
+        kept = self._kept[place]
+        return np.sort(np.concatenate(kept)) if kept else np.empty(0)
+
+    def thin(self, most: int) -> None:
+        """Keep at most so many numbers of each column: for a message."""
+        for place, kept in enumerate(self._kept):
+            if kept:
+                values = np.concatenate(kept)
+                self._kept[place] = [values[:: -(-len(values) // most)].copy()]
+
+    def add(self, other: "EncodingCounts") -> None:
+        """Add what was counted elsewhere."""
+        self.n_rows += other.n_rows
+        self.counts += other.counts
+        for place in range(len(self.levels)):
+            self.levels[place].update(other.levels[place])
+            self._odd[place] = set(sorted(self._odd[place] | other._odd[place])[:_MOST_ODD])
+            for values in other._kept[place]:
+                self.keep(place, values)
+
+    def troubles(self, show_values: bool = False) -> list[tuple[str, str]]:
+        """Columns that this lab codes differently, each with half a sentence; no cell of a row.
+
+        Columns with more than 5% of cells that are not published, beyond the expected share and
+        chance. With ``show_values`` some of these cells are shown.
+        """
+        if self.n_rows < _FEWEST_ROWS:
+            return []
+        found = []
+        for place, column in enumerate(self.encoding.columns):
+            n_known = self.n_rows - int(self.missing[place])
+            n_odd = int(self.unknown[place] + self.unreadable[place])
+            usual = float(getattr(column, "folded", "0"))
+            chance = 3 * math.sqrt(usual * (1 - usual) * n_known)
+            most = usual + (1 - usual) / 2 if usual else _most_unknown(column)
+            if n_odd <= most * n_known + chance:
+                if what := self._gaps(place):
+                    found.append((column.name, what))
+                continue
+            share = f"{n_odd:,} of {n_known:,} cells ({n_odd / n_known:.1%})"
+            what = f"{share} have levels that the study does not know"
+            if column.kind == "number":
+                what = f"{share} are no numbers"
+                if signs := signs_meant(self._odd[place]):
+                    what += f"; they look like numbers with other signs: give {signs}"
+            if show_values:
+                what += f"; such as {', '.join(map(repr, sorted(self._odd[place])[:_EXAMPLES]))}"
+            found.append((column.name, what))
+        return found
+
+    def _gaps(self, place: int) -> str:
+        """Gaps that the study has no coefficient for, if they are many."""
+        column, n_missing = self.encoding.columns[place], int(self.missing[place])
+        has_term = any(kind == "missing" for kind, _ in column.terms)
+        if has_term or n_missing <= MOST_MISSING * self.n_rows:
+            return ""
+        return (
+            f"{n_missing:,} of {self.n_rows:,} cells ({n_missing / self.n_rows:.1%}) are missing, "
+            "where the study has no coefficient for gaps: fill them in, or leave such rows out"
+        )
+
+    def refuse(self, show_values: bool = False) -> None:
+        """Stop at a table that is coded differently from the study, with counts."""
+        troubles = self.troubles(show_values)
+        if troubles:
+            listed = "; ".join(f"in {name!r} {what}" for name, what in troubles[:5])
+            more = f"; and {len(troubles) - 5} more columns" if len(troubles) > 5 else ""
+            raise ReplearnError(
+                f"the table is coded differently from the study: {listed}{more}. Recode these "
+                "columns as the study has them."
+            )
+
+
+def _most_unknown(column: "NumberColumn | LevelColumn") -> float:
+    """Unknown cells that a column without folded levels may have."""
+    named = [level for level in getattr(column, "levels", ()) if not level.startswith("(")]
+    return MOST_UNKNOWN if 1 + len(named) <= _FEW_LEVELS else _MOST_OF_MANY

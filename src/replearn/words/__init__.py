@@ -1,0 +1,50 @@
+"""What results say: facts as text, JSON and HTML, and pictures."""
+
+from replearn.words.facts import (
+    Facts,
+    Figure,
+    Row,
+    Spoken,
+    Table,
+    counted,
+    in_words,
+    p_value,
+    percent,
+    wrapped,
+)
+from replearn.words.meter import progress, threads, tracked, warn
+from replearn.words.pictures import (
+    MOST_DRAWN,
+    Landed,
+    Mark,
+    Rung,
+    by_rows,
+    forest,
+    ladder,
+    where_we_landed,
+)
+
+__all__ = [
+    "Facts",
+    "Figure",
+    "Landed",
+    "MOST_DRAWN",
+    "Mark",
+    "Row",
+    "Rung",
+    "Spoken",
+    "Table",
+    "by_rows",
+    "counted",
+    "forest",
+    "in_words",
+    "ladder",
+    "p_value",
+    "percent",
+    "progress",
+    "threads",
+    "tracked",
+    "warn",
+    "where_we_landed",
+    "wrapped",
+]

@@ -1,0 +1,109 @@
+"""What a user hears while work goes on, on standard error: progress, and warnings."""
+
+import inspect
+import os
+import sys
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from replearn.errors import printable
+
+if TYPE_CHECKING:  # help needs no NumPy
+    from replearn.types import BlockMap
+
+#: Takes how much is done by now, in the units of the total.
+Advance = Callable[[float], None]
+
+#: Seconds before anything is shown: short work needs no progress.
+PATIENCE = 2.0
+
+_HOME = os.path.dirname(os.path.dirname(__file__)) + os.sep
+
+
+@contextmanager
+def progress(label: str, total: float, verbose: bool = False) -> Iterator[Advance]:
+    """Show the progress of work that takes more than two seconds.
+
+    On a terminal one line is written over, and nothing of it stays behind. Elsewhere, for
+    instance in a notebook or a log, there is a new line for every ten per cent, if ``verbose``.
+
+    Examples
+    --------
+    >>> with progress("reading", total=3) as advance:
+    ...     advance(1)
+    """
+    stream = sys.stderr
+    on_terminal = stream is not None and stream.isatty()
+    label = printable(label)  # it may hold the name of a file
+    start, shown = time.monotonic(), -1
+
+    def advance(done: float) -> None:
+        nonlocal shown
+        percent = min(100, int(100 * done / total)) if total > 0 else 100
+        percent = percent if on_terminal else percent // 10 * 10
+        if percent > shown and time.monotonic() - start >= PATIENCE:
+            shown = percent
+            stream.write(f"\r{label}: {percent}%" if on_terminal else f"{label}: {percent}%\n")
+            stream.flush()
+
+    try:
+        shows = on_terminal or (stream is not None and verbose)
+        yield advance if shows else lambda done: None
+    finally:
+        if on_terminal and shown >= 0:
+            stream.write("\r\x1b[K")  # a clean line for what comes next
+            stream.flush()
+
+
+def tracked(run: "BlockMap", label: str, verbose: bool = False) -> "BlockMap":
+    """Show the progress of a map over blocks."""
+
+    def tracked_run(function: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
+        every_block = list(blocks)
+        with progress(label, len(every_block), verbose) as advance:
+            for done, result in enumerate(run(function, every_block), start=1):
+                advance(done)
+                yield result
+
+    return tracked_run
+
+
+def threads(n_jobs: int | None) -> "BlockMap":
+    """A map over blocks on so many threads, -1 for all cores; it runs two blocks ahead of each.
+
+    Examples
+    --------
+    >>> list(threads(2)(abs, [-1, -2, -3]))
+    [1, 2, 3]
+    """
+    n_threads = (os.cpu_count() or 1) + 1 + n_jobs if n_jobs and n_jobs < 0 else n_jobs or 1
+    if n_threads <= 1:
+        return map
+
+    def run(function: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
+        waiting: deque[Future[Any]] = deque()
+        with ThreadPoolExecutor(n_threads) as pool:
+            for block in blocks:
+                waiting.append(pool.submit(function, block))
+                if len(waiting) > 2 * n_threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
+    return run
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn, and name the line outside of replearn that led to it: the one that a user can change.
+
+    The message gives the rule, the value and the remedy.
+    """
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_HOME):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

@@ -1,0 +1,168 @@
+"""Pictures as plain SVG: they need no package, and follow light and dark."""
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, NamedTuple
+
+from replearn.words.facts import percent
+
+if TYPE_CHECKING:  # help needs no NumPy
+    from replearn.types import Vector
+
+_MARKS = ("#0b7fb3", "#c4553d", "#5b8f3e", "#8d5fba", "#a07f1f", "#4f73a0")
+
+#: Numbers of a forest plot, at most.
+MOST_DRAWN = 40
+
+
+class Rung(NamedTuple):
+    """A step of the ladder: a model, what it is worth (0 to 1), and who gets it."""
+
+    name: str
+    worth: float
+    value: str
+    agree: str
+    ours: bool = False
+
+
+#: A name, its number in words, where it stands, and the ends of its interval.
+Mark = tuple[str, str, float, float, float]
+
+
+class Landed(NamedTuple):
+    """A lab's numbers in cells from the centre, inside is -0.5 to 0.5; and half their intervals."""
+
+    positions: "Vector"
+    reach: "Vector"
+
+
+def where_we_landed(
+    names: Sequence[str], labs: Mapping[str, Landed], most: int = 30, reach: float = 1.5
+) -> str:
+    """Draw a box for each cell and a mark for each lab: marks inside agree with the original.
+
+    Shown are the ``most`` coded numbers that are furthest from the centre.
+    """
+    furthest = [
+        max(abs(float(lab.positions[i])) for lab in labs.values()) for i in range(len(names))
+    ]
+    shown = sorted(sorted(range(len(names)), key=lambda i: -furthest[i])[:most])
+    span = min(reach, max(0.75, *furthest) + 0.1)
+    row, left, width = 20 + 4 * len(labs), 230, 640
+    legend = 20 * -(-len(labs) // 4)
+    height = row * len(shown) + 36 + legend
+    middle, cell = left + (width - left) / 2, (width - left) / (2 * span)
+    parts = []
+    for line, i in enumerate(shown):
+        y = 26 + line * row
+        parts.append(
+            f'<text x="{left - 12}" y="{y + 4}" text-anchor="end" font-size="12">'
+            f"{_short(names[i], 32)}</text>"
+            f'<rect x="{middle - cell / 2:.1f}" y="{y + 2 - row / 2}" width="{cell:.1f}" '
+            f'height="{row - 4}" rx="2" fill="currentColor" fill-opacity="0.08" '
+            'stroke="currentColor" stroke-opacity="0.35"/>'
+        )
+        for number, lab in enumerate(labs.values()):
+            at, reach = float(lab.positions[i]), float(lab.reach[i])
+            low, x, high = (
+                middle + cell * max(-span, min(span, one)) for one in (at - reach, at, at + reach)
+            )
+            level = y + 5 * (number - (len(labs) - 1) / 2)
+            parts.append(
+                f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{level}" y2="{level}" '
+                f'stroke="{_MARKS[number % len(_MARKS)]}" stroke-opacity="0.55"/>'
+                f"{dot(x, level, number)}"
+            )
+    for number, name in enumerate(labs):
+        x, y = 12 + 156 * (number % 4), height - legend + 4 + 20 * (number // 4)
+        parts.append(f'{dot(x, y - 4, number)}<text x="{x + 9}" y="{y}">{_short(name, 16)}</text>')
+    outside = sum(far > 0.5 for far in furthest)
+    what = f"{outside} {'has' if outside == 1 else 'have'} a mark outside"
+    what = what if outside else "all marks are inside"
+    return svg(width, height, parts, f"Where labs landed: {len(names)} numbers, {what}.")
+
+
+def ladder(rungs: Sequence[Rung], unit: str) -> str:
+    """Draw what models are worth, from nothing up, and how often labs get each."""
+    left, right, width, row = 236, 470, 640, 40
+    parts = [f'<text x="{left}" y="18" fill-opacity="0.8">{escape(unit)}</text>']
+    if any(rung.agree for rung in rungs):
+        parts.append(f'<text x="{right + 60}" y="18" fill-opacity="0.8">same model at</text>')
+    most = max(rung.worth for rung in rungs) or 1.0
+    for number, rung in enumerate(rungs):
+        y = 32 + number * row
+        length = max(2.0, (right - left - 10) * rung.worth / most)
+        weight = "600" if rung.ours else "400"
+        color = f'fill="{_MARKS[0]}"' if rung.ours else 'fill="currentColor" fill-opacity="0.3"'
+        parts.append(
+            f'<text x="{left - 12}" y="{y + 18}" text-anchor="end" font-weight="{weight}">'
+            f"{escape(rung.name)}</text>"
+            f'<rect x="{left}" y="{y + 2}" width="{length:.1f}" height="24" rx="3" {color}/>'
+            f'<text x="{left + length + 6:.1f}" y="{y + 18}">{escape(rung.value)}</text>'
+            f'<text x="{right + 60}" y="{y + 18}" font-weight="{weight}">'
+            f"{escape(rung.agree)}</text>"
+        )
+    said = "; ".join(
+        f"{rung.name} {rung.value}{', same at ' if rung.agree else ''}{rung.agree}"
+        for rung in rungs
+    )
+    return svg(width, 40 + row * len(rungs), parts, f"{unit}: {said}.")
+
+
+def by_rows(n_planned: int, disagreement: Callable[[int], float]) -> str:
+    """Draw how often labs get the same model, with fewer rows than planned and with more."""
+    rungs = []
+    for share in (0.25, 0.5, 1.0, 2.0):
+        rate = 1 - disagreement(n_rows := max(1, round(share * n_planned)))
+        name = f"{n_rows:,} rows" if n_rows < 10**9 else f"{n_rows:.1e} rows"
+        rungs.append(Rung(name, rate, percent(rate), "", share == 1))
+    return ladder(rungs, "agreement rate")
+
+
+def forest(marks: Sequence[Mark], line: float, words: str, most: int = MOST_DRAWN) -> str:
+    """Draw the numbers furthest from a line, which stands where a reader expects them."""
+    furthest = sorted(range(len(marks)), key=lambda i: -abs(marks[i][2] - line))[:most]
+    shown = [marks[i] for i in sorted(furthest)]
+    ends = [line, *(end for *_, low, high in shown for end in (low, high))]
+    left, right, width, row = 236, 530, 640, 22
+    height = row * len(shown) + 32
+
+    def across(value: float) -> float:
+        return left + 8 + (right - left - 16) * (value - min(ends)) / (max(ends) - min(ends) or 1)
+
+    parts = [
+        f'<line x1="{across(line):.1f}" x2="{across(line):.1f}" y1="4" y2="{height - 22}" '
+        'stroke="currentColor" stroke-opacity="0.5" stroke-dasharray="4 3"/>'
+        f'<text x="{across(line):.1f}" y="{height - 6}" text-anchor="middle">{escape(words)}</text>'
+    ]
+    for number, (name, text, at, low, high) in enumerate(shown):
+        y = 16 + number * row
+        parts.append(
+            f'<text x="{left - 14}" y="{y + 4}" text-anchor="end" font-size="12">'
+            f"{_short(name, 32)}</text>"
+            f'<line x1="{across(low):.1f}" x2="{across(high):.1f}" y1="{y}" y2="{y}" '
+            f'stroke="{_MARKS[0]}" stroke-width="2" stroke-opacity="0.55"/>'
+            f'{dot(across(at), y, 0, 5)}<text x="{right + 16}" y="{y + 4}">{escape(text)}</text>'
+        )
+    said = "; ".join(f"{name} {text}" for name, text, *_ in shown)
+    return svg(width, height, parts, f"{said}; line: {words}.")
+
+
+def svg(width: int, height: int, parts: Sequence[str], label: str) -> str:
+    """A picture of these parts, which a screen reader calls by its label."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'role="img" aria-label="{escape(label)}" style="max-width:100%;height:auto" '
+        'font-family="system-ui,sans-serif" font-size="13" fill="currentColor">'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def dot(x: float, y: float, number: int, radius: int = 4) -> str:
+    """A mark in the color of a lab."""
+    color = _MARKS[number % len(_MARKS)]
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{color}"/>'
+
+
+def _short(name: str, most: int = 28) -> str:
+    return escape(name if len(name) <= most else name[: most - 1] + "…")

@@ -1,0 +1,190 @@
+"""Certified fits that run: the layer cake, the test of the variance, the test on held-out rows."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import replearn as rl
+from replearn.codes import CodeSpace, Coins, Promise, Sizes
+from replearn.codes.projection import project
+from replearn.errors import NotEnoughSamples, ReplearnError
+from replearn.exact import PAIR_UNIT
+from replearn.table1.rounded import (
+    largest_variance,
+    rows_that_pass,
+    seen_disagreement,
+    variance_allowed,
+)
+from replearn.table1.spaces import Turned
+from replearn.table1.svm import SVM, stability
+from tests.error_budget import assert_rate_at_most
+from tests.populations import draw
+from tests.theory.labs import differ, error, pair, sample
+
+PROMISE = Promise(0.3, 0.1, 0.1, 0.05)
+
+
+def test_the_sizes_of_the_page():
+    """What docs/theory/table1.md prints: sizes that a laptop runs."""
+    assert SVM.sizes(PROMISE, 10, "certified", Sizes()).n_rows <= 400_000
+    assert SVM.sizes(PROMISE, 10, "certified", Sizes(sketch_bits=3)).n_rows <= 6_000
+
+
+# ---------------------------------------------------------------- the layer cake
+
+
+@pytest.mark.parametrize(
+    ("projection", "rounding", "size"),
+    [("rotation", "centre", 0.2), ("rotation", "e8+centre", 0.15), ("gaussian", "centre", 300)],
+)
+def test_the_line_is_above_every_probability(projection, rounding, size):
+    turned = Turned(projection, rounding, 10, size)
+    first, price = turned.cake(0.3, 0.02, 0.05, 1.0)
+    for hinge in np.linspace(0, 1.5, 301):
+        assert turned.at((1 - hinge) * 0.3 - 0.02) <= first + price * hinge + 1e-12
+    assert price < 1 / 0.05  # that of Markov's inequality
+
+
+@pytest.mark.slow
+def test_signs_of_a_mixture_are_turned_less_often_than_the_line_says(seeds):
+    """Most rows have no hinge loss, few have much: the mean error is below the line."""
+    width, d, margin = 0.35, 10, 0.3
+    first, price = Turned("rotation", "centre", d, width).cake(margin, 0.0, 0.1, 1.0)
+    hinges = np.where(np.arange(400) < 360, 0.0, np.linspace(0.1, 0.9, 400))
+    space = CodeSpace("rounded", d, "rotation", d, "centre", repr(width), 0)
+    margins = (1 - hinges) * margin
+    z = np.zeros(d)
+    z[0] = 1.0
+    side = np.zeros((400, d))
+    side[:, 1] = np.sqrt(1 - margins**2)
+    rows = side + margins[:, None] * z
+    n_turned = 0
+    for seed in seeds(100):
+        coins = Coins(seed)
+        codes = space.encode(project("rotation", z[None, :], d, coins)[0], coins)
+        n_turned += int((rows @ space.decode(codes, coins) <= 0).sum())
+    assert_rate_at_most(n_turned // 400, 100, first + price * hinges.mean())
+
+
+# ---------------------------------------------------------------- looking at the variance
+
+
+@pytest.mark.parametrize("share", [0.5, 1.5, 4.0])
+def test_labs_that_give_models_give_the_same(share, seed_block):
+    """The theorem, where the variance is below, at and above what the rounding allows.
+
+    Batch vectors of length 1 that are one of two with a small chance, in a random cell.
+    """
+    plan = SVM.sizes(PROMISE, 4, "certified", Sizes())
+    n_batches = plan.n_batches
+    variance = min(0.9, share * variance_allowed(plan, n_batches))
+    # w = e0 with probability 1 - q, else e1: half of a squared distance is 1, or 0
+    q = (1 - math.sqrt(1 - 2 * variance)) / 2 if variance < 0.5 else 0.5
+    rng = np.random.default_rng([seed_block, int(10 * share)])
+    trials, n_bad, n_given = 2000, 0, 0
+    for _ in range(trials):
+        labs = rng.random((2, n_batches)) < q
+        given = []
+        for lab in labs:
+            n_apart = int((lab[0::2][: n_batches // 2] != lab[1::2][: n_batches // 2]).sum())
+            counts = {"pairs": n_batches // 2, "pair_sum": round(2 * n_apart / PAIR_UNIT)}
+            given.append(seen_disagreement(plan, counts, n_batches) <= 0.1)
+        n_given += given[0]
+        # cubes at a random offset, along the direction from e0 to e1: a wall between the means
+        distance = math.sqrt(2) * abs(labs[0].mean() - labs[1].mean())
+        n_bad += all(given) and rng.random() < distance / float(plan.grid_width)
+    assert_rate_at_most(n_bad, trials, 0.1)
+    if share > 1:
+        assert_rate_at_most(n_given, trials, 0.05)  # the level of the test
+
+
+def test_the_chernoff_bound_is_one(seed_block):
+    """Of coins, the worst law on an interval: it is above the mean but with its failure."""
+    rng, n, failure = np.random.default_rng(seed_block), 200, 0.1
+    for mean in (0.002, 0.02, 0.3):
+        heads = rng.binomial(n, mean / 2, size=2000)
+        bounds = {
+            k: largest_variance({"pairs": n, "pair_sum": round(4 * k / PAIR_UNIT)}, 1.0, failure)
+            for k in np.unique(heads)
+        }
+        n_below = sum(bounds[k] < mean for k in heads)
+        assert_rate_at_most(n_below, 2000, failure)
+
+
+@pytest.mark.slow
+def test_restless_rows_are_refused_and_told():
+    plan = SVM.sizes(Promise(0.5, 0.2, 0.2, 0.2), 5, "certified", Sizes())
+    X, y = draw("adversary", plan.n_rows, 5, 0.5, 3)
+    estimator = rl.ReplicableSVMClassifier(
+        margin=0.5, max_error=0.2, max_disagreement=0.2, failure_prob=0.2, mode="certified",
+        fit_intercept=False,
+    )  # fmt: skip
+    fitted = SVM.run(sample("adversary", plan.n_rows, 5, 0.5, 3), plan, Coins(0))
+    bound = stability(plan, plan.n_rows, fitted.spread).proved
+    if bound <= 0.2:
+        estimator.fit(X, y)
+        assert estimator.certificate_.proved <= 0.2
+    else:
+        with pytest.raises(NotEnoughSamples, match="batches differ more than most") as caught:
+            estimator.fit(X, y)
+        assert caught.value.needed == rows_that_pass(plan, fitted.spread) > plan.n_rows
+
+
+@pytest.mark.slow
+def test_certified_pairs_in_full(seeds):
+    """Both promises, counted with sizes as planned; the plan's own rows, no row more."""
+    promise = Promise(0.5, 0.2, 0.2, 0.2)
+    plan = SVM.sizes(promise, 5, "certified", Sizes())
+    assert plan.n_rows < 30_000
+    n_differ, n_wrong, trials = 0, 0, 30
+    for seed in seeds(trials):
+        fits = pair(SVM, plan, "tight", plan.n_rows, 5, 0.5, seed)
+        assert all(stability(plan, plan.n_rows, fit.spread).proved <= 0.2 for fit in fits)
+        n_differ += differ(fits)
+        n_wrong += error(fits[0], seed, "tight", 5, 0.5) > 0.2
+    assert_rate_at_most(n_differ, trials, 0.2)
+    assert_rate_at_most(n_wrong, trials, 0.2)
+
+
+# ---------------------------------------------------------------- rows that are held out
+
+
+def test_a_bad_model_is_published_rarely():
+    plan = SVM.sizes(PROMISE, 10, "certified", Sizes(sketch_bits=3))
+    assert 0 < plan.n_held_out < plan.n_rows
+    passes = stats.binom.cdf(plan.n_allowed, plan.n_held_out, PROMISE.max_error)
+    assert passes <= PROMISE.failure_prob
+    assert stats.binom.cdf(plan.n_allowed + 1, plan.n_held_out, PROMISE.max_error) > 0.05
+
+
+def test_held_out_rows_decide():
+    promise = {"margin": 0.5, "max_error": 0.2, "max_disagreement": 0.2, "failure_prob": 0.02}
+    how = {"mode": "certified", "sketch_bits": 3, "fit_intercept": False, "shuffle": False}
+    planned = rl.plan(
+        "svm", n_features=5, mode="certified", sketch_bits=3, fit_intercept=False, **promise
+    ).plan
+    X, y = draw("plain", planned.n_rows, 5, 0.5, 0)
+    first = rl.ReplicableSVMClassifier(**promise, **how).fit(X, y)
+    assert first.counts_["held_out"] == planned.n_held_out
+    assert first.counts_["held_out_errors"] == 0
+
+    # the rows of the test deny the model, which they did not make
+    wrong = y.copy()
+    wrong[-planned.n_held_out :] *= -1
+    with pytest.raises(ReplearnError, match="held out"):
+        rl.ReplicableSVMClassifier(**promise, **how).fit(X, wrong)
+
+    # a replication needs the rows that made the model, and holds none out
+    n_training = planned.n_rows - planned.n_held_out
+    X2, y2 = draw("plain", n_training, 5, 0.5, 1)
+    second = rl.ReplicableSVMClassifier(study=first.study_, fit_intercept=False).fit(X2, y2)
+    assert second.replication_.same
+
+
+def test_plans_without_bits_hold_nothing_out():
+    plan = SVM.sizes(replace(PROMISE, max_disagreement=0.3), 5, "certified", Sizes())
+    assert plan.n_held_out == 0
+    assert plan.looks

@@ -1,0 +1,38 @@
+"""``publish --evidence``: a study that proves enough, or a refusal with a plan that does."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from replearn.cli import main
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(4000, 8))
+    y = X @ np.linspace(-0.8, 0.8, 8) + rng.logistic(size=4000) > 0
+    rows = pd.DataFrame(X, columns=list("abcdefgh")).assign(died=y.astype(int))
+    rows.to_csv("a.csv", index=False)
+    return tmp_path
+
+
+def publish(*options):
+    return main(["publish", "a.csv", "--target", "died", "--out", "study.json", *options])
+
+
+def test_a_refusal_names_options_that_prove_enough(table, capsys):
+    assert publish("--evidence", "20") == 2
+    words = capsys.readouterr().err
+    assert not (table / "study.json").exists()
+    plan = re.search(r"--between 0 --rows \d+", words)
+    assert plan is not None
+    assert publish("--evidence", "17", *plan[0].split()) == 0  # an estimate: a few bits less
+
+
+def test_what_no_plan_reaches_is_refused(table, capsys):
+    assert publish("--evidence", "900") == 2
+    assert "No --rows reaches it" in capsys.readouterr().err
