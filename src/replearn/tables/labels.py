@@ -31,9 +31,12 @@ def learn_classes(
     codes, texts = _codes(column, place)
     found = sorted(texts[code] for code in np.unique(codes).tolist())
     is_numeric = all(map(is_number_text, found))
-    if is_numeric and not all(
-        number.is_integer() and abs(number) <= MAX_WHOLE for number in map(float, found)
-    ):
+    if is_numeric and any(abs(number) > MAX_WHOLE for number in map(float, found)):
+        raise ReplearnError(
+            f"{place} must hold whole numbers of at most 2^53, or text, got larger ones, which "
+            "float64 cannot tell apart. Write such labels as text, for instance with a letter."
+        )
+    if is_numeric and not all(number.is_integer() for number in map(float, found)):
         raise ReplearnError(
             f"{place} must hold whole numbers, booleans or text, got fractions (Unknown label "
             "type: continuous). Is it the label column? For measurements use "
