@@ -56,8 +56,8 @@ halfspace w/tau has no loss and costs ``lambda / (2 tau^2)``, and an error costs
 with ``lambda = eps tau^2 / 1000`` a 1000th of max_error. Larger lambdas do not keep max_error:
 lambda = tau^2 allows any error up to 1. What is left of max_error goes to the noise of the rounding
 (`replearn.halfspaces.spaces.noise_of`). A nearly hard margin is most stable where margins begin
-with a jump at tau, for which rows are planned; where they do not, or labels are noisy, it is less so,
-and a jackknife over 16 groups of rows tells. Calibrated, not proved.
+with a jump at tau, for which rows are planned; where they do not, or labels are noisy, it is less
+so, and a jackknife over 16 groups of rows tells. Calibrated, not proved.
 
 ``n_batches`` or ``batch_size`` by hand bring batches back: SVMs with lambda = eps tau^2, of
 ``1 / lambda`` rows.

@@ -367,8 +367,11 @@ def _is_chance(joint: NDArray[np.int64]) -> bool:
     A further row of a value has the class of its first one with the probability that two rows have
     one class at all.
     """
-    shares = joint.sum(axis=0) / joint.sum()
-    n_further = int(joint.sum()) - joint.shape[0]
+    n_rows = int(joint.sum())
+    if n_rows < 50:  # which nobody publishes
+        return True
+    shares = joint.sum(axis=0) / n_rows
+    n_further = n_rows - joint.shape[0]
     return n_further * math.log(float(shares @ shares)) > math.log(_CHANCE)
 
 
