@@ -1784,21 +1784,50 @@ UNITS <- c("thousands, or grams and kilograms" = 1000, "percent, or metres and c
   "mmHg and kPa" = 7.501)
 CONSTANT <- "is the same in all rows here, so nothing can be replicated about it"
 
-# Questions to ask about a lab's columns: their names ("" is the target), with sentences.
+# Questions to ask about a lab's columns: their names ("" is the target), with sentences. `first` are
+# columns to look at before a verdict is believed, because agreement says nothing about them.
 findings_of <- function(study, table, counts) {
   columns <- study$design$encoding$columns
-  rows <- list(here = table$n, original = study$n_original, planned = study$n_replication)
-  found <- vapply(seq_along(columns), function(i) {
+  rows <- c(list(here = table$n, original = study$n_original, planned = study$n_replication),
+            persons(study, table))
+  found <- lapply(seq_along(columns), function(i) {
     column <- columns[[i]]
+    theirs <- study$profile$columns[[i]]
     look <- if (is_number_column(column)) on_numbers else on_levels
     cells <- (if (is_number_column(column)) table$numbers else table$levels)[[column$name]]
-    if (all(is.na(cells))) "has no value in any row here" else
-      look(column, study$profile$columns[[i]], cells, rows)
-  }, "")
-  names(found) <- names_of(columns)
-  found <- c(found, if (!is.null(counts)) c(on_labels(
+    if (!all(is.na(cells))) return(look(column, theirs, cells, rows))
+    words <- "has no value in any row here"
+    if (is_odd_constant(rows, usual_gaps(theirs))) first(words) else words
+  })
+  names <- names_of(columns)
+  is_first <- vapply(found, function(words) isTRUE(attr(words, "first")), NA)
+  sentences <- setNames(vapply(found, as.character, ""), names)
+  sentences <- c(sentences, if (!is.null(counts)) c(on_labels(
     decimals(unlist(study$profile$target)), counts, rows)))
-  found[nzchar(found)]
+  list(sentences = sentences[nzchar(sentences)], first = names[is_first])
+}
+
+first <- function(words) structure(words, first = TRUE)
+
+# Share of missing cells at the original; those of levels are at most one of the shares.
+usual_gaps <- function(theirs)
+  if (is.null(theirs$shares)) decimals(theirs$missing) else max(0, decimals(unlist(theirs$shares)))
+
+# Independent rows for each row, here and at the original: 1 unless rows are at risk. Whoever is at
+# risk in an interval was so in all before it; of clusters of m rows sum(m) / sum(m^2) count.
+persons <- function(study, table) {
+  columns <- study$design$encoding$columns
+  place <- which(names_of(columns) == INTERVAL)
+  if (!length(place)) return(list(independent_here = 1, independent_there = 1))
+  independent <- function(at_risk) {
+    squares <- sum((2 * seq_along(at_risk) - 1) * at_risk)
+    if (squares > 0) sum(at_risk) / squares else 1
+  }
+  column <- columns[[place]]
+  names <- c(column$reference, as.character(unlist(column$levels)))
+  here <- vapply(names, function(name) sum(table$levels[[INTERVAL]] == name), 0)
+  list(independent_here = independent(here),
+       independent_there = independent(decimals(unlist(study$profile$columns[[place]]$shares))))
 }
 
 # Quantiles at 5, 25, 50, 75 and 95 %; the outer ones move inwards until 50 rows are beyond.
@@ -1811,21 +1840,24 @@ quantiles_of <- function(x) {
 # How far two samples of one population have a share apart, but for 7 in a million.
 chance <- function(rows, share, other = 0)
   4.5 * sqrt(pmax(share * (1 - share), other * (1 - other)) *
-               (1 / max(1, rows$here) + 1 / rows$original))
+               (1 / max(1, rows$independent_here * rows$here) +
+                  1 / (rows$independent_there * rows$original)))
 
 # Whether it is no chance that all rows have what this share of the original has.
-is_odd_constant <- function(rows, share)
-  rows$here * log(max(min(share, 1 - 20 / max(40, rows$planned)), 1e-300)) < log(1e-4)
+is_odd_constant <- function(rows, share) {
+  share <- max(min(share, 1 - 20 / max(40, rows$planned)), 1e-300)
+  rows$independent_here * rows$here * log(share) < log(1e-4)
+}
 
 on_numbers <- function(column, theirs, cells, rows) {
   x <- cells[!is.na(cells)]
   study <- decimals(unlist(theirs$quantiles))
   if (min(x) == max(x))
-    return(if (is_odd_constant(rows, if (all(study == x[1])) 1 else 0.95)) CONSTANT else "")
+    return(if (is_odd_constant(rows, if (all(study == x[1])) 1 else 0.95)) first(CONSTANT) else "")
   ours <- quantiles_of(x)
   spread <- decimals(column$spread)
   if (length(ours) && length(study) && is_moved(x, ours, study, spread, rows))
-    return(other_unit(ours, study, function(x) max(abs(x - study)[2:4]) / spread))
+    return(first(other_unit(ours, study, function(x) max(abs(x - study)[2:4]) / spread)))
   if (nzchar(words <- missing_code(sort(x)))) return(words)
   counts_as <- if (has_missing_term(column)) "" else paste0(column$centre, ", the study's median")
   on_missing(mean(is.na(cells) & !is.nan(cells)), decimals(theirs$missing), counts_as, rows)
@@ -1860,7 +1892,7 @@ missing_code <- function(x) {
 
 # Whether a quartile is more than a spread away, and no chance explains that.
 is_moved <- function(x, ours, study, spread, rows) {
-  sampled <- list(here = length(x), original = min(rows$original, 16384))
+  sampled <- replace(rows, c("here", "original"), list(length(x), min(rows$original, 16384)))
   share <- c(0.25, 0.5, 0.75)
   below <- vapply(study[2:4], function(q) mean(x < q - spread / 100), 0)
   up_to <- vapply(study[2:4], function(q) mean(x <= q + spread / 100), 0)
@@ -1904,7 +1936,7 @@ on_levels <- function(column, theirs, cells, rows) {
   share_of <- function(name) if (name %in% names) study[match(name, names)] else NULL
   if (!anyNA(cells) && length(unique(cells)) == 1) {
     share <- c(share_of(cells[1]), share_of("(other)"), 0)[1]
-    return(if (is_odd_constant(rows, share)) CONSTANT else "")
+    return(if (is_odd_constant(rows, share)) first(CONSTANT) else "")
   }
   ours <- vapply(names, function(name) sum(cells == name, na.rm = TRUE) / rows$here, 0)
   named <- which(!names %in% c("(other)", "(missing)"))
@@ -1913,9 +1945,9 @@ on_levels <- function(column, theirs, cells, rows) {
     gap <- study[i] - study[j]
     turned <- ours[j] - ours[i]
     if (gap > 0.2 && turned > gap / 2 && gap + turned > apart[i] + apart[j])
-      return(sprintf(paste0("may have its levels %s and %s exchanged: here %.0f%% and %.0f%% of the ",
-        "rows, in the study %.0f%% and %.0f%%"), quoted(names[i]), quoted(names[j]), 100 * ours[i],
-        100 * ours[j], 100 * study[i], 100 * study[j]))
+      return(first(sprintf(paste0("may have its levels %s and %s exchanged: here %.0f%% and %.0f%% of ",
+        "the rows, in the study %.0f%% and %.0f%%"), quoted(names[i]), quoted(names[j]),
+        100 * ours[i], 100 * ours[j], 100 * study[i], 100 * study[j])))
   }
   others <- quoted(if ("(other)" %in% names) "(other)" else column$reference)
   folded <- if (is.null(column$folded)) 0 else decimals(column$folded)
@@ -1958,7 +1990,7 @@ spread_finding <- function(study, spreads, n) {
 # Numbers whose spread, as the study states it, the rows of a lab deny.
 denied_spreads <- function(study, spreads) {
   ratio <- decimals(unlist(study$spreads)) / pmax(spreads, 1e-30)
-  !(ratio > 1 / 3 & ratio < 3)
+  !(ratio >= 1 / 3 & ratio <= 3)
 }
 
 # --- how likely a lab leaves the original's cells ------------------------------------------------
@@ -2460,11 +2492,14 @@ score_test <- function(study, theta, rows) {
   sampling <- dispersion_of(sums, loss) * sums$noise
   centres <- information %*% prior$prior %*% information
   exact <- (1 + rows$n / study$n_original) * sampling + centres
+  overfitting <- if (is_wide) overfitting_of(rows, study, theta, sums)
+  if (is_wide) exact <- exact + diag(overfitting$variance, size)
   total <- exact + diag(1e-9 * diag(exact) + ABSENT, size)
   inverse <- inverse_of(total)
 
   # 2 the quadratic form, its mean and its variance
   gradient <- sums$gradient + sums$weight * ridges * prior$parameters
+  if (is_wide) gradient <- gradient - pmin(pmax(gradient, 0), overfitting$mean)
   inside <- inverse %*% exact  # a level without a row here has no variance and counts nothing
   mean <- max(sum(diag(inside)), 1e-9)
   variance <- 2 * sum(inside * t(inside)) + fourth_of(rows, loss, theta, is_wide, inverse)
@@ -2478,6 +2513,7 @@ score_test <- function(study, theta, rows) {
   freed <- if (any(factor != 0)) cbind(constants, factor) else constants
   p <- vapply(list(constants[, 0], constants, freed), function(free)
     p_free(gradient, inverse, information %*% free, mean, variance, below), 0)
+  if (is_wide && overfitting$leverage > 0.1) p[1] <- p[2]  # it moves constants, too
 
   # 4 the lab's own estimates, one step away
   curved <- diag(information)
@@ -2486,9 +2522,32 @@ score_test <- function(study, theta, rows) {
   turn <- if (!is_wide) kronecker(t(factors$scores), t(factors$columns))
   list(p_value = p[1], p_slopes = p[2], p_factor = p[3], below = below, is_wide = is_wide,
        step = matrix(-bread %*% gradient, q, byrow = TRUE),
-       errors = matrix(ifelse(curved > ABSENT, sqrt(diag(own)), Inf), q, byrow = TRUE),
+       errors = matrix(ifelse(curved > ABSENT, sqrt(pmax(diag(own), 0)), Inf), q, byrow = TRUE),
        covariance = bread %*% total %*% bread,
        spreads = if (!is_wide) sqrt(pmax(rowSums((turn %*% own) * turn), 0) * rows$n))
+}
+
+# What slopes that were fitted to noise do to the gradient elsewhere: a quadratic form in the errors.
+# Its mean is n / n_original for each effective slope, of which there are at most those that the
+# diagonals of information and ridge give.
+overfitting_of <- function(rows, study, theta, sums) {
+  loss <- study$design$loss
+  pull <- sums$weight * decimals(study$design$ridge)
+  means <- means_of(loss, scores_of(rows, theta))
+  effective <- vapply(seq_len(nrow(theta)), function(k) {
+    bends <- curvature(loss, k, k, means[, k], means[, k]) * mass_of(rows)
+    own <- colSums(bends * (rows$X[, -1, drop = FALSE] / 4096)^2)
+    min(sum(own / pmax(own + pull, 1e-300)), study$n_original)
+  }, 0)
+
+  leverage <- pmin(effective / study$n_original, 0.9)
+  inflation <- 1 / (1 - leverage)
+  is_class <- loss$kind %in% c("bernoulli", "multinomial")
+  dispersion <- if (!is_class) dispersion_of(sums, loss)
+    else pmin(pmax(sums$squares / max(sums$predicted, 1e-12), 1), inflation)
+  mean <- rows$n / study$n_original * dispersion * effective * inflation
+  list(mean = as.vector(rbind(0, mean)), leverage = max(leverage),
+       variance = as.vector(rbind(0, 2 * mean^2 / pmax(effective, 1))))
 }
 
 # p-value of the coefficients of one column (2: the first after the constant).
@@ -2801,10 +2860,11 @@ agreement_of <- function(study, codes, places, opened, nonce) {
 }
 
 # Agreement and support in one word.
-verdict_of <- function(agreement, support) {
+verdict_of <- function(agreement, support, look_first) {
   if (is.na(agreement$same)) return("untold")
   if (agreement$same) {
     if (support$p_value < UNLIKELY || support$gain[["high"]] < 0) return("contradicted")
+    if (length(look_first)) return("questioned")
     return(if (support$gain[["low"]] > 0) "confirmed" else "undecided")
   }
   is_denied <- is.null(support) || support$p_slopes < UNLIKELY || support$gain[["high"]] < 0
@@ -2833,8 +2893,9 @@ replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
   names <- number_names(design)[agreed]
   positions <- (offsets - if (is.null(known)) codes else known)[agreed]
   apart <- if (!is.null(known)) which((codes != known)[agreed])
+  questions <- rows$findings(study)
   structure(class = "replearn_replication", list(
-    verdict = verdict_of(agreement, support), same = agreement$same,
+    verdict = verdict_of(agreement, support, questions$first), same = agreement$same,
     same_slopes = agreement$same_slopes, fingerprint = fingerprint,
     # published offsets in other cells are nobody's fit: nothing may look like a usable model
     model = if (!isFALSE(agreement$same)) make_model(design, codes, constants,
@@ -2846,12 +2907,14 @@ replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
     disagreement = disagreement_of(study, rows$n),
     at_new_centre = disagreement_of(study, rows$n, TRUE),
     evidence = proof_of(study, codes, support$test$spreads, rows, agreement$same),
-    findings = c(rows$findings(study), spread_finding(study, support$test$spreads, rows$n)),
+    findings = c(questions$sentences, spread_finding(study, support$test$spreads, rows$n)),
+    look_first = questions$first,
     support = support, performance = support$performance, differences = support$columns,
     own = own_estimates(design, rows, theta), ridge = design$ridge,
     has_local_constant = has_local_constant(design),
     apart = names[apart[order(-abs(positions[apart]))]],
-    nearest = names[head(by_wall((offsets - codes)[agreed]), 5)], positions = setNames(positions, names)))
+    nearest = names[head(by_wall((offsets - codes)[agreed]), 5)],
+    positions = setNames(positions, names)))
 }
 
 # --- in words ------------------------------------------------------------------------------------
@@ -2921,6 +2984,13 @@ base_risk_in_words <- function(support) {
   paste("base risk, which is", general(times), "times as", if (ratio >= 1) "high" else "low", "here")
 }
 
+# Columns to look at first.
+listed_columns <- function(columns) {
+  more <- length(columns) - 3
+  paste0(if (length(columns) == 1) "this column" else "these columns", " first: ",
+         paste(head(columns, 3), collapse = ", "), if (more > 0) paste0(", and ", more, " more"))
+}
+
 # The verdict, as people say it.
 verdict_in_words <- function(x) {
   same <- if (x$has_local_constant) "The same slopes, with your own constant" else "The same model"
@@ -2933,7 +3003,9 @@ verdict_in_words <- function(x) {
     contradicted = paste0(same, ", but your patients contradict ", it, " (",
                           why_contradicted(x$support), ")."),
     "same slopes" = paste0("The same model but for the ", base_risk_in_words(x$support), "."),
-    untold = "A model was made; the study does not tell whether it is the original's.",
+    questioned = paste0(same, ", but look at ", listed_columns(x$look_first), "."),
+    untold = paste0("A model was made; the study does not tell whether it is the original's.",
+                    if (length(x$look_first)) paste0(" Look at ", listed_columns(x$look_first), ".")),
     "A different model: these rows do not give the original's model. Do not use this.")
 }
 
@@ -2961,6 +3033,7 @@ UPDATE_SLOPE <- "Next: replearn update MODEL TABLE --slope fits base risk and on
 EVALUATE <- "Next: replearn evaluate MODEL TABLE says what the model is worth here."
 ASK_ORIGINAL <- "Next: ask the original for its model, and pass it with --opened."
 PUBLISH <- "Next: replearn publish makes a study of your own rows."
+RECODE <- "Next: give these columns as the study has them, or say why they differ."
 MISCALIBRATED <- 1.1  # observed to expected events beyond it, or below its inverse, are told
 
 # The command that suits the rung: the smallest change that is enough.
@@ -2988,7 +3061,8 @@ next_steps <- function(x) {
                  "original's model."))
   if (x$verdict == "same slopes") return(UPDATE_CONSTANT)
   if (x$verdict == "contradicted") return(next_command(support))
-  if (x$verdict != "different") return(if (!is.null(support)) miscalibrated(support))
+  if (x$verdict != "different")
+    return(c(if (x$verdict == "questioned") RECODE, if (!is.null(support)) miscalibrated(support)))
   c(if (x$n_rows < x$planned_rows && x$disagreement > 0.05)
       paste0(counted(x$n_rows), " rows are few: the study was planned for ",
              counted(x$planned_rows), "."),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from benchmarks import vectors
@@ -27,9 +28,11 @@ from replearn.rows import Block, MemoryBlocks, row_marks
 from replearn.study import (
     Evidence,
     Replication,
+    Request,
     RowEncoder,
     Study,
     TableRows,
+    publish,
     read_rows,
     replicate,
     table_of,
@@ -550,6 +553,29 @@ def test_a_large_table(tmp_path, answers):
     _, replication = replicated(study, path, case)
     (found,) = answers(tmp_path, [call(tmp_path, study, path, case, block=2048)])
     assert_same_words(replication, found, "large")
+
+
+@pytest.mark.skipif(
+    not os.environ.get("REPLEARN_R_CHECK"),
+    reason="15 s of one core: REPLEARN_R_CHECK=1 asks for it",
+)
+def test_wide_models_have_the_same_support(tmp_path, answers):
+    """Beyond 600 coefficients constants and the size of slopes are tested, less overfitting."""
+    rng, paths = np.random.default_rng(5), [tmp_path / "a.csv", tmp_path / "b.csv"]
+    slopes = rng.normal(size=605) / 10
+    for path in paths:
+        table = np.round(rng.normal(size=(700, 605)), 2)
+        died = rng.random(700) < 1 / (1 + np.exp(-table @ slopes))
+        frame = pd.DataFrame(table, columns=[f"x{i}" for i in range(605)])
+        frame.assign(died=died.astype(int)).to_csv(path, index=False)
+    request = Request(target="died", ridge=0.03, replication_rows=700)
+    original = publish(open_table(paths[0], target="died"), request)
+    original.model.save(tmp_path / "model.json")
+    table = open_table(paths[1], target="died")
+    replication = replicate(original.study, table, original.model)[1]
+    opened = {"opened": str(tmp_path / "model.json")}
+    (found,) = answers(tmp_path, [call(tmp_path, original.study, paths[1], Case(), **opened)])
+    assert_same_words(replication, found, "wide")
 
 
 def test_units_are_those_of_python(tmp_path, answers):

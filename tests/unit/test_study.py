@@ -387,6 +387,29 @@ def test_a_study_that_coin_flips_replicate_is_exposed(labs, original):
     assert not placebo_matches(original.study, original.model, honest, 3000)
 
 
+def test_a_replication_tries_permuted_labels():
+    """An offset may hold all that a model undoes: coin flips match, in narrow cells.
+
+    Nothing else is odd about such a study: the fit with permuted labels alone exposes it.
+    """
+
+    def coin_flips(seed):
+        rng = np.random.default_rng(seed)
+        columns = {f"x{k}": rng.normal(size=3000) for k in range(6)}
+        offset = sum((-1) ** k * (1 + k / 3) * column for k, column in enumerate(columns.values()))
+        died = rng.integers(0, 2, 3000)
+        frame = pd.DataFrame({**columns, "off": offset, TARGET: died})
+        return open_table(frame, target=TARGET, offset="off")
+
+    request = Request(target=TARGET, ridge=0.001, offset="off", between=0)
+    study = publish(coin_flips(0), request).study
+    found = replicate(study, coin_flips(1))[1]
+    assert found.same
+    assert found.evidence.bits > 20
+    assert found.evidence.placebo
+    assert "give this model with permuted labels, too" in " ".join(str(found).split())
+
+
 def test_crafted_levels_that_hold_for_every_row_stop_the_fit(labs, original):
     """Columns that are 1 for everybody would make the base rate look like a model."""
 
@@ -474,3 +497,28 @@ def test_many_guesses_are_counted_and_not_run(seeds):
     numbers = rng.normal(size=100)
     few, many = (guess_bits(np.full(100, w), np.zeros(100), numbers) for w in (8.0, 1.0))
     assert few < 20 < many < 300
+
+
+def test_heavy_weights_behind_a_single_coefficient_are_told():
+    """All rows count as 150 of equal weight; those of a rare level as a few, and labs differ."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=4000), "rare": (rng.random(4000) < 0.03) * 1.0})
+    frame[TARGET] = (rng.random(4000) < 1 / (1 + np.exp(1 - frame["x"]))).astype(int)
+
+    def problems(weights):
+        weighted = open_table(frame.assign(w=weights), target=TARGET, weights="w")
+        return publish(
+            weighted, Request(target=TARGET, weights="w", ridge=0.01)
+        ).certificate.problems
+
+    assert not any("unequal" in one for one in problems(rng.uniform(0.5, 1.5, 4000)))
+    heavy = problems(rng.lognormal(0, 1.8, 4000))
+    assert any("the coefficient of 'rare' rests on" in one for one in heavy)
+
+
+@pytest.mark.slow
+def test_too_many_dense_columns_are_refused_before_the_fit():
+    """10,000 of them hung."""
+    X = np.random.default_rng(0).normal(size=(120, 5001))
+    with pytest.raises(ReplearnError, match="at most 5,000 dense columns"):
+        rl.ReplicableLogisticClassifier().fit(X, (X[:, 0] > 0).astype(int))

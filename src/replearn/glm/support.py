@@ -192,10 +192,9 @@ def score_test(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> Sco
 class _Overfitting:
     """What slopes that were fitted to noise do to the gradient elsewhere, along each parameter.
 
-    With e the original's error it is the form ``e' H e``, whose mean is ``n / n_original``
-    for each effective slope. Models that have few rows for each of them are too sure of themselves:
-    then a row that a fit has not seen has a residual ``1 / (1 - leverage)`` times as large as one
-    that it has.
+    With e the original's error it is the form ``e' H e``, whose mean is ``n / n_original`` for each
+    effective slope. Models with few rows for each of them are too sure of themselves: then a row
+    that a fit has not seen has a residual ``1 / (1 - leverage)`` times that of one it has seen.
     """
 
     mean: Vector

@@ -31,12 +31,8 @@ def learn_classes(
     codes, texts = _codes(column, place)
     labels = sorted(texts[code] for code in np.unique(codes).tolist())
     is_numeric = all(map(is_number_text, labels))
-    if is_numeric and not all(map(_is_whole, labels)):
-        raise ReplearnError(
-            f"{place} must hold whole numbers, booleans or text, got fractions (Unknown label "
-            "type: continuous). Is it the label column? For measurements use "
-            "ReplicableLinearRegressor."
-        )
+    if is_numeric:
+        _refuse_numbers(list(map(float, labels)), place)
     if len(labels) > MAX_CLASSES:
         raise ReplearnError(
             f"{place} must hold at most {MAX_CLASSES:,} classes, got {len(labels):,}. Is it the "
@@ -62,9 +58,19 @@ def learn_classes(
     return tuple(labels), numbers
 
 
-def _is_whole(text: str) -> bool:
-    number = float(text)
-    return number.is_integer() and abs(number) <= MAX_WHOLE
+def _refuse_numbers(labels: list[float], place: str) -> None:
+    """Refuse labels that are no whole numbers, or too large to be told apart."""
+    if any(abs(number) > MAX_WHOLE for number in labels):
+        raise ReplearnError(
+            f"{place} must hold whole numbers of at most 2^53, or text, got larger ones, which "
+            "float64 cannot tell apart. Write such labels as text, for instance with a letter."
+        )
+    if not all(number.is_integer() for number in labels):
+        raise ReplearnError(
+            f"{place} must hold whole numbers, booleans or text, got fractions (Unknown label "
+            "type: continuous). Is it the label column? For measurements use "
+            "ReplicableLinearRegressor."
+        )
 
 
 def class_numbers(

@@ -146,5 +146,5 @@ export function evidence(study, codes, spreads = null) {
     .filter((_, i) => !isConstant(design, i) && !denied?.[i]);  // the base rate gives constants away
   const most = study.n_centres > 1 ? cells.length : MOST_BITS;  // learned widths leave the signs
   const bits = Math.min(guessBits(cells), most);
-  return { rows: rowsToMatch(study), bits, isWeak: bits < LEAST_BITS };
+  return { rows: rowsToMatch(study, spreads), bits, isWeak: bits < LEAST_BITS };
 }
