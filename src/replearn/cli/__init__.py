@@ -49,7 +49,7 @@ COMMANDS = {
     "bundle": "a folder with all that a lab needs to replicate, offline",
     "show": "explain a file of replearn",
     "compare": "are these models the same?",
-    "evaluate": "what a model is worth on labelled rows",
+    "evaluate": "performance of a model on labelled rows",
     "predict": "predictions of a model for the rows of a table",
     "export": "write a model as SQL, CSV or ONNX",
     "audit": "how often two labs get the same model, by counting",
@@ -94,7 +94,7 @@ def _parser(chosen: str | None) -> Parser:
         )
         module.add_arguments(command)
         command.add("--json", "print one JSON object instead of text", action="store_true")
-        command.add("--details", "show everything, not eight lines", action="store_true")
+        command.add("--details", "print all details", action="store_true")
         command.set_defaults(run=module.run, command=command)
     return parser
 

@@ -113,7 +113,7 @@ def _halfspaces() -> _Door:
 
 
 def _study(n_rows: int, n_labs: int) -> _Door:
-    """An original, a blind replication, and what the model is worth beside its rivals."""
+    """An original, a blind replication, and the model's performance beside its rivals."""
     from replearn.datasets import load_readmission
     from replearn.study import Request, publish, register_study, replicate
     from replearn.tables import open_table
@@ -135,7 +135,7 @@ def _study(n_rows: int, n_labs: int) -> _Door:
     others = [lab("Dunmore", seed=seed) for seed in range(n_labs)]
     new = lab("Castleton", _NEW_ROWS)
     rows = _base_and_sklearn(ashford, others, new)
-    with warnings.catch_warnings():  # the table shows what it is worth
+    with warnings.catch_warnings():  # the table shows how well it predicts
         warnings.simplefilter("ignore")
         pilot = lab("Castleton", _PILOT_ROWS, seed=1)
         registered = register_study(pilot, _TARGET, samples_per_lab=n_rows)

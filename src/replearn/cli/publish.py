@@ -383,7 +383,7 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
         ],
         figures=[
             Figure(
-                "What the model is worth, beside the base rate and the fit before rounding",
+                "Performance of the model, beside the base rate and the fit before rounding",
                 lambda: _ladder(original),
                 "Cross-validated within this lab.",
             )

@@ -1,7 +1,8 @@
 """An audit by real centres: each is left out once, and replicates the model of all others.
 
 Random halves of a table show what chance does. Centres show what a new hospital or a new month
-will: whether it gets the model, whether its patients support it, and what the model is worth there.
+will: whether it gets the model, whether its patients support it, and how well the model predicts
+there.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What a finished model is worth on labelled rows: discrimination, calibration, usefulness."""
+"""Performance of a finished model on labelled rows: discrimination, calibration, usefulness."""
 
 import os
 from dataclasses import dataclass, replace
@@ -45,17 +45,17 @@ class Bin:
 
 @dataclass(frozen=True)
 class Evaluation(Spoken):
-    """What a model is worth on labelled rows.
+    """Performance of a model on labelled rows.
 
     Attributes
     ----------
-    worth : Worth
+    worth : Performance
         On all rows, beside the base rate of these rows.
     fingerprint : str or None
         Of the model, if it is one of replearn's.
     by : str or None
         Column whose values make the groups.
-    groups : tuple of (str, Worth)
+    groups : tuple of (str, Performance)
         Groups of at least ten rows.
     n_small : int
         Rows in smaller groups, which are left out.
@@ -109,10 +109,10 @@ class Evaluation(Spoken):
         return Facts(verdict, items, details, self.figures())
 
     def calibration(self) -> list[Any]:
-        """What a paper says besides worth, about two classes."""
+        """What a paper says besides log-loss and AUC, about two classes."""
         found: list[Any] = []
         if self.slope is not None and self.in_the_large is not None and self.ratio is not None:
-            off = "too extreme" if self.slope.value < 1 else "too timid"
+            off = "too extreme" if self.slope.value < 1 else "not extreme enough"
             fits = self.slope.low <= 1 <= self.slope.high
             found.append(self.slope.row("calibration slope", "1 is perfect" if fits else off))
             found.append(self.ratio.row("observed to expected", "1 is perfect"))
@@ -183,7 +183,7 @@ def evaluate(
     sample_weight: Any = None,
     csv: CsvOptions | None = None,
 ) -> Evaluation:
-    """Say what a fitted model is worth on labelled rows that it has not seen.
+    """Measure a fitted model on labelled rows that it has not seen.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a survival model is worth at a horizon: concordance, calibration and Brier score."""
+"""Performance of a survival model at a horizon: concordance, calibration and Brier score."""
 
 import math
 from dataclasses import dataclass

@@ -55,7 +55,7 @@ class Update(Spoken):
         or hazards, or a difference of means.
     slope : Measure or None
         On the parent's slopes; 1 is perfect. None for many classes.
-    before, after : Worth
+    before, after : Performance
         Performance of parent and updated model on these rows, which the update has seen.
     ratios : (Measure or None, Measure or None)
         Observed to expected events, before and after.
