@@ -56,9 +56,10 @@ def methods(study: Study) -> str:
     sentences.append(f"Centres: {between_centres(study)}.")
     sentences.append(
         f"Every centre with at least {study.n_replication:,} rows of the same population was "
-        f"planned to obtain the identical model in {percent(1 - float(study.max_disagreement))} of "
-        "the studies. Fits used exact integer arithmetic (replearn), so that identical means bit "
-        "for bit; models were compared by SHA-256 fingerprints."
+        "planned to obtain the identical model with probability "
+        f"{percent(1 - float(study.max_disagreement))}. Fits used exact integer arithmetic "
+        "(replearn), so that identical means bit for bit; models were compared by SHA-256 "
+        "fingerprints."
     )
     return " ".join(sentences)
 
