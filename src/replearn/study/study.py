@@ -291,7 +291,12 @@ class Study(Spoken, Document):
             [
                 Row("target", design.target),
                 Row("columns", len(design.encoding.columns)),
-                Row("coefficients", design.n_numbers, note=f"{design.bits} bits each"),
+                Row(
+                    "coefficients",
+                    design.n_numbers,
+                    note=f"{design.bits} bits each",
+                    key="coded_numbers",
+                ),
                 *local,
                 *(
                     [Row("rows of the original", self.n_original, note="as the lab states")]
