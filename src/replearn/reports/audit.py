@@ -71,6 +71,8 @@ class Audit(Spoken):
         seen = f"In {n_same} of {counted(self.n_pairs, 'pair')} both labs got the same model"
         if not self.conditional:
             seen = f"{n_same} of {counted(self.n_pairs, 'lab')} got the original's model"
+
+        # so many pairs without a difference would show the claim
         needed = math.ceil(math.log(1 - CONFIDENCE) / math.log1p(-self.claim))
         meaning = {
             "within": f"the claimed agreement of {percent(1 - self.claim)} is shown",
@@ -87,6 +89,8 @@ class Audit(Spoken):
         if self.accuracy is not None:
             note = f"always the most frequent class: {percent(self.majority or 0.0)}"
             items.append(Row("right labels", self.accuracy, "%", note=note))
+
+        # what the numbers do not say
         if self.verdict == "undecided":
             items.append(f"At least {needed:,} in full agreement are needed to show it.")
         if self.n_rows < self.least_rows:
@@ -266,6 +270,7 @@ def _by_centre(
         raise ReplearnError(
             f"by must have a value for each of the {len(y):,} rows, got {len(centre):,}."
         )
+
     places, small = places_of(centre)
     claim = estimator.max_disagreement if max_disagreement is None else max_disagreement
 
@@ -327,14 +332,16 @@ def audit_study_by(study: Study, table: Table, centre: NDArray[Any], by: str) ->
 def _count(
     replicated: Callable[[Any], Any], parts: list[Any], claim: float, least_rows: int = 0
 ) -> Audit:
-    found = []
+    replications = []
     with progress("auditing", len(parts)) as advance:
         for place, part in enumerate(parts):
-            found.append(replicated(part))
+            replications.append(replicated(part))
             advance(place + 1)
-    n_different = sum(not one.same for one in found)
-    n_rows = min(one.n_rows for one in found)
-    return Audit(len(found), n_different, n_rows, claim, conditional=False, least_rows=least_rows)
+
+    n_labs = len(replications)
+    n_different = sum(not one.same for one in replications)
+    n_rows = min(one.n_rows for one in replications)
+    return Audit(n_labs, n_different, n_rows, claim, conditional=False, least_rows=least_rows)
 
 
 def audit_replications(

@@ -80,12 +80,14 @@ class Check(Spoken):
                 f"gets the original's model in {percent(max(1 - self.disagreement, 1e-5))} of the "
                 "cases."
             )
+
         told = [*self.stops, *questions]
         items: list[Any] = [
             Row("rows here", self.n_rows, note=f"planned for {self.planned_rows:,}")
         ]
         if not told and self.disagreement <= 0.05:
             items += agreement_rows(self.disagreement, self.at_new_centre, self.n_rows)
+
         if self.outcome is not None:
             name, here, there = self.outcome
             items.append(
@@ -93,6 +95,8 @@ class Check(Spoken):
             )
         if self.local_constant:
             items.append("The constant (base risk) will be your own: labs agree on slopes.")
+
+        # what is not told beside the verdict stands under the details
         caption = "Cells that are missing, that have unknown levels, or that are no numbers."
         figure = Figure("Cells without a value, by column", self._picture, caption)
         more = told[MOST_TOLD:]
