@@ -218,10 +218,14 @@ class Bound(Spoken):
 
     def facts(self) -> Facts:
         """The certificate in words; it says of how many labs it speaks."""
-        labs = "two labs" if self.n_labs == 2 else f"{self.n_labs} labs"
+        labs, differ = f"{self.n_labs} labs", "do not all get the same model"
+        if self.n_labs == 2:
+            labs, differ = "two labs", "get different models"
+
         verdict = f"How often {labs} differ is not known from these rows."
         if self.expected is not None:
-            verdict = f"Not all of {labs} get the same model with probability {self.expected:.3g}."
+            verdict = f"{labs.capitalize()} {differ} with probability {self.expected:.3g}."
+
         expected = Row("expected disagreement", self.expected)
         if self.expected is None:
             few = "too few batches or groups of rows show a spread, or no candidate was good enough"

@@ -14,6 +14,8 @@ from replearn.types import Vector
 
 #: More classes than this are no classes, and would take hours.
 MAX_CLASSES = 100
+#: Whole numbers of more values than this, some of them rare, are measured or counted.
+_MOST_NUMBERED = 20
 
 _FEW_LABELS = 1 << 12  # that are looked at first
 _LEAST_SHOWN = 10  # rows of a label that a message may quote
@@ -29,7 +31,8 @@ def learn_classes(
     counts as that: "1", 1 and 1.0 are one label. The second of two classes is the positive one.
     """
     codes, texts = _codes(column, place)
-    labels = sorted(texts[code] for code in np.unique(codes).tolist())
+    used, counts = np.unique(codes, return_counts=True)
+    labels = sorted(texts[code] for code in used.tolist())
     is_numeric = all(map(is_number_text, labels))
     if is_numeric:
         _refuse_numbers(list(map(float, labels)), place)
@@ -38,6 +41,13 @@ def learn_classes(
             f"{place} must hold at most {MAX_CLASSES:,} classes, got {len(labels):,}. Is it the "
             "label column? For a measured or counted number use kind=linear or kind=poisson "
             "(ReplicableLinearRegressor, ReplicablePoissonRegressor)."
+        )
+    if is_numeric and len(labels) > _MOST_NUMBERED and counts.min() < _LEAST_SHOWN:
+        raise ReplearnError(
+            f"{place} must hold classes, each of {_LEAST_SHOWN} rows or more, got {len(labels):,} "
+            "different whole numbers, some of them rare. Is it a measurement, such as an age? Use "
+            "kind=linear (ReplicableLinearRegressor), or kind=poisson for a count "
+            "(ReplicablePoissonRegressor)."
         )
     if len(labels) < 2:
         raise ReplearnError(
