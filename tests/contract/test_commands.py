@@ -295,11 +295,30 @@ def test_examples_of_help(inside: Path, example: str, tmp_path: Path) -> None:
         for w in words
         for name in (sorted(map(str, Path().glob(w))) or [w] if "*" in w else [w])
     ]
-    words += {"demo": ["--labs", "2"], "table": ["--run", "0"]}.get(words[0], [])
+    if words[0] == "demo" and "--tables" not in words:
+        words += ["--labs", "2"]
+    if words[0] == "table":
+        words += ["--run", "0"]
+    if "--horizon" in words:
+        _a_survival_model(tmp_path)
     if words[0] == "audit" and "--by" not in words:
         words += ["--rows", "500", "--pairs", "2"]
     code, _, errors = replearn(*words)
     assert code in (0, 1), errors
+
+
+def _a_survival_model(folder: Path) -> None:
+    """A trial with times until death, and its model."""
+    rng = np.random.default_rng(5)
+    age = rng.normal(60, 10, 1500)
+    days = np.ceil(rng.exponential(400 * np.exp(-(age - 60) / 30))) + 1
+    died = (days < 900).astype(int)
+    table = pd.DataFrame({"age": age.round(1), "days": np.minimum(days, 900), "died": died})
+    for name in ("trial.csv", "new.csv"):
+        table.to_csv(folder / name, index=False)
+    call = "publish trial.csv --time days --event died --out trial.json --keep trial.model.json"
+    assert replearn(*call.split())[0] == 0
+    (folder / "trial.model.json").replace(folder / "a.model.json")
 
 
 def _a_draft() -> None:

@@ -100,3 +100,11 @@ def test_numbers_to_regress_on():
     ):
         with pytest.raises(ReplearnError, match=words):
             target_numbers(column_from(labels), **options)
+
+
+def test_a_class_that_comes_late_is_spelled_like_the_others():
+    y = np.zeros(10_000, dtype=np.float32)
+    y[-1] = 1.0
+    found = classes_like((0, 1), y)
+    assert found.dtype == np.float32
+    assert found.tolist() == [0.0, 1.0]

@@ -11,6 +11,12 @@ MAX_WHOLE = (1 << 53) - 1
 _encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
+class Canonical(str):
+    """A part of a document that is canonical JSON already."""
+
+    __slots__ = ()
+
+
 def canonical_json(content: Any) -> bytes:
     """Canonical JSON (RFC 8785): keys in the order of UTF-16, numbers as ECMAScript writes them.
 
@@ -41,6 +47,8 @@ def decimal_text(value: float, digits: int = 3) -> str:
 
 
 def _canonical(value: Any) -> str:
+    if type(value) is Canonical:
+        return value
     if type(value) is int:
         if not -MAX_WHOLE <= value <= MAX_WHOLE:
             raise ValueError("a whole number beyond 2^53 must be written as text")

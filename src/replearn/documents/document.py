@@ -52,7 +52,10 @@ class Document(Part):
 
     def content(self) -> dict[str, Any]:
         """What defines it, as JSON types: all that the fingerprint covers."""
-        return {"format": self.FORMAT, "version": self.VERSION} | super().content()
+        return self._heading() | super().content()
+
+    def _heading(self) -> dict[str, Any]:
+        return {"format": self.FORMAT, "version": self.VERSION}
 
     @cached_property
     def fingerprint(self) -> str:

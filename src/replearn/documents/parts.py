@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, cached_property
 from itertools import cycle
 from types import NoneType, UnionType
 from typing import (
@@ -18,7 +18,7 @@ from typing import (
     get_type_hints,
 )
 
-from replearn.documents.canonical import MAX_WHOLE, canonical_json, decimal_text
+from replearn.documents.canonical import MAX_WHOLE, Canonical, canonical_json, decimal_text
 from replearn.errors import ReplearnError, short
 
 MAX_TEXT = 1 << 12
@@ -330,7 +330,23 @@ class Part:
 
     def canonical_bytes(self) -> bytes:
         """Canonical JSON (RFC 8785) of the content."""
-        return canonical_json(self.content())
+        return self._canonical.encode()
+
+    def _heading(self) -> dict[str, Any]:
+        """What stands in a file before the fields."""
+        return {}
+
+    @cached_property
+    def _canonical(self) -> Canonical:
+        """Canonical JSON, made once: many models that are tried share one design."""
+        content = self._heading()
+        for name, (kind, _) in _kinds_of(type(self)).items():
+            value = getattr(self, name)
+            if isinstance(value, Part):
+                content[name] = value._canonical
+            elif value is not None:
+                content[name] = kind._write(value)
+        return Canonical(canonical_json(content).decode())
 
     @classmethod
     def _read(cls, value: Any) -> Self:

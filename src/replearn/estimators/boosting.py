@@ -6,7 +6,7 @@ from typing import ClassVar
 from replearn.codes import Recipe
 from replearn.errors import ReplearnError, ReplicabilityWarning, short
 from replearn.estimators.halfspaces import HalfspaceClassifier, documented
-from replearn.table1.boosting import BOX, FOAM
+from replearn.halfspaces.boosting import BOX, FOAM
 from replearn.words import warn
 
 

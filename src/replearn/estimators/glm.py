@@ -238,6 +238,7 @@ class _ReplicableGLM(Options, BaseEstimator):
     ) -> Table:
         """A checked table; without ``fitting`` the columns must be those of the fit."""
         names: tuple[str, ...] | None = None
+        is_finite = False
         X = unmasked(X)
         refuse_lazy(X)
 
@@ -254,6 +255,7 @@ class _ReplicableGLM(Options, BaseEstimator):
             X = validate_data(
                 self, X, ensure_all_finite="allow-nan", reset=fitting and reset, **checked
             )
+            is_finite = True  # scikit-learn has looked
             if not is_sparse(X):
                 names = tuple(getattr(self, "feature_names_in_", ())) or None
 
@@ -269,7 +271,7 @@ class _ReplicableGLM(Options, BaseEstimator):
                     for values in (X, y, sample_weight, offset, groups, centres)
                 )
         roles = {"weights": sample_weight, "offset": offset, "groups": groups, "centres": centres}
-        return open_table(X, target=y, names=names, **roles)
+        return open_table(X, target=y, names=names, is_finite=is_finite, **roles)
 
     def _scores(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
         check_is_fitted(self, "model_")

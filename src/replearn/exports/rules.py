@@ -176,7 +176,16 @@ def rule_of(source: Any, as_table: bool = False) -> Rule:
     return rule
 
 
+#: Columns of an export, at most: a file of 300 bytes may name millions, and each is a line.
+MOST_EXPORTED = 1 << 16
+
+
 def _of_halfspace(model: HalfspaceModel, as_table: bool) -> Rule:
+    if model.n_features > MOST_EXPORTED:
+        raise ReplearnError(
+            f"an export has at most {MOST_EXPORTED:,} columns, got {model.n_features:,}. Use "
+            "replearn predict, or the estimator's predict, which need no file for them."
+        )
     columns = tuple(NumberColumn(name, "0", "1") for name in model.feature_names)
     return Rule(
         link="sign",

@@ -137,6 +137,11 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
         Quote some of the cells that the study does not know. They may be a person's.
     """
     design = study.design
+    if getattr(design, "kind", "glm") != "glm":
+        raise ReplearnError(
+            "check needs a study of a regression, got one of halfspaces, which says nothing about "
+            "columns. Use replicate."
+        )
     table = table if isinstance(table, Table) else table_of(design, table)
     reading = RowEncoder.of(design)
     seen = EncodingCounts(design.encoding)

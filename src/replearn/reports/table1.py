@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from replearn.codes import MODES, Mode, Promise
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
+from replearn.halfspaces.recipes import TABLE1
 from replearn.reports.plans import plan, rows_text, title_of
-from replearn.table1.recipes import TABLE1
 from replearn.words import Facts, Figure, Spoken, Table, forest
 
 #: Bits about each component in the rows with a sketch.

@@ -7,7 +7,8 @@ additions, no thread and no BLAS kernel can change a bit.
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -51,6 +52,22 @@ class Block:
     def n_rows(self) -> int:
         """Number of rows."""
         return int(self.targets.size)
+
+    @cached_property
+    def marks(self) -> NDArray[np.uint32]:
+        """Numbers by which rows are sampled for the information: see `marks`."""
+        parts = pieces(self, self.terms.shape[1] + 1)
+        return np.concatenate([marks(piece.terms) for piece in parts])
+
+    @cached_property
+    def hashes(self) -> NDArray[np.uint64]:
+        """See `row_hashes`; made once for all samples and folds of these rows."""
+        return row_hashes(self)
+
+    @cached_property
+    def hashes_apart(self) -> NDArray[np.uint64]:
+        """The same, where each of several equal rows has its own."""
+        return _apart(self.hashes)
 
     def part(self, rows: Any) -> "Block":
         """Some of the rows, by a slice or a mask."""
@@ -104,7 +121,7 @@ def joined(blocks: list[Block]) -> Block:
     """One block of several."""
     if len(blocks) == 1:
         return blocks[0]
-    terms, *others = zip(*(vars(block).values() for block in blocks), strict=True)
+    terms, *others = zip(*([getattr(b, f.name) for f in fields(b)] for b in blocks), strict=True)
     join = LevelRows.joined if isinstance(terms[0], LevelRows) else stacked
     found: list[Any] = [None if part[0] is None else stacked(part) for part in others]
     return Block(join(terms), *found)
@@ -242,13 +259,13 @@ def _lanes(terms: Any, n_lanes: int) -> list[NDArray[np.uint32]]:
     n_columns = terms.shape[1] + 1
     factors = _factors(n_columns, 2 * n_lanes)
     # exact, below 2^53
-    sums = np.asarray(terms @ factors[1:] + factors[0] * 2.0**ROW_BITS).astype(np.int64)
+    sums = np.asarray(terms @ factors[1:] + factors[0] * 2.0**ROW_BITS).astype("<i8")
+    words = sums.view("<u4").T  # of each sum the lower half, then the upper one
     lanes = []
     for lane in range(n_lanes):
         mixed = np.zeros(len(sums), dtype=np.uint32)
-        for whole in sums[:, 2 * lane : 2 * lane + 2].T:
-            mixed = _mixed32(mixed ^ (whole & 0xFFFFFFFF).astype(np.uint32))
-            mixed = _mixed32(mixed ^ ((whole >> 32) & 0xFFFFFFFF).astype(np.uint32))
+        for word in words[4 * lane : 4 * lane + 4]:
+            mixed = _mixed32(mixed ^ word)
         lanes.append(mixed)
     return lanes
 
@@ -290,15 +307,18 @@ def row_marks(block: Block, salt: int, apart: bool = True) -> NDArray[np.uint64]
         names, places = np.unique(block.groups, return_inverse=True)
         found = [zlib.crc32(f"{salt}/{name}".encode()) for name in names.tolist()]
         return np.array(found, dtype=np.uint64)[places]
-    x = row_hashes(block)
-    if apart:
-        order = np.argsort(x, kind="stable")
-        here = np.arange(x.size)
-        is_first = np.append(True, x[order][1:] != x[order][:-1])
-        number = np.empty(x.size, dtype=np.uint64)
-        number[order] = here - np.maximum.accumulate(np.where(is_first, here, 0))
-        x = x + number * np.uint64(_ODD)
+    x = block.hashes_apart if apart else block.hashes
     return _mixed(x ^ _mixed(np.full(1, salt + 1, dtype=np.uint64))) >> np.uint64(32)
+
+
+def _apart(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The same, but equal ones are made different: it does not matter which is which."""
+    order = np.argsort(hashes, kind="stable")
+    here = np.arange(hashes.size)
+    is_first = np.append(True, hashes[order][1:] != hashes[order][:-1])
+    number = np.empty(hashes.size, dtype=np.uint64)
+    number[order] = here - np.maximum.accumulate(np.where(is_first, here, 0))
+    return hashes + number * np.uint64(_ODD)
 
 
 def row_hashes(block: Block) -> NDArray[np.uint64]:

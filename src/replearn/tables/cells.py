@@ -186,6 +186,9 @@ def from_series(series: Any) -> Column:
     import narwhals.stable.v1 as nw
 
     kind = series.dtype
+    if kind in (nw.Int128, nw.UInt128):  # NumPy has none: whole numbers are beyond float64 anyway
+        series = series.cast(nw.Float64)
+        kind = series.dtype
     if kind.is_integer() or kind.is_float():
         absent = series.is_null().to_numpy()
         if not absent.any():
@@ -196,8 +199,8 @@ def from_series(series: Any) -> Column:
     if kind in (nw.String, nw.Categorical, nw.Enum):
         try:
             return from_arrow(series.to_arrow())
-        except ModuleNotFoundError:  # without Arrow: the same, slower
-            pass
+        except (ModuleNotFoundError, ValueError, TypeError):
+            pass  # without Arrow, or for levels of several types (1 and "a"): the same, slower
     return _from_objects(series.to_list())
 
 

@@ -15,6 +15,7 @@ from replearn.types import Vector
 #: More classes than this are no classes, and would take hours.
 MAX_CLASSES = 100
 
+_FEW_LABELS = 1 << 12  # that are looked at first
 _LEAST_SHOWN = 10  # rows of a label that a message may quote
 _YES_NO = {"0": "false", "1": "true", "false": "0", "true": "1"}
 
@@ -30,9 +31,12 @@ def learn_classes(
     codes, texts = _codes(column, place)
     found = sorted(texts[code] for code in np.unique(codes).tolist())
     is_numeric = all(map(is_number_text, found))
-    if is_numeric and not all(
-        number.is_integer() and abs(number) <= MAX_WHOLE for number in map(float, found)
-    ):
+    if is_numeric and any(abs(number) > MAX_WHOLE for number in map(float, found)):
+        raise ReplearnError(
+            f"{place} must hold whole numbers of at most 2^53, or text, got larger ones, which "
+            "float64 cannot tell apart. Write such labels as text, for instance with a letter."
+        )
+    if is_numeric and not all(number.is_integer() for number in map(float, found)):
         raise ReplearnError(
             f"{place} must hold whole numbers, booleans or text, got fractions (Unknown label "
             "type: continuous). Is it the label column? For measurements use "
@@ -88,10 +92,14 @@ def class_numbers(
 def classes_like(classes: Sequence[Label], y: Any) -> NDArray[Any]:
     """The classes, as an array spelled like the labels in memory: [1.0, 2.0] for floats."""
     given = np.asarray(y)
-    distinct = np.unique(given) if given.dtype != object else np.array(sorted(set(given.tolist())))
-    numbers = class_numbers(column_from(distinct), classes)
-    if len(set(numbers.tolist())) == len(classes) == len(distinct):
-        return distinct[np.argsort(numbers)].astype(given.dtype)
+    # equal numbers are one label, so that a few that have all classes show how each is spelled
+    few = given[:_FEW_LABELS] if given.dtype.kind in "iuf" else given
+    for labels in (few, given):
+        is_text = labels.dtype == object
+        distinct = np.array(sorted(set(labels.tolist()))) if is_text else np.unique(labels)
+        numbers = class_numbers(column_from(distinct), classes)
+        if len(set(numbers.tolist())) == len(classes) == len(distinct):
+            return distinct[np.argsort(numbers)].astype(given.dtype)
     return np.array(classes)
 
 

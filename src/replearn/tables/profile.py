@@ -23,6 +23,7 @@ from replearn.tables.encoding import (
 from replearn.tables.learning import LEAST_ROWS, Learned, place_text
 from replearn.tables.safety import LEAST_COUNT, MANY_GAPS, missing_code, published_share
 from replearn.tables.scan import SAMPLE_ROWS, quantile
+from replearn.tables.survival import INTERVAL
 from replearn.types import Vector
 
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -103,16 +104,21 @@ class Profile(Part):
 
 
 class Finding(NamedTuple):
-    """What is odd about a column at this lab, in a sentence; "" stands for the target."""
+    """What is odd about a column at this lab, in a sentence; "" stands for the target.
+
+    ``first`` says that the column must be looked at before a verdict is believed: it has no value
+    or no spread, a different unit, or exchanged levels, so that agreement says nothing about it.
+    """
 
     column: str
     sentence: str
+    first: bool = False
 
 
 def in_sentences(findings: Sequence[Finding]) -> list[str]:
     """Findings for people: columns with the same finding share a sentence."""
     columns: dict[str, list[str]] = {}
-    for column, sentence in findings:
+    for column, sentence, _ in findings:
         columns.setdefault(sentence, []).append(column)
     found = []
     for sentence, names in columns.items():
@@ -188,22 +194,58 @@ def compare_profiles(
     chance does to samples of one population is none. ``planned`` has the rows of the original and
     of the smallest replication.
     """
-    rows = _Rows(seen.n_rows, *planned)
+    rows = _Rows(seen.n_rows, *planned, *_persons(encoding, profile, seen))
     found = []
     for place, (column, theirs) in enumerate(zip(encoding.columns, profile.columns, strict=True)):
-        sentence = ""
+        odd = _FINE
         n_known = seen.n_rows - int(seen.missing[place] + seen.unreadable[place])
         if n_known == 0:
-            sentence = "has no value in any row here"
+            odd = _Odd("has no value in any row here", rows.is_odd_constant(_usual_gaps(theirs)))
         elif isinstance(theirs, NumberProfile) and isinstance(column, NumberColumn):
-            sentence = _on_numbers(column, theirs, seen, place, rows)
+            odd = _on_numbers(column, theirs, seen, place, rows)
         elif isinstance(theirs, LevelProfile) and isinstance(column, LevelColumn):
-            sentence = _on_levels(column, theirs, seen, place, rows)
-        if sentence:
-            found.append(Finding(column.name, sentence))
+            odd = _on_levels(column, theirs, seen, place, rows)
+        if odd.sentence:
+            found.append(Finding(column.name, *odd))
     if label_counts is not None and (sentence := _on_labels(profile.target, label_counts, rows)):
         found.append(Finding("", sentence))
     return found
+
+
+def _persons(encoding: Encoding, profile: Profile, seen: EncodingCounts) -> tuple[float, float]:
+    """Independent rows for each row, here and at the original: 1 unless rows are at risk.
+
+    Whoever is at risk in an interval was so in all before it, so that the rows of the intervals
+    tell how many persons have how many rows. Of clusters of m rows ``sum m / sum m^2`` count.
+    """
+    for place, (column, theirs) in enumerate(zip(encoding.columns, profile.columns, strict=True)):
+        if column.name == INTERVAL and isinstance(theirs, LevelProfile):
+            assert isinstance(column, LevelColumn)
+            here = [seen.levels[place][name] for name in (column.reference, *column.levels)]
+            return _independent(here), _independent(list(map(float, theirs.shares)))
+    return 1.0, 1.0
+
+
+def _independent(at_risk: Sequence[float]) -> float:
+    n_squared = sum((2 * k + 1) * size for k, size in enumerate(at_risk))
+    return sum(at_risk) / n_squared if n_squared else 1.0
+
+
+class _Odd(NamedTuple):
+    """What is odd about a column, as in `Finding`."""
+
+    sentence: str
+    first: bool = False
+
+
+_FINE = _Odd("")
+
+
+def _usual_gaps(theirs: NumberProfile | LevelProfile) -> float:
+    """Share of missing cells at the original; those of levels are at most one of the shares."""
+    if isinstance(theirs, NumberProfile):
+        return float(theirs.missing)
+    return max(map(float, theirs.shares), default=0.0)
 
 
 class _Rows(NamedTuple):
@@ -212,6 +254,9 @@ class _Rows(NamedTuple):
     here: int
     original: int
     planned: int
+    # independent ones for each row: of rows at risk there are as many as persons, about
+    independent_here: float = 1.0
+    independent_there: float = 1.0
 
     def chance(self, share: float, other: float = 0.0) -> float:
         """How far two samples of one population have a share apart, but for 7 in a million.
@@ -219,7 +264,9 @@ class _Rows(NamedTuple):
         The larger variance of both: small counts have longer tails than their mean tells.
         """
         variance = max(share * (1 - share), other * (1 - other))
-        return CHANCE * math.sqrt(variance * (1 / max(1, self.here) + 1 / self.original))
+        here = max(1.0, self.independent_here * self.here)
+        original = self.independent_there * self.original
+        return CHANCE * math.sqrt(variance * (1 / here + 1 / original))
 
     def is_odd_constant(self, share: float) -> bool:
         """Whether it is no chance that all rows have what this share of the original has.
@@ -227,28 +274,29 @@ class _Rows(NamedTuple):
         Columns without a level that 20 rows of the smallest lab differ in have no coefficient.
         """
         share = min(share, 1 - LEAST_APART / max(2 * LEAST_APART, self.planned))
-        return self.here * math.log(max(share, 1e-300)) < math.log(1e-4)
+        n_independent = self.independent_here * self.here
+        return n_independent * math.log(max(share, 1e-300)) < math.log(1e-4)
 
 
-_CONSTANT = "is the same in all rows here, so nothing can be replicated about it"
+_CONSTANT = _Odd("is the same in all rows here, so nothing can be replicated about it", True)
 
 
 def _on_numbers(
     column: NumberColumn, theirs: NumberProfile, seen: EncodingCounts, place: int, rows: _Rows
-) -> str:
+) -> _Odd:
     values = seen.values(place)
     study = np.array([float(text) for text in theirs.quantiles])
     if values.size and values[0] == values[-1]:
         # all quantiles alike: 90 % or more of the original; else at most 95 %
         share = 1.0 if (study == values[0]).all() else 1 - _SHARES[0]
-        return _CONSTANT if rows.is_odd_constant(share) else ""
+        return _CONSTANT if rows.is_odd_constant(share) else _FINE
     ours = np.array(quantiles_of(values))
     if ours.size and study.size and _is_moved(values, ours, study, float(column.spread), rows):
-        return _other_unit(ours, study, float(column.spread))
+        return _Odd(_other_unit(ours, study, float(column.spread)), True)
     if words := missing_code(values):
-        return words
+        return _Odd(words)
     counts_as = "" if column.indicator else f"{column.centre}, the study's median"
-    return _on_missing(int(seen.missing[place]), theirs.missing, counts_as, rows)
+    return _Odd(_on_missing(int(seen.missing[place]), theirs.missing, counts_as, rows))
 
 
 def _is_moved(values: Vector, ours: Vector, study: Vector, spread: float, rows: _Rows) -> bool:
@@ -263,7 +311,8 @@ def _is_moved(values: Vector, ours: Vector, study: Vector, spread: float, rows: 
         # published quartiles have three digits of the spread
         below = np.searchsorted(values, quartile - spread / 100, side="left") / values.size
         up_to = np.searchsorted(values, quartile + spread / 100, side="right") / values.size
-        chance = _Rows(values.size, min(rows.original, SAMPLE_ROWS), rows.planned).chance(share)
+        sizes = {"here": values.size, "original": min(rows.original, SAMPLE_ROWS)}
+        chance = rows._replace(**sizes).chance(share)
         if below > share + chance or up_to < share - chance:
             return True
     return False
@@ -316,13 +365,13 @@ def _other_unit(ours: Vector, study: Vector, spread: float) -> str:
 
 def _on_levels(
     column: LevelColumn, theirs: LevelProfile, seen: EncodingCounts, place: int, rows: _Rows
-) -> str:
+) -> _Odd:
     counts, n_rows = seen.levels[place], rows.here
     study = dict(zip((column.reference, *column.levels), map(float, theirs.shares), strict=False))
     present = [name for name, count in counts.items() if count]
     if len(present) == 1 and not seen.missing[place]:
         share = study.get(present[0], study.get(OTHER, 0.0))
-        return _CONSTANT if rows.is_odd_constant(share) else ""
+        return _CONSTANT if rows.is_odd_constant(share) else _FINE
     names = [name for name in (column.reference, *column.levels) if name not in (OTHER, MISSING)]
     ours = {name: counts[name] / max(1, n_rows) for name in names}
     for first in names:
@@ -331,22 +380,23 @@ def _on_levels(
             chance = rows.chance(study[first], ours[first])
             chance += rows.chance(study[second], ours[second])
             if gap > 0.2 and turned > gap / 2 and gap + turned > chance:
-                return (
+                return _Odd(
                     f"may have its levels {first!r} and {second!r} exchanged: here "
                     f"{ours[first]:.0%} and {ours[second]:.0%} of the rows, in the study "
-                    f"{study[first]:.0%} and {study[second]:.0%}"
+                    f"{study[first]:.0%} and {study[second]:.0%}",
+                    first=True,
                 )
     others = OTHER if OTHER in column.levels else column.reference
     n_known = max(1, n_rows - int(seen.missing[place]))
     unknown, usual = int(seen.unknown[place]) / n_known, float(column.folded)
     if unknown > usual + max(MOST_UNKNOWN, rows.chance(usual, unknown)):
-        return (
+        return _Odd(
             f"has levels here that the study does not have, in {unknown:.0%} of the rows: they "
             f"count as {others!r}"
         )
     stated = str(study.get(MISSING, 0.0))
     counts_as = "" if MISSING in column.levels else repr(others)
-    return _on_missing(int(seen.missing[place]), stated, counts_as, rows)
+    return _Odd(_on_missing(int(seen.missing[place]), stated, counts_as, rows))
 
 
 def _on_labels(target: Sequence[str], counts: Sequence[int], rows: _Rows) -> str:

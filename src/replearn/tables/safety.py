@@ -16,6 +16,8 @@ from replearn.tables.cells import is_number_text, named_columns, signs_meant
 from replearn.tables.scan import ColumnScan, TableScan, quantile
 from replearn.types import Vector
 
+#: Columns that tell the label less surprisingly are not asked about.
+_CHANCE = 1e-6
 #: Levels in fewer rows are never published: a value must not belong to a few people.
 LEAST_COUNT = 10
 #: A larger share of gaps is never silent.
@@ -349,12 +351,28 @@ def _on_label(name: str, joint: NDArray[np.int64], is_whole: bool, meant: bool) 
         return None
     if is_whole and joint.shape[0] == len(told) and not meant:
         return Remark(name, "copy", "is a copy of the label")
+    if _is_chance(joint):
+        return None
     return Remark(
         name,
         "tells",
         f"tells the label in all {int(joint.sum()):,} rows that have it: is it known before the "
         "outcome? If not, leave it out",
     )
+
+
+def _is_chance(joint: NDArray[np.int64]) -> bool:
+    """Whether values may go with one class each by chance: few of them occur twice.
+
+    A further row of a value has the class of its first one with the probability that two rows have
+    one class at all.
+    """
+    n_rows = int(joint.sum())
+    if n_rows < 50:  # which nobody publishes
+        return True
+    shares = joint.sum(axis=0) / n_rows
+    n_further = n_rows - joint.shape[0]
+    return n_further * math.log(float(shares @ shares)) > math.log(_CHANCE)
 
 
 def _are_day_numbers(distinct: Vector) -> bool:

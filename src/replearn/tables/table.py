@@ -193,6 +193,7 @@ def open_table(
     drop: Sequence[str] = (),
     names: Sequence[str] | None = None,
     csv: CsvOptions | None = None,
+    is_finite: bool = False,
 ) -> Table:
     """Describe a table, so that it can be read some rows at a time.
 
@@ -213,6 +214,8 @@ def open_table(
         Names for the columns of an array; by default x0, x1, and so on.
     csv : CsvOptions, optional
         How a CSV file is written.
+    is_finite : bool
+        Whether an array is known to have no infinite number, so that nobody has to look again.
 
     Examples
     --------
@@ -227,7 +230,7 @@ def open_table(
         if own is not None and (target is None or target not in table.names):
             target = own
     else:
-        table = _in_memory(source, names)
+        table = _in_memory(source, names, is_finite)
     roles = {
         "target": target,
         "weights": weights,
@@ -299,7 +302,7 @@ def _stamp(path: str) -> tuple[int, int] | None:
 # --- in memory ------------------------------------------------------------------------------------
 
 
-def _in_memory(source: Any, names: Sequence[str] | None) -> Table:
+def _in_memory(source: Any, names: Sequence[str] | None, is_finite: bool = False) -> Table:
     if is_sparse(source):
         if source.dtype.kind not in "fiub" or source.ndim != 2:
             raise ReplearnError(f"a sparse table must be 2-d and of numbers, got {source.dtype}.")
@@ -330,7 +333,7 @@ def _in_memory(source: Any, names: Sequence[str] | None) -> Table:
                 if values.dtype == nw.Categorical and values.cat.get_categories().dtype.is_integer()
             )
             return replace(_of_columns(columns), levels=levels)
-    return _of_array(source, names)
+    return _of_array(source, names, is_finite=is_finite)
 
 
 def refuse_lazy(source: Any) -> None:
@@ -363,7 +366,9 @@ def _refuse_scalars(columns: Mapping[Any, Any]) -> None:
             )
 
 
-def _of_array(source: Any, names: Sequence[str] | None, place: str = "the table") -> Table:
+def _of_array(
+    source: Any, names: Sequence[str] | None, place: str = "the table", is_finite: bool = False
+) -> Table:
     try:
         array = source if isinstance(source, np.ndarray) else np.asarray(source)
     except ValueError:
@@ -377,7 +382,7 @@ def _of_array(source: Any, names: Sequence[str] | None, place: str = "the table"
         )
     is_masked = isinstance(array, np.ma.MaskedArray)
     if array.dtype.kind in "fiu" and array.dtype.itemsize <= 8 and not is_masked:
-        return _of_matrix(array, names, place)
+        return _of_matrix(array, names, place, is_finite)
     named = _array_names(array.shape[1], names)
     return _of_columns({name: array[:, i] for i, name in enumerate(named)}, place)
 
@@ -416,7 +421,9 @@ def _part(values: Any, rows: slice) -> Column:
     return column_from(values.iloc[rows] if hasattr(values, "iloc") else values[rows])
 
 
-def _of_matrix(matrix: Any, names: Sequence[str] | None, place: str = "the table") -> Table:
+def _of_matrix(
+    matrix: Any, names: Sequence[str] | None, place: str = "the table", is_finite: bool = False
+) -> Table:
     """A 2-d array of numbers, or a CSR array."""
     named = _array_names(matrix.shape[1], names)
     places = {name: i for i, name in enumerate(named)}
@@ -428,7 +435,8 @@ def _of_matrix(matrix: Any, names: Sequence[str] | None, place: str = "the table
             rows = rows if chosen is None else rows[:, chosen]
             rows = rows.astype(np.float64) if is_sparse(rows) else rows
             try:
-                finite(rows.data if is_sparse(rows) else rows)
+                if not is_finite:
+                    finite(rows.data if is_sparse(rows) else rows)
             except OddCells:
                 if is_sparse(rows):
                     odd = rows.indices[np.isinf(rows.data)]
