@@ -213,6 +213,7 @@ def margin_direction(n_features: int, population: int = 0) -> Vector:
 
 def _decoy(n_features: int, normal: Vector) -> Vector:
     """A fixed unit vector orthogonal to the normal."""
+    # the axis that is least along the normal loses least
     axis = np.zeros(n_features)
     axis[np.argmin(np.abs(normal))] = 1.0
     axis -= (axis @ normal) * normal

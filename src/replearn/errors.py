@@ -119,7 +119,7 @@ def is_real(value: Any) -> bool:
 
 def plain_float(value: Any) -> float:
     """The float64 with the digits of a number: those of a float32 are fewer than its bits."""
-    if hasattr(value, "dtype"):
+    if hasattr(value, "dtype"):  # of NumPy and its like
         return float(str(value))
     return float(value)
 

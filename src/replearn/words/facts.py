@@ -148,6 +148,7 @@ class Facts:
 
     def _first_lines(self, width: int, more: str) -> list[str]:
         """As many items as fit, and how a reader asks for the others."""
+        # all that is not shown must be asked for
         blocks = _item_lines(self.items, width)
         if self.details or sum(map(len, blocks)) > MAX_LINES:
             last = wrapped(f"More: {more}", width)
@@ -564,6 +565,7 @@ def _table_html(table: Table) -> str:
     for name, kind in zip(heads, classes, strict=True):
         head += f'<th scope="col"{kind}>{_safe(name)}</th>'
 
+    # cells have the class of their column: numbers stand at the right
     rows = []
     for row in zip(*columns, strict=True):
         cells = "".join(f"<td{k}>{_safe(c)}</td>" for c, k in zip(row, classes, strict=True))

@@ -86,7 +86,7 @@ def threads(n_jobs: int | None) -> "BlockMap":
     [1, 2, 3]
     """
     n_threads = n_jobs or 1
-    if n_threads < 0:
+    if n_threads < 0:  # as joblib counts: -2 leaves one core
         n_threads += (os.cpu_count() or 1) + 1
     if n_threads <= 1:
         return map
