@@ -1,109 +1,275 @@
-"""How long fits take, beside scikit-learn; CPU seconds, interleaved.
+"""How long users wait, beside scikit-learn: CPU seconds of one thread, interleaved.
 
-    OPENBLAS_NUM_THREADS=1 python benchmarks/speed.py [--repeats 5] [--quick]
+    OPENBLAS_NUM_THREADS=1 python benchmarks/speed.py [--data FOLDER] [--only NAME ...]
+        [--write docs/results]
 
-A fit is that of a replication: encoded rows, Newton's method, codes. ``LogisticRegression`` gets
-the same encoded numbers with the same ridge. Memory is the peak of a fresh process beyond its
-imports, beside two bytes for each number.
+A call starts from what a user has: an array, a sparse matrix, a dataframe with text and gaps, a
+CSV or Parquet file. An original stands beside ``LogisticRegressionCV``, a replication beside
+``LogisticRegression``. Both of scikit-learn get levels as sparse indicators and numbers as standard
+ones, and these steps count. Files are those of a fresh process, imports included. Real tables need
+the folder that `tasks.py` describes. Glum is not measured: it is no dependency.
 """
 
 import argparse
 import resource
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    OneHotEncoder,
+    PolynomialFeatures,
+    SplineTransformer,
+    StandardScaler,
+)
+from tasks import TASKS
+from threadpoolctl import threadpool_limits
 
+from replearn import ReplicableLogisticClassifier
 from replearn.glm import Bernoulli, Summary, fit
 from replearn.rows import Block, MemoryBlocks
-from replearn.study import Request, publish, replicate
-from replearn.tables import open_table
-
-RIDGE = "0.0001"
-SHAPES = {
-    "200,000 x 50": (200_000, 50, 0),
-    "400,000 x 20": (400_000, 20, 0),
-    "100,000 x 1,000, 30 a row": (100_000, 1_000, 30),
-}
 
 
-def rows(n_rows: int, n_columns: int, n_filled: int, seed: int = 0) -> tuple[Any, np.ndarray]:
-    """Standardised numbers, or sparse ones between 0 and 2, and labels."""
+def rows(n_rows: int, n_columns: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Standard normal numbers, and labels."""
     rng = np.random.default_rng(seed)
-    theta = rng.normal(size=n_columns) / np.sqrt(n_filled or n_columns)
-    if n_filled:
-        places = rng.integers(0, n_columns, (n_rows, n_filled)).ravel()
-        starts = np.arange(0, n_rows * n_filled + 1, n_filled)
-        X = sp.csr_matrix((rng.random(places.size) * 2, places, starts), (n_rows, n_columns))
-        X.sum_duplicates()
-    else:
-        X = rng.normal(size=(n_rows, n_columns))
+    theta = rng.normal(size=n_columns) / np.sqrt(n_columns)
+    X = rng.normal(size=(n_rows, n_columns))
     return X, (rng.logistic(size=n_rows) < X @ theta).astype(np.int64)
 
 
-def cpu(call: Callable[[], Any]) -> float:
-    """CPU seconds of a call, all threads."""
+@dataclass(frozen=True)
+class Call:
+    """Rows as a user has them, and what is asked of them."""
+
+    X: Any
+    y: Any
+    options: dict[str, Any] = field(default_factory=dict)  # of our estimator
+    steps: tuple[Any, ...] = ()  # of scikit-learn's pipeline, for the same terms
+    with_cv: bool = True  # whether LogisticRegressionCV is waited for
+
+
+def gaussian(n_rows: int, n_columns: int) -> Call:
+    """Standard normal columns in an array."""
+    return Call(*rows(n_rows, n_columns))
+
+
+def real(name: str, folder: Path, n_rows: int | None = None, **options: Any) -> Call:
+    """A task of the folder; with ``n_rows`` its rows are repeated, or some are taken."""
+    task = TASKS[name](folder, name)
+    X, y = task.columns, task.target
+    if n_rows is not None:
+        places = np.random.default_rng(0).permutation(max(n_rows, task.n_rows))[:n_rows]
+        X, y = task.rows(places % task.n_rows), y[places % task.n_rows]
+    if task.categories:
+        options["categories"] = [column for column in task.categories if column in X.columns]
+        X = X.astype(dict.fromkeys(options["categories"], str))
+    return Call(X, y, options, () if sp.issparse(X) else (_columns(),))
+
+
+def _columns() -> Any:
+    number = make_pipeline(SimpleImputer(), StandardScaler())
+    level = OneHotEncoder(handle_unknown="ignore", min_frequency=20)
+    return make_column_transformer(
+        (number, make_column_selector(dtype_include="number")),
+        (level, make_column_selector(dtype_exclude="number")),
+    )
+
+
+def destinations(folder: Path) -> Call:
+    """Flights with their 105 destinations."""
+    table = pd.read_csv(folder / "nycflights13.csv.gz").dropna(subset=["arr_delay", "dep_delay"])
+    table = table.sample(130_938, random_state=0)
+    names = ["dep_delay", "distance", "hour", "month", "air_time", "carrier", "origin", "dest"]
+    late = (table["arr_delay"].to_numpy(float) >= 15).astype(int)
+    return Call(table[names].reset_index(drop=True), late, {}, (_columns(),))
+
+
+def all_levels(folder: Path) -> Call:
+    """The census three times over, with pairs of columns as levels: several hundred of them."""
+    task = TASKS["census"](folder, "census")
+    places = np.random.default_rng(0).integers(0, task.n_rows, 150_000)
+    X = task.columns.iloc[places].reset_index(drop=True)
+    X["work"] = X["occupation"].astype(str) + ", " + X["workclass"].astype(str)
+    X["home"] = X["relationship"].astype(str) + ", " + X["education"].astype(str)
+    return Call(X, task.target[places], {}, (_columns(),))
+
+
+def products(folder: Path) -> Call:
+    """Pulsars with all products."""
+    call = real("pulsars", folder, interactions="all")
+    poly = PolynomialFeatures(2, interaction_only=True, include_bias=False)
+    return replace(call, steps=(*call.steps, poly, StandardScaler()))
+
+
+def splines(name: str, folder: Path, n_rows: int) -> Call:
+    """Many classes with splines."""
+    call = real(name, folder, n_rows, basis="splines")
+    hats = SplineTransformer(n_knots=5, degree=1, knots="quantile")
+    return replace(call, steps=(*call.steps, hats, StandardScaler()), with_cv=False)
+
+
+def words(folder: Path) -> Call:
+    """Messages as sparse rows of 5,494 words."""
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    arrays = np.load(folder / "newsgroups20.npz")
+    shape = tuple(arrays["shape"])
+    counts = sp.csr_matrix((arrays["data"] * 1.0, arrays["indices"], arrays["indptr"]), shape)
+    often = np.argsort(-np.asarray((counts > 0).sum(axis=0)).ravel(), kind="stable")[:5494]
+    X = TfidfTransformer(sublinear_tf=True).fit_transform(counts[:18_000, np.sort(often)])
+    y = np.char.startswith(arrays["label_names"][arrays["label"]], "comp.")[:18_000].astype(int)
+    return Call(X, y, {}, (MaxAbsScaler(),), with_cv=False)
+
+
+CALLS: dict[str, Callable[[], Call]] = {
+    "200,000 x 50": partial(gaussian, 200_000, 50),
+    "400,000 x 20": partial(gaussian, 400_000, 20),
+    "50,000 x 50": partial(gaussian, 50_000, 50),
+}
+REAL: dict[str, Callable[[Path], Call]] = {
+    "flights, 105 destinations": destinations,
+    "diabetes": partial(real, "hospital, again", n_rows=40_706),
+    "census, many levels": all_levels,
+    "forest 2 v rest": partial(real, "forest 2 v rest", n_rows=150_000),
+    "pulsars, products": products,
+    "digits": partial(real, "digits, 10 classes", n_rows=8_000),
+    "digits, splines": partial(splines, "digits, 10 classes", n_rows=8_000),
+    "news, splines": partial(splines, "news, 20 classes", n_rows=8_000),
+    "sentences": partial(real, "sentences"),
+    "text, 18,000 x 5,494": words,
+}
+
+
+def cpu(call: Callable[[], Any]) -> tuple[float, Any]:
+    """CPU seconds of a call, and what it gives."""
     started = time.process_time()
-    call()
-    return time.process_time() - started
+    found = call()
+    return time.process_time() - started, found
 
 
-def compare(name: str, n_repeats: int) -> dict[str, Any]:
-    """A whole fit from encoded rows, and from raw ones, beside lbfgs."""
-    from sklearn.linear_model import LogisticRegression
+def waits(call: Call, n_repeats: int) -> dict[str, Any]:
+    """Seconds of the four calls, the fastest of some."""
+    ours = ReplicableLogisticClassifier(**call.options)
+    theirs = make_pipeline(*call.steps, LogisticRegression(max_iter=1000))
+    seconds: dict[str, list[float]] = {}
 
-    n_rows, n_columns, n_filled = SHAPES[name]
-    X, y = rows(n_rows, n_columns, n_filled)
-    scaled = X * 4096
-    if n_filled:
-        grid = scaled.astype(np.int16)
-    else:
-        grid = np.clip(np.floor(scaled + 0.5), -16384, 16384).astype(np.int16)
-    lab, loss = MemoryBlocks(Block(grid, y.astype(np.float64))), Bernoulli()
-    plain = LogisticRegression(C=1 / (float(RIDGE) * n_rows), tol=1e-4, max_iter=1000)
-    times: dict[str, list[float]] = {"ours": [], "lbfgs": []}
+    def add(name: str, fit: Callable[[], Any]) -> Any:
+        spent, found = cpu(fit)
+        seconds.setdefault(name, []).append(spent)
+        return found
+
+    first = add("original", lambda: clone(ours).fit(call.X, call.y))
+    if call.with_cv:
+        searched = make_pipeline(*call.steps, LogisticRegressionCV(Cs=10, cv=5, max_iter=1000))
+        add("LRCV", lambda: searched.fit(call.X, call.y))
     for _ in range(n_repeats):
-        times["ours"].append(cpu(lambda: fit(lab, loss, RIDGE, Summary.of(lab, loss))))
-        times["lbfgs"].append(cpu(lambda: plain.fit(X, y)))
-    ours, theirs = (float(np.median(times[who])) for who in ("ours", "lbfgs"))
-    return {"what": f"fit, {name}", "ours": ours, "scikit-learn": theirs, "ratio": ours / theirs}
+        again, plain = ReplicableLogisticClassifier(study=first.study_), clone(theirs)
+        add("replication", partial(again.fit, call.X, call.y))
+        add("LR", partial(plain.fit, call.X, call.y))
+    best = {name: min(found) for name, found in seconds.items()}
+    return {
+        "coefficients": first.model_.codes.size,
+        "ridge": first.study_.design.ridge,
+        "log-loss": first.performance_.loss.value,
+        "fingerprint": first.fingerprint_[:8],
+        **{name: best.get(name) for name in ("original", "LRCV", "replication", "LR")},
+        "ratio": best["replication"] / best["LR"],
+    }
 
 
-def studies(n_rows: int, basis: str, interactions: Any) -> list[dict[str, Any]]:
-    """An original with all defaults and a replication of its study."""
-    X, y = rows(2 * n_rows, 12, 0)
-    here, there = (
-        open_table(X[part], target=y[part]) for part in (slice(n_rows), slice(n_rows, None))
-    )
-    found: list[Any] = []
-    request = Request(basis=basis, interactions=interactions)  # type: ignore[arg-type]
-    original = cpu(lambda: found.append(publish(here, request)))
-    replication = cpu(lambda: replicate(found[0].study, there))
-    words = f"{n_rows:,} x 12, {basis}{' and products' if interactions else ''}"
-    return [
-        {"what": f"original, {words}", "ours": original},
-        {"what": f"replication, {words}", "ours": replication},
-    ]
+def asked_for(folder: Path | None, only: list[str] | None) -> Iterator[tuple[str, Call]]:
+    """Calls by name, made when their turn comes."""
+    every: dict[str, Callable[[], Call]] = dict(CALLS)
+    if folder is not None:
+        every |= {name: partial(make, folder) for name, make in REAL.items()}
+    for name, make in every.items():
+        if not only or any(part in name for part in only):
+            yield name, make()
 
 
-def fresh(name: str) -> dict[str, Any]:
-    """Peak memory of a fit in a process of its own, in MB beyond imports."""
-    done = subprocess.run(
-        [sys.executable, __file__, "--memory", name], capture_output=True, text=True, check=True
-    )
-    peak, allowed = map(float, done.stdout.split())
-    return {"what": f"memory in MB, {name}", "ours": peak, "allowed": allowed}
+# --- files and fresh processes --------------------------------------------------------------------
+
+READERS = {"csv": "read_csv", "parquet": "read_parquet"}
+PLAIN = """
+import sys, pandas as pd
+from sklearn.linear_model import LogisticRegression
+table = pd.{reader}(sys.argv[1])
+LogisticRegression(max_iter=1000).fit(table.drop(columns="y"), table["y"])
+"""
+FIRST = """
+import numpy as np
+from replearn import ReplicableLogisticClassifier
+X = np.random.default_rng(0).normal(size=(1000, 10)); y = (X[:, 0] > X[:, 1]) * 1
+y[:100] = 1 - y[:100]
+ReplicableLogisticClassifier().fit(X, y)
+"""
 
 
-def memory(name: str) -> None:
-    """Print the peak of a fit, and two bytes for each number and 64 MB."""
-    n_rows, n_columns, _ = SHAPES[name]
+def process(*arguments: str) -> float:
+    """CPU seconds of a fresh process of Python, imports included."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *arguments], capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def of_files(n_rows: int, n_columns: int, n_repeats: int) -> Iterator[dict[str, Any]]:
+    """`replearn replicate` of a file, beside reading it with pandas and LogisticRegression."""
+    X, y = rows(n_rows, n_columns)
+    table = pd.DataFrame(X, columns=[f"x{i}" for i in range(n_columns)]).assign(y=y)
+    study = ReplicableLogisticClassifier().fit(table.drop(columns="y"), table["y"]).study_
+    with tempfile.TemporaryDirectory() as folder:
+        study.save(f"{folder}/study.json")
+        for kind, reader in READERS.items():
+            path = f"{folder}/table.{kind}"
+            getattr(table, f"to_{kind}")(path, index=False)
+            command = ["-m", "replearn", "replicate", f"{folder}/study.json", path]
+            ours, plain = [], []
+            for _ in range(n_repeats):
+                ours.append(process(*command))
+                plain.append(process("-c", PLAIN.format(reader=reader), path))
+            yield {
+                "what": f"`replearn replicate`, {kind}, {n_rows:,} x {n_columns}",
+                "coefficients": n_columns + 1,
+                "replication": min(ours),
+                "LR": min(plain),
+                "ratio": min(ours) / min(plain),
+            }
+
+
+def fresh(n_repeats: int) -> Iterator[dict[str, Any]]:
+    """What a first fit costs, with all imports."""
+    yield {
+        "what": "first fit of 1,000 x 10 in a fresh process",
+        "coefficients": 11,
+        "original": min(process("-c", FIRST) for _ in range(n_repeats)),
+    }
+    yield {
+        "what": "`import replearn`",
+        "original": min(process("-c", "import replearn") for _ in range(n_repeats))
+        - min(process("-c", "pass") for _ in range(n_repeats)),
+    }
+
+
+def memory(n_rows: int, n_columns: int) -> None:
+    """Print the peak of a fit in MB beyond imports, and what two bytes a number and 64 MB are."""
     rng = np.random.default_rng(0)
     grid = np.empty((n_rows, n_columns), dtype=np.int16)
     for start in range(0, n_rows, 1000):
@@ -112,47 +278,39 @@ def memory(name: str) -> None:
     lab, loss = MemoryBlocks(Block(grid, y)), Bernoulli()
     size = grid.nbytes / 2**20
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    fit(lab, loss, RIDGE, Summary.of(lab, loss))
+    fit(lab, loss, "0.0001", Summary.of(lab, loss))
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(after - before + size, size + 64)
 
 
-FIRST = """
-import time; t = time.perf_counter()
-import numpy as np
-from replearn import ReplicableLogisticClassifier
-X = np.random.default_rng(0).normal(size=(1000, 10)); y = (X[:, 0] > X[:, 1]) * 1
-y[:100] = 1 - y[:100]
-ReplicableLogisticClassifier().fit(X, y)
-print(time.perf_counter() - t, time.process_time())
-"""
-
-
-def first_fit() -> dict[str, Any]:
-    """An original of 1,000 rows in a fresh process, with all imports."""
-    done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, check=True)
-    seconds = float(done.stdout.split()[1])
-    return {"what": "first fit of 1,000 x 10 with imports", "ours": seconds, "allowed": 2.0}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--memory", help=argparse.SUPPRESS)
+    parser.add_argument("--data", type=Path, help="folder of real tables")
+    parser.add_argument("--only", nargs="+", help='parts of names of calls, or "files"')
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--memory", nargs=2, type=int, help="rows and columns of one fit")
     parser.add_argument("--write", type=Path, help="folder for speed.csv")
     options = parser.parse_args()
     if options.memory:
-        memory(options.memory)
+        memory(*options.memory)
         return
-    lines = [compare(name, options.repeats) for name in SHAPES]
-    lines += [fresh(name) for name in list(SHAPES)[:2]]
-    lines.append(first_fit())
-    for basis, interactions in (("linear", None), ("splines", None), ("splines", "all")):
-        lines += studies(20_000, basis, interactions)
+
+    warnings.simplefilter("ignore")  # promises that rows cannot keep, and steps of lbfgs
+    lines = []
+    with threadpool_limits(1):
+        for name, call in asked_for(options.data, options.only):
+            lines.append({"what": name, **waits(call, options.repeats)})
+            print(lines[-1], flush=True)
+        if not options.only or "files" in options.only:
+            lines += of_files(200_000, 50, options.repeats)
+            lines += of_files(1_000, 10, options.repeats)
+            lines += fresh(options.repeats)
+
     table = pd.DataFrame(lines)
     print(table.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))
     if options.write is not None:
-        table.round(4).to_csv(options.write / "speed.csv", index=False)
+        kept = table.drop(columns=["fingerprint", "log-loss"])
+        kept.round(4).to_csv(options.write / "speed.csv", index=False)
 
 
 if __name__ == "__main__":

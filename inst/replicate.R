@@ -8,6 +8,7 @@
 #   replearn$save(found$model, "model.json")             # the bytes that Python writes
 #   predict(found$model, newdata)                        # probabilities
 #   coef(found$model)                                    # per unit, with their constant
+#   replearn$update(found$original, "patients.csv")      # its slopes, with a base risk of these rows
 #
 # The specification is docs/format.md. Only + - * / sqrt and floor of float64 reach a code, one
 # operation after the other. R adds up in more digits than float64 has in sum(), cumsum() and %*%:
@@ -54,22 +55,26 @@ number_texts <- function(x) {
     if (!length(left)) break
     tried <- sprintf("%.*e", digits - 1L, x[left])
     right <- decimals(tried) == x[left]
-    out[left[right]] <- vapply(tried[right], ecmascript, "")
+    out[left[right]] <- ecmascript(tried[right])
     left <- left[!right]
   }
   out
 }
 
-ecmascript <- function(text) {  # of [-]d.ddde+dd
-  parts <- regmatches(text, regexec("^(-?)([0-9])[.]?([0-9]*?)0*e(.*)$", text, perl = TRUE))[[1]]
-  digits <- paste0(parts[3], parts[4])
+ecmascript <- function(texts) {  # of [-]d.ddde+dd
+  parts <- strsplit(texts, "e", fixed = TRUE)
+  mantissas <- vapply(parts, `[`, "", 1)
+  point <- as.integer(vapply(parts, `[`, "", 2)) + 1L
+  sign <- ifelse(startsWith(mantissas, "-"), "-", "")
+  digits <- sub("(.)0+$", "\\1", gsub("[-.]", "", mantissas))
   n <- nchar(digits)
-  point <- as.integer(parts[5]) + 1L
-  paste0(parts[2],
-    if (n <= point && point <= 21) paste0(digits, strrep("0", point - n))
-    else if (0 < point && point <= 21) sub(sprintf("^(.{%d})", point), "\\1.", digits)
-    else if (-6 < point && point <= 0) paste0("0.", strrep("0", -point), digits)
-    else paste0(parts[3], if (n > 1) ".", parts[4], sprintf("e%+d", point - 1L)))
+  whole <- paste0(digits, strrep("0", pmax(point - n, 0)))
+  cut <- paste0(substr(digits, 1, point), ".", substring(digits, pmax(point, 0) + 1))
+  small <- paste0("0.", strrep("0", pmax(-point, 0)), digits)
+  scaled <- paste0(substr(digits, 1, 1), ifelse(n > 1, ".", ""), substring(digits, 2),
+                   sprintf("e%+d", point - 1L))
+  paste0(sign, ifelse(n <= point & point <= 21, whole,
+    ifelse(0 < point & point <= 21, cut, ifelse(-6 < point & point <= 0, small, scaled))))
 }
 
 # --- canonical JSON and SHA-256 ------------------------------------------------------------------
@@ -188,14 +193,15 @@ xor16 <- function(a, b) matrix(as.double(bitwXor(as.integer(a), as.integer(b))),
 
 # The product of words with a constant, as 128 bits: eight columns of 16 bits, the lowest first.
 product <- function(words, constant) {
-  out <- matrix(0, nrow(words), 8)
-  for (i in 1:4) for (j in 1:4) out[, i + j - 1] <- out[, i + j - 1] + words[, i] * constant[j]
-  for (i in 1:7) {
-    over <- floor(out[, i] / 65536)
-    out[, i] <- out[, i] - over * 65536
-    out[, i + 1] <- out[, i + 1] + over
-  }
-  out
+  limbs <- lapply(1:4, function(i) words[, i])
+  over <- 0
+  out <- lapply(1:8, function(k) {
+    sum <- over
+    for (i in 1:4) if (k - i >= 0 && k - i < 4) sum <- sum + limbs[[i]] * constant[k - i + 1]
+    over <<- floor(sum / 65536)
+    rep_len(sum - over * 65536, nrow(words))
+  })
+  matrix(unlist(out), ncol = 8)
 }
 
 added64 <- function(a, b) {
@@ -386,14 +392,14 @@ xor32 <- function(a, b) bitwXor(a %/% 65536, b %/% 65536) * 65536 + bitwXor(a %%
 
 # Well-mixed numbers of the content of rows, by which rows are sampled: two exact sums of a row's
 # numbers times fixed random odd factors below 2^24, mixed.
-marks <- function(X) {
+marks <- function(X, sums = 0:1) {
   mixed <- function(x) {
     x <- product32(xor32(x, x %/% 65536), 0x85EBCA6B)
     x <- product32(xor32(x, x %/% 8192), 0xC2B2AE35)
     xor32(x, x %/% 65536)
   }
   x <- numeric(nrow(X))
-  for (sum in 0:1) {
+  for (sum in sums) {
     factors <- mixed(product32(4 * seq_len(ncol(X)) + sum, 0x9E3779B1)) %/% 256
     factors <- factors + (factors %% 2 == 0)
     whole <- drop(X %*% factors)
@@ -403,8 +409,14 @@ marks <- function(X) {
   x
 }
 
+# The offset of some rows: one for all scores, or a column for each.
+offset_at <- function(rows, part)
+  if (is.matrix(rows$offset)) rows$offset[part, , drop = FALSE] else rows$offset[part]
+
 # Scores of rows, a column for each.
 scores_of <- function(rows, theta) {
+  if (!all(rowSums(abs(theta)) * 16384 < 2^53))
+    refuse("coefficients must keep scores below 2^15, got larger ones. Use a larger ridge.")
   scores <- tcrossprod(rows$X, theta) * POWER(-38)
   if (is.null(rows$offset)) scores else scores + rows$offset
 }
@@ -412,8 +424,6 @@ scores_of <- function(rows, theta) {
 # Gradient and information at theta, a row for each score. X has the constant, 4096, first. Without
 # `whole` the information has a first row and a diagonal for each score.
 sums_at <- function(rows, loss, theta, share, whole = TRUE) {
-  if (!all(rowSums(abs(theta)) * 16384 < 2^53))
-    refuse("coefficients must keep scores below 2^15, got larger ones. Use a larger ridge.")
   p <- ncol(theta)
   bits <- loss_bits(loss)
   gradient <- list(hi = matrix(0, p, nrow(theta)), lo = matrix(0, p, nrow(theta)))
@@ -425,7 +435,7 @@ sums_at <- function(rows, loss, theta, share, whole = TRUE) {
   for (start in seq(1, rows$n, by = BLOCK)) {
     part <- start:min(start + BLOCK - 1, rows$n)
     X <- if (length(part) == rows$n) rows$X else rows$X[part, , drop = FALSE]
-    means <- means_of(loss, scores_of(list(X = X, offset = rows$offset[part]), theta))
+    means <- means_of(loss, scores_of(list(X = X, offset = offset_at(rows, part)), theta))
     weights <- if (is.null(rows$weights)) rep(1, length(part)) else rows$weights[part]
     units <- vapply(seq_len(nrow(theta)), function(k)
       on_grid(residual(loss, k, means[, k], rows$targets[part]) * weights, bits), weights)
@@ -523,8 +533,9 @@ solved_alone <- function(sums, right, loss, ridge, S, p) {
 }
 
 # Coefficients at which the mean loss with its ridge is smallest: whole numbers of units of 2^-26, a
-# row for each score. `on_pass` is told of every pass over the rows.
-fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL) {
+# row for each score. It ends `near` the smallest loss; `on_pass` is told of every pass over the rows.
+fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL,
+                near = min(2^16, max(1, floor(2^20 / sqrt(rows$n))))) {
   S <- n_scores(loss)
   p <- ncol(rows$X)
   whole <- S * p <= 500
@@ -541,7 +552,6 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL) {
     share <- ALL  # few different rows: no share stands for all
     sums <- passed(theta, share)
   }
-  near <- min(2^16, max(1, floor(2^20 / sqrt(rows$n))))
   last <- Inf
   before <- 0
   for (step in 1:5000) {
@@ -648,11 +658,117 @@ sketch_of <- function(design) {
   if (is.null(design$sketch)) 0 else as.double(unlist(design$sketch)) / POWER(design$bits)
 }
 widths_of <- function(design) decimals(unlist(design$widths))
-shifts_of <- function(design) uniforms(design$seed, "cells", length(design$widths))
+
+# Shifts of the cells, which are drawn once for each design.
+DRAWN <- new.env()
+shifts_of <- function(design) {
+  n <- length(design$widths)
+  key <- paste(n, design$seed)
+  if (is.null(DRAWN[[key]])) assign(key, uniforms(design$seed, "cells", n), DRAWN)
+  DRAWN[[key]]
+}
 offsets_of <- function(design, z) (z / widths_of(design) + shifts_of(design)) - sketch_of(design)
 decoded <- function(design, codes) {
   parts <- POWER(design$bits)
   ((codes * parts + sketch_of(design) * parts) / parts - shifts_of(design)) * widths_of(design)
+}
+
+# --- constants of a lab's own --------------------------------------------------------------------
+# Which coded numbers are constants of a score, and which labs agree on: all, or all but these.
+is_constant <- function(design)
+  rep(seq_len(n_columns(design)) == 1, n_scores(design$loss))
+has_local_constant <- function(design) identical(design$constant, "local")
+is_agreed <- function(design)
+  if (has_local_constant(design)) !is_constant(design) else rep(TRUE, length(design$widths))
+
+# Codes of the offsets of a lab's numbers; those of constants of its own are 0.
+codes_at <- function(design, offsets) ifelse(is_agreed(design), floor(offsets + 0.5) + 0, 0)
+
+# Coefficients that codes stand for, a row for each score.
+decoded_theta <- function(design, codes) theta_of(design$coordinates, decoded(design, codes))
+
+# Slopes times a factor, in whole units, with constants of 0.
+slopes_times <- function(theta, factor = 1) {
+  slopes <- on_grid(theta * factor, 26)
+  slopes[, 1] <- 0
+  slopes
+}
+
+# A fit without a ridge; the words say why there is none.
+bounded_fit <- function(rows, loss, ...) {
+  shares_of(rows, loss)
+  tryCatch(fit(rows, loss, 0), replearn_refusal = function(problem) refuse(...))
+}
+
+# Constants at which the mean loss of rows is smallest, given slopes in whole units.
+fit_constants <- function(rows, loss, slopes) {
+  scored <- list(X = matrix(4096, rows$n, 1), targets = rows$targets, weights = rows$weights,
+                 offset = scores_of(rows, slopes), n = rows$n)
+  bounded_fit(scored, loss, "the constant must have a bounded fit beside the model's slopes, got ",
+              "none: scores of these rows lie far away from the outcomes. Check units and the ",
+              "target's coding.")[, 1]
+}
+
+# The factor on the slopes of one score at which the mean loss of rows is smallest, as text.
+fit_factor <- function(rows, loss, slopes) {
+  along <- on_grid(scores_of(list(X = rows$X), slopes), 10)  # divided by 4: scores reach 16
+  scored <- list(X = cbind(4096, pmin(pmax(along, -16384), 16384)), targets = rows$targets,
+                 weights = rows$weights, offset = rows$offset, n = rows$n)
+  theta <- bounded_fit(scored, loss, "the factor on the slopes must be below 4, but these rows drive ",
+                       "it further. Use the constant alone, or get more rows.")
+  thousandths(theta[1, 2] * POWER(-28))
+}
+
+# A factor as files have it.
+thousandths <- function(factor) {
+  whole <- floor(factor * 1000 + 0.5)
+  if (whole < 1)
+    refuse("the factor on the slopes must be positive, got ", sprintf("%.3g", factor), ": the model ",
+           "ranks these rows the wrong way round, and no factor mends that. Check the target's ",
+           "coding, or fit a model of your own.")
+  number_texts(whole / 1000)
+}
+
+# Constants of these rows beside the slopes of codes; NULL where labs agree on constants.
+local_constants <- function(design, codes, rows)
+  if (has_local_constant(design))
+    fit_constants(rows, design$loss, slopes_times(decoded_theta(design, codes)))
+
+# Refuse too few events: rows of a class, events of counts, or rows of numbers.
+check_events <- function(rows, loss, n_fitted) {
+  needed <- 10 * n_fitted
+  fewest <- switch(family_of(loss), gaussian = rows$n, poisson = sum(rows$targets),
+                   min(tabulate(rows$targets + 1, n_scores(loss) + 1)))
+  what <- switch(family_of(loss), gaussian = "rows", poisson = "events", "rows of each class")
+  if (fewest < needed)
+    refuse("an update needs at least ", needed, " ", what, ", got ", counted(round(fewest)),
+           ": fewer say too little about a base risk, and would show single patients. Get more rows.")
+}
+
+# A model with a base risk of these rows and, with `slope`, one factor on all slopes; its own slopes
+# are kept otherwise. The same bytes as of Python's `replearn update`.
+update_model <- function(object, data, slope = FALSE, ...) {
+  parent <- if (is.character(object)) read_model(object) else object
+  if (!inherits(parent, "replearn_model"))
+    refuse("update takes the original's model, got something else. Pass found$original, or the path ",
+           "of the original's model file.")
+  design <- parent$design
+  loss <- design$loss
+  if (slope && n_scores(loss) > 1)
+    refuse("slope must be FALSE for ", n_scores(loss) + 1, " classes, whose scores have no one factor ",
+           "in common, got TRUE. Update the constants alone.")
+  rows <- rows_of(design, data, ...)
+  check_events(rows, loss, if (slope) 2 else 1)
+
+  theta <- decoded_theta(design, parent$codes)
+  factor <- if (is.null(parent$recalibration)) "1" else parent$recalibration$factor
+  if (slope) {
+    further <- fit_factor(rows, loss, slopes_times(theta, decimals(factor)))
+    factor <- thousandths(decimals(factor) * decimals(further))
+  }
+  constants <- fit_constants(rows, loss, slopes_times(theta, decimals(factor)))
+  make_model(design, parent$codes, recalibration = list(
+    parent = parent$fingerprint, constants = as.list(constants), factor = factor))
 }
 
 # --- one meaning of a cell -----------------------------------------------------------------------
@@ -757,7 +873,7 @@ delimiter_of <- function(bytes) {
 }
 
 # Records of a CSV file as texts: lines, joined where a line ends within quotes.
-records_of <- function(path, bytes, d) {
+records_of <- function(path, bytes, delimiter, d) {
   is_return <- bytes == as.raw(13)
   ends <- ifelse(is_return[is_return | bytes == as.raw(10)], "\r", "\n")
   bytes[is_return] <- as.raw(10)
@@ -768,6 +884,8 @@ records_of <- function(path, bytes, d) {
   cell <- sprintf("(?:\"(?:[^\"]++|\"\")*+\"[^%s]*+|[^\"%s][^%s]*+|)", d, d, d)
   whole <- sprintf("^%s(?:%s%s)*+\\z", cell, d, cell)
   is_whole <- function(texts) grepl(whole, texts, perl = TRUE)
+  given <- lines
+  starts <- integer(0)  # of records of several lines
   quotes <- which(has_quote)
   closers <- quotes[is_whole(paste0("\"", lines[quotes]))]  # end a record that is within quotes
   done <- 0
@@ -780,10 +898,46 @@ records_of <- function(path, bytes, d) {
     more <- seq_len(done - i) + i
     lines[i] <- paste0(c(lines[i], paste0(ends[more - 1], lines[more])), collapse = "")
     lines[more] <- ""
+    starts <- c(starts, i)
     if (nchar(lines[i], "bytes") > 2^22)
       refuse(path, " cannot be read: a row is longer than 4 MB. Check the quotes.")
   }
-  lines[nzchar(lines)]
+  records <- lines[nzchar(lines)]
+  if (length(starts) && n_lines_of(bytes, is_return) > length(records)) {
+    strays <- starts[swallows_rows(lines[starts], delimiter, d)]
+    if (length(strays)) refuse_stray(path, strays[1], given, ends)
+  }
+  records
+}
+
+refuse_stray <- function(path, line, lines, ends) {
+  # a line end of two signs is one
+  before <- seq_len(max(0, line - 2))
+  n_pairs <- sum(ends[before] == "\r" & ends[before + 1] == "\n" & lines[before + 1] == "")
+  refuse(path, ", line ", counted(line - n_pairs), ", must not begin a quote that takes the rows ",
+         "after it into one cell. Remove the stray quote, or write it twice.")
+}
+
+# Lines with something on them, by the sign of a line feed alone.
+n_lines_of <- function(bytes, is_return) {
+  line <- cumsum(bytes == as.raw(10) & !is_return)
+  length(unique(line[!bytes %in% as.raw(c(9:13, 32))]))
+}
+
+# Whether a cell of each record holds rows: lines with as many delimiters as a row has, inside of it,
+# or its first and its last one.
+swallows_rows <- function(records, delimiter, d) {
+  holds_rows <- function(cell, before, full) {
+    lines <- strsplit(paste0(cell, "\n."), "\r\n|\r|\n", perl = TRUE)[[1]]
+    lines <- head(lines, -1)
+    n <- nchar(gsub(sprintf("[^%s]", d), "", lines, perl = TRUE))
+    last <- length(n)
+    last > 1 && (full %in% n[-c(1, last)] || (before + n[1] == full && n[last] == before))
+  }
+  vapply(split_records(records, delimiter, d), function(cells) {
+    full <- length(cells) - 1
+    full >= 2 && any(mapply(holds_rows, cells, seq_along(cells) - 1, full))
+  }, NA)
 }
 
 # Cells of records, a list of texts for each.
@@ -817,9 +971,16 @@ checked_names <- function(place, names, wanted) {
     refuse(place, " must have different names of columns, got ", quoted(names[duplicated(names)]),
            " more than once. Rename them.")
   if (length(absent <- setdiff(wanted, names)))
-    refuse(place, " must have ", quoted(absent), "; it has ", quoted(names), ". Rename the columns, ",
-           "or use the study of this table.")
+    refuse(place, " must have ", quoted(absent), "; it has ", quoted(names), alike(absent, names),
+           ". Rename the columns, or use the study of this table.")
   names
+}
+
+# Which absent columns differ in case or spaces only.
+alike <- function(absent, names) {
+  near <- names[match(tolower(trimmed(absent)), tolower(trimmed(names)))]
+  pairs <- paste0("'", absent, "' is '", near, "' there")[!is.na(near)]
+  if (length(pairs)) paste0(" (", paste(head(pairs, 8), collapse = ", "), ": case and spaces count)")
 }
 
 # Some columns of a data.frame or CSV file, as numbers or as levels: list(n, numbers, levels).
@@ -845,7 +1006,7 @@ read_table <- function(data, numbers, levels, delimiter = NULL, decimal = ".", t
   bytes <- read_bytes(data)
   delimiter <- if (is.null(delimiter)) delimiter_of(bytes) else delimiter
   d <- sprintf("\\x%s", charToRaw(delimiter))
-  records <- records_of(data, bytes, d)
+  records <- records_of(data, bytes, delimiter, d)
   if (!length(records)) refuse(data, " must begin with a line of column names, got none. Check it.")
   names <- split_records(records[1], delimiter, d)[[1]]
   places <- match(wanted, checked_names(data, names, wanted))
@@ -1139,12 +1300,13 @@ read_fingerprinted <- function(path, format) {
   if (!identical(content$format, format) || !identical(as.double(content$version), 1))
     refuse(path, " must be a file of the format ", format, ", version 1. Check the path.")
   said <- content$fingerprint
+  beside <- content["provenance"]
   content[c("fingerprint", "provenance")] <- NULL
   fingerprint <- fingerprint_of(content)
   if (!is.null(said) && !identical(said, fingerprint))
     refuse(path, ": fingerprint must be ", fingerprint, ", got ", said, ": it was altered. Get it ",
            "anew.")
-  c(content, list(fingerprint = fingerprint))
+  c(content, list(fingerprint = fingerprint), beside)
 }
 
 # The same for a study or a model.
@@ -1168,28 +1330,63 @@ read_study <- function(path)
 
 read_model <- function(path) {
   content <- read_document(path, "replearn/model")
+  design <- content$design
   codes <- as.double(unlist(content$codes))
-  if (length(codes) != length(content$design$widths))
+  if (length(codes) != length(design$widths))
     refuse(path, ": codes must be as many as widths. Get it anew.")
-  make_model(content$design, codes)
+  if (any(codes[!is_agreed(design)] != 0))
+    refuse(path, ": codes must be 0 for constants that each lab fits by itself. Get it anew.")
+  constants <- unlist(content$provenance$constants)
+  for (some in list(constants, unlist(content$recalibration$constants)))
+    if (!is.null(some) && !(is.numeric(some) && length(some) == n_scores(design$loss)))
+      refuse(path, ": constants must be ", n_scores(design$loss), " whole numbers. Get it anew.")
+  make_model(design, codes, constants, content$recalibration, content$fingerprint)
 }
 
-model_content <- function(design, codes)
-  list(format = "replearn/model", version = 1, design = design, codes = as.list(codes))
+# What the fingerprint is of.
+model_content <- function(design, codes, recalibration = NULL)
+  c(list(format = "replearn/model", version = 1, design = design, codes = as.list(codes)),
+    if (!is.null(recalibration)) list(recalibration = recalibration))
 
-make_model <- function(design, codes) {
-  theta <- theta_of(design$coordinates, decoded(design, codes))
-  if (!is.null(design$directions))
+# A model; `constants` are this lab's own, in whole units, where its design leaves them to labs.
+make_model <- function(design, codes, constants = NULL, recalibration = NULL,
+                       fingerprint = fingerprint_of(model_content(design, codes, recalibration))) {
+  theta <- fitted_theta(design, codes, constants, recalibration)
+  if (!is.null(theta) && !is.null(design$directions))
     theta <- cbind(theta[, 1], theta[, -1, drop = FALSE] %*% directions_of(design) * POWER(-12))
-  dimnames(theta) <- score_names(design)
+  if (!is.null(theta)) dimnames(theta) <- score_names(design)
   structure(class = "replearn_model", list(
-    design = design, codes = codes, theta = theta, coefficients = per_unit(design, theta),
-    fingerprint = fingerprint_of(model_content(design, codes))))
+    design = design, codes = codes, theta = theta,
+    coefficients = if (!is.null(theta)) per_unit(design, theta),
+    constants = constants, recalibration = recalibration, fingerprint = fingerprint))
+}
+
+# Coefficients of the columns of the fit; NULL while a constant of a lab's own is not known.
+fitted_theta <- function(design, codes, constants, recalibration) {
+  theta <- decoded_theta(design, codes)
+  if (!is.null(recalibration)) {
+    theta <- theta * decimals(recalibration$factor)
+    constants <- unlist(recalibration$constants)
+  } else if (!has_local_constant(design)) {
+    return(theta)
+  }
+  if (!is.null(constants)) cbind(as.double(constants) * POWER(-26), theta[, -1, drop = FALSE])
+}
+
+# A model that predicts.
+with_constant <- function(model) {
+  if (is.null(model$theta))
+    refuse("the model must have a constant to predict, but its study leaves the constant to each ",
+           "lab, and this file has none. Fit yours: update(model, data).")
+  model
 }
 
 # Write a model file: the same bytes as Python, whole or not at all.
 save_model <- function(model, path) {
-  content <- c(model_content(model$design, model$codes), fingerprint = model$fingerprint)
+  content <- c(model_content(model$design, model$codes, model$recalibration),
+               fingerprint = model$fingerprint)
+  if (!is.null(model$constants))
+    content$provenance <- list(constants = as.list(model$constants))
   scratch <- tempfile(tmpdir = dirname(path))
   writeBin(charToRaw(paste0(canonical(content), "\n")), scratch)
   if (!file.rename(scratch, path)) refuse(path, " cannot be written. Check the path.")
@@ -1252,7 +1449,7 @@ per_unit <- function(design, theta) {
   theta
 }
 
-coef_model <- function(object, ...) plain_coefficients(object$coefficients)
+coef_model <- function(object, ...) plain_coefficients(with_constant(object)$coefficients)
 
 # --- this lab's own estimates --------------------------------------------------------------------
 # Estimates without the ridge and their robust covariance (HC3, or what the model itself predicts if
@@ -1274,6 +1471,15 @@ own_estimates <- function(design, rows, theta) {
   diag(covariance) <- pmax(diag(seen), likely)
 
   estimate <- per_unit(design, fitted$beta)
+  if (design$loss$kind == "hazard") {
+    cox <- cox_estimates(design, rows)
+    if (!is.null(cox)) {
+      estimate <- per_unit(design, cox$theta)
+      slopes <- cox$slopes
+      turn <- turn[slopes, slopes, drop = FALSE]
+      covariance[slopes, slopes] <- t(turn) %*% cox$covariance %*% turn
+    }
+  }
   dimnames(estimate) <- score_names(design)
 
   # as in R's own models: columns that are 0 in all rows here have no estimate
@@ -1284,6 +1490,91 @@ own_estimates <- function(design, rows, theta) {
   labels <- names_of_scores(estimate)
   dimnames(covariance) <- list(labels, labels)
   list(estimate = estimate, covariance = covariance, n_rows = rows$n)
+}
+
+# Hazard ratios of Cox's partial likelihood in place of those that intervals give, and the baseline
+# that follows: events over what they expect in each interval. NULL with too many events for that, or
+# with an interval without one.
+cox_estimates <- function(design, rows) {
+  if (!(sum(rows$targets) > 0 && sum(rows$targets) <= 5000)) return(NULL)
+  is_interval <- startsWith(term_names(design$encoding), paste(INTERVAL, "= "))
+  is_interval <- is_interval & seq_along(is_interval) <=
+    length(is_interval) - length(design$encoding$products)
+  terms <- rows$X[, -1, drop = FALSE] / 4096
+  interval <- 1 + drop(terms[, is_interval, drop = FALSE] %*% seq_len(sum(is_interval)))
+  X <- terms[, !is_interval, drop = FALSE]
+  time <- exp(rows$offset)
+  fitted <- cox_fit(X, interval, time, rows$targets)
+
+  at <- factor(interval, seq_len(1 + sum(is_interval)))
+  events <- tapply(rows$targets, at, sum, default = 0)
+  if (!all(events > 0)) return(NULL)
+  hazards <- log(events / tapply(time * exp(drop(X %*% fitted$beta)), at, sum))
+  theta <- numeric(1 + length(is_interval))
+  theta[c(1, 1 + which(is_interval))] <- c(hazards[1], hazards[-1] - hazards[1])
+  theta[1 + which(!is_interval)] <- fitted$beta
+  list(theta = matrix(theta, 1), slopes = 1 + which(!is_interval), covariance = fitted$covariance)
+}
+
+# Rows at risk, with Efron's way of ties; the covariance is the sandwich, or the model's if larger.
+cox_fit <- function(X, interval, time, event) {
+  strata <- lapply(split(seq_along(time), interval), function(rows) rows[order(-time[rows])])
+  derivatives <- function(beta) {
+    link <- drop(X %*% beta)
+    weight <- exp(link - max(link))  # a common factor changes nothing
+    scores <- 0 * X
+    information <- diag(0.01, ncol(X))  # what is left of a ridge, in rows
+    for (rows in strata) {
+      part <- of_stratum(X[rows, , drop = FALSE], weight[rows], time[rows], event[rows])
+      scores[rows, ] <- part$scores
+      information <- information + part$information
+    }
+    list(scores = scores, information = information)
+  }
+
+  beta <- numeric(ncol(X))
+  for (step in 1:30) {
+    at <- derivatives(beta)
+    gradient <- colSums(at$scores) - 0.01 * beta
+    move <- solve(at$information, gradient, tol = 0)
+    beta <- beta + pmin(pmax(move, -2), 2)
+    if (sum(gradient * move) < 1e-9) break
+  }
+  at <- derivatives(beta)
+  inverse <- solve(at$information, tol = 0)
+  seen <- crossprod(at$scores %*% inverse)
+  larger <- sqrt(pmax(diag(seen), diag(inverse)) / diag(seen))
+  list(beta = beta, covariance = seen * outer(larger, larger))
+}
+
+# Score residuals and information of rows that enter together, the longest time first.
+of_stratum <- function(X, w, time, event) {
+  n <- length(w)
+  sums <- function(values) matrix(apply(values, 2, cumsum), nrow(values))
+  at_risk <- cumsum(w)
+  at_risk_x <- sums(w * X)
+  hazard <- dropped <- numeric(n)  # what rows collect at each event, less at their own
+  hazard_x <- dropped_x <- mean_at <- 0 * X
+  squares <- matrix(0, ncol(X), ncol(X))
+  for (here in split(which(event > 0), -time[event > 0])) {
+    last <- max(which(time >= time[here[1]]))
+    tied_x <- colSums(w[here] * X[here, , drop = FALSE])
+    share <- (seq_along(here) - 1) / length(here)
+    total <- at_risk[last] - share * sum(w[here])
+    means <- (rep(at_risk_x[last, ], each = length(here)) - outer(share, tied_x)) / total
+    hazard[last] <- hazard[last] + sum(1 / total)
+    hazard_x[last, ] <- hazard_x[last, ] + colSums(means / total)
+    dropped[here] <- sum(share / total)
+    dropped_x[here, ] <- rep(colSums(share / total * means), each = length(here))
+    mean_at[here, ] <- rep(colMeans(means), each = length(here))
+    squares <- squares + crossprod(means)
+  }
+  # a row collects the hazard of all events up to its time: those that stand after it, and its own
+  back <- rev(seq_len(n))
+  collected <- cumsum(hazard[back])[back] - dropped
+  collected_x <- sums(hazard_x[back, , drop = FALSE])[back, , drop = FALSE] - dropped_x
+  scores <- event * (X - mean_at) - w * (X * collected - collected_x)
+  list(scores = scores, information = crossprod(X * (w * collected), X) - squares)
 }
 
 # Names of the rows (scores) and columns (terms) of coefficients.
@@ -1398,7 +1689,7 @@ summary_replication <- function(object, ...)
 
 print_summary <- function(x, ...) {
   writeLines(strwrap(x$words$verdict, 78))
-  print_items(as_in_r(c(x$words$items, x$words$details)))
+  print_items(as_in_r(c(x$words$told, x$words$items, x$words$details)))
   if (!is.null(x$frame)) {
     title <- paste0("This lab's own estimates (", counted(x$n_rows), " rows), without the ridge")
     print_table(estimates_item(title, x$frame))
@@ -1438,7 +1729,7 @@ plot_replication <- function(x, ...) {
 predict_model <- function(object, newdata, type = c("response", "link", "class"), horizon = NULL,
                           ...) {
   type <- match.arg(type)
-  loss <- object$design$loss
+  loss <- with_constant(object)$design$loss
   is_survival <- loss$kind == "hazard"
   if (is_survival && type == "response" && is.null(horizon))
     refuse("a survival model needs horizon =, the time within which the event may come.")
@@ -1493,21 +1784,50 @@ UNITS <- c("thousands, or grams and kilograms" = 1000, "percent, or metres and c
   "mmHg and kPa" = 7.501)
 CONSTANT <- "is the same in all rows here, so nothing can be replicated about it"
 
-# Questions to ask about a lab's columns: their names ("" is the target), with sentences.
+# Questions to ask about a lab's columns: their names ("" is the target), with sentences. `first` are
+# columns to look at before a verdict is believed, because agreement says nothing about them.
 findings_of <- function(study, table, counts) {
   columns <- study$design$encoding$columns
-  rows <- list(here = table$n, original = study$n_original, planned = study$n_replication)
-  found <- vapply(seq_along(columns), function(i) {
+  rows <- c(list(here = table$n, original = study$n_original, planned = study$n_replication),
+            persons(study, table))
+  found <- lapply(seq_along(columns), function(i) {
     column <- columns[[i]]
+    theirs <- study$profile$columns[[i]]
     look <- if (is_number_column(column)) on_numbers else on_levels
     cells <- (if (is_number_column(column)) table$numbers else table$levels)[[column$name]]
-    if (all(is.na(cells))) "has no value in any row here" else
-      look(column, study$profile$columns[[i]], cells, rows)
-  }, "")
-  names(found) <- names_of(columns)
-  found <- c(found, if (!is.null(counts)) c(on_labels(
+    if (!all(is.na(cells))) return(look(column, theirs, cells, rows))
+    words <- "has no value in any row here"
+    if (is_odd_constant(rows, usual_gaps(theirs))) first(words) else words
+  })
+  names <- names_of(columns)
+  is_first <- vapply(found, function(words) isTRUE(attr(words, "first")), NA)
+  sentences <- setNames(vapply(found, as.character, ""), names)
+  sentences <- c(sentences, if (!is.null(counts)) c(on_labels(
     decimals(unlist(study$profile$target)), counts, rows)))
-  found[nzchar(found)]
+  list(sentences = sentences[nzchar(sentences)], first = names[is_first])
+}
+
+first <- function(words) structure(words, first = TRUE)
+
+# Share of missing cells at the original; those of levels are at most one of the shares.
+usual_gaps <- function(theirs)
+  if (is.null(theirs$shares)) decimals(theirs$missing) else max(0, decimals(unlist(theirs$shares)))
+
+# Independent rows for each row, here and at the original: 1 unless rows are at risk. Whoever is at
+# risk in an interval was so in all before it; of clusters of m rows sum(m) / sum(m^2) count.
+persons <- function(study, table) {
+  columns <- study$design$encoding$columns
+  place <- which(names_of(columns) == INTERVAL)
+  if (!length(place)) return(list(independent_here = 1, independent_there = 1))
+  independent <- function(at_risk) {
+    squares <- sum((2 * seq_along(at_risk) - 1) * at_risk)
+    if (squares > 0) sum(at_risk) / squares else 1
+  }
+  column <- columns[[place]]
+  names <- c(column$reference, as.character(unlist(column$levels)))
+  here <- vapply(names, function(name) sum(table$levels[[INTERVAL]] == name), 0)
+  list(independent_here = independent(here),
+       independent_there = independent(decimals(unlist(study$profile$columns[[place]]$shares))))
 }
 
 # Quantiles at 5, 25, 50, 75 and 95 %; the outer ones move inwards until 50 rows are beyond.
@@ -1520,21 +1840,24 @@ quantiles_of <- function(x) {
 # How far two samples of one population have a share apart, but for 7 in a million.
 chance <- function(rows, share, other = 0)
   4.5 * sqrt(pmax(share * (1 - share), other * (1 - other)) *
-               (1 / max(1, rows$here) + 1 / rows$original))
+               (1 / max(1, rows$independent_here * rows$here) +
+                  1 / (rows$independent_there * rows$original)))
 
 # Whether it is no chance that all rows have what this share of the original has.
-is_odd_constant <- function(rows, share)
-  rows$here * log(max(min(share, 1 - 20 / max(40, rows$planned)), 1e-300)) < log(1e-4)
+is_odd_constant <- function(rows, share) {
+  share <- max(min(share, 1 - 20 / max(40, rows$planned)), 1e-300)
+  rows$independent_here * rows$here * log(share) < log(1e-4)
+}
 
 on_numbers <- function(column, theirs, cells, rows) {
   x <- cells[!is.na(cells)]
   study <- decimals(unlist(theirs$quantiles))
   if (min(x) == max(x))
-    return(if (is_odd_constant(rows, if (all(study == x[1])) 1 else 0.95)) CONSTANT else "")
+    return(if (is_odd_constant(rows, if (all(study == x[1])) 1 else 0.95)) first(CONSTANT) else "")
   ours <- quantiles_of(x)
   spread <- decimals(column$spread)
   if (length(ours) && length(study) && is_moved(x, ours, study, spread, rows))
-    return(other_unit(ours, study, function(x) max(abs(x - study)[2:4]) / spread))
+    return(first(other_unit(ours, study, function(x) max(abs(x - study)[2:4]) / spread)))
   if (nzchar(words <- missing_code(sort(x)))) return(words)
   counts_as <- if (has_missing_term(column)) "" else paste0(column$centre, ", the study's median")
   on_missing(mean(is.na(cells) & !is.nan(cells)), decimals(theirs$missing), counts_as, rows)
@@ -1569,7 +1892,7 @@ missing_code <- function(x) {
 
 # Whether a quartile is more than a spread away, and no chance explains that.
 is_moved <- function(x, ours, study, spread, rows) {
-  sampled <- list(here = length(x), original = min(rows$original, 16384))
+  sampled <- replace(rows, c("here", "original"), list(length(x), min(rows$original, 16384)))
   share <- c(0.25, 0.5, 0.75)
   below <- vapply(study[2:4], function(q) mean(x < q - spread / 100), 0)
   up_to <- vapply(study[2:4], function(q) mean(x <= q + spread / 100), 0)
@@ -1613,7 +1936,7 @@ on_levels <- function(column, theirs, cells, rows) {
   share_of <- function(name) if (name %in% names) study[match(name, names)] else NULL
   if (!anyNA(cells) && length(unique(cells)) == 1) {
     share <- c(share_of(cells[1]), share_of("(other)"), 0)[1]
-    return(if (is_odd_constant(rows, share)) CONSTANT else "")
+    return(if (is_odd_constant(rows, share)) first(CONSTANT) else "")
   }
   ours <- vapply(names, function(name) sum(cells == name, na.rm = TRUE) / rows$here, 0)
   named <- which(!names %in% c("(other)", "(missing)"))
@@ -1622,9 +1945,9 @@ on_levels <- function(column, theirs, cells, rows) {
     gap <- study[i] - study[j]
     turned <- ours[j] - ours[i]
     if (gap > 0.2 && turned > gap / 2 && gap + turned > apart[i] + apart[j])
-      return(sprintf(paste0("may have its levels %s and %s exchanged: here %.0f%% and %.0f%% of the ",
-        "rows, in the study %.0f%% and %.0f%%"), quoted(names[i]), quoted(names[j]), 100 * ours[i],
-        100 * ours[j], 100 * study[i], 100 * study[j]))
+      return(first(sprintf(paste0("may have its levels %s and %s exchanged: here %.0f%% and %.0f%% of ",
+        "the rows, in the study %.0f%% and %.0f%%"), quoted(names[i]), quoted(names[j]),
+        100 * ours[i], 100 * ours[j], 100 * study[i], 100 * study[j])))
   }
   others <- quoted(if ("(other)" %in% names) "(other)" else column$reference)
   folded <- if (is.null(column$folded)) 0 else decimals(column$folded)
@@ -1657,7 +1980,9 @@ on_labels <- function(study, counts, rows) {
 spread_finding <- function(study, spreads, n) {
   if (is.null(spreads) || n < 50) return(NULL)
   odd <- sum(denied_spreads(study, spreads))
-  if (2 * odd <= length(spreads)) return(NULL)
+  # each that is too wide: wide cells for a few numbers are enough to forge
+  is_wide <- decimals(unlist(study$spreads)) / pmax(spreads, 1e-30) > 3
+  if (!any(is_wide) && 2 * odd <= length(spreads)) return(NULL)
   c(sprintf(paste0("the study states spreads of its numbers that %d of %d do not have here; these ",
                    "count nothing in what a match proves"), odd, length(spreads)))
 }
@@ -1665,7 +1990,7 @@ spread_finding <- function(study, spreads, n) {
 # Numbers whose spread, as the study states it, the rows of a lab deny.
 denied_spreads <- function(study, spreads) {
   ratio <- decimals(unlist(study$spreads)) / pmax(spreads, 1e-30)
-  !(ratio > 1 / 3 & ratio < 3)
+  !(ratio >= 1 / 3 & ratio <= 3)
 }
 
 # --- how likely a lab leaves the original's cells ------------------------------------------------
@@ -1758,16 +2083,19 @@ disagreement_of <- function(study, n, is_new_centre = FALSE) {
   sampling <- sampling_of(study, n) * sqrt(widths / implied_widths(study))
   parts <- if (is_new_centre) with_sampling(sampling, between_of(study), study$n_centres)
     else with_sampling(sampling, 0 * sampling, 0)
-  chance_of_any(chance_of_leaving(widths / parts$deviations, study$design$bits, parts$freedoms))
+  chances <- chance_of_leaving(widths / parts$deviations, study$design$bits, parts$freedoms)
+  chance_of_any(chances[is_agreed(study$design)])
 }
 
 # Rows at which a lab gets the model half of the time, from an original at its cells' centres.
 rows_to_match <- function(study) {
   widths <- widths_of(study$design)
   between <- between_of(study)
+  agreed <- is_agreed(study$design)
   least_whole(function(n) {
     parts <- with_sampling(sampling_of(study, n), between, study$n_centres)
-    chance_of_any(pmin(1, 2 * pt(-widths / parts$deviations / 2, parts$freedoms))) <= 0.5
+    chances <- pmin(1, 2 * pt(-widths / parts$deviations / 2, parts$freedoms))
+    chance_of_any(chances[agreed]) <= 0.5
   })
 }
 
@@ -1786,6 +2114,9 @@ check_study <- function(path, study) {
   is_hash <- function(text) is.null(text) || grepl("^[0-9a-f]{64}$", text)
 
   need(is_whole(design$bits, 0, 8), "bits must be a whole number from 0 to 8")
+  need(is.null(design$constant) || (has_local_constant(design) &&
+                                      all(rep_len(sketch_of(design), n)[is_constant(design)] == 0)),
+       "the sketch must be 0 for constants that each lab fits by itself")
   need(is_numbers(design$widths, 1e-300), "widths must be positive decimal texts")
   need(is_numbers(study$spreads, 1e-300), "spreads must be ", n, " numbers")
   need(is_numbers(study$between, 0), "between must be ", n, " numbers")
@@ -1873,10 +2204,6 @@ guess_bits <- function(widths, offsets, numbers) {
   if (guesses <= 2^14) log2(run_guesses(ladders, budget)) else min(log2(guesses), 1000)
 }
 
-# Which coded numbers are constants of a score.
-is_constant <- function(design)
-  rep(seq_len(n_columns(design)) == 1, n_scores(design$loss))
-
 # Guesses and rows behind a match; `spreads` are those of the lab's own rows, and numbers whose spread
 # they deny count nothing. The base rate gives constants away.
 evidence_of <- function(study, codes, spreads = NULL) {
@@ -1885,7 +2212,89 @@ evidence_of <- function(study, codes, spreads = NULL) {
   if (!is.null(spreads)) counts <- counts & !denied_spreads(study, spreads)
   offsets <- offsets_of(design, numeric(length(codes)))
   bits <- guess_bits(widths_of(design)[counts], offsets[counts], decoded(design, codes)[counts])
-  list(rows = rows_to_match(study), bits = bits, is_weak = bits < 20)
+  # widths that were learned from centres tell how strong each slope is, not its sign
+  if (study$n_centres > 1) bits <- min(bits, sum(counts))
+  list(rows = rows_to_match(study), bits = bits, is_weak = bits < 20, placebo = FALSE)
+}
+
+# The same after a match: whether labels have a part in it.
+proof_of <- function(study, codes, spreads, rows, same) {
+  proof <- evidence_of(study, codes, spreads)
+  if (isTRUE(same) && !proof$is_weak)
+    proof$placebo <- proof$is_weak <- placebo_matches(study, codes, rows)
+  proof
+}
+
+# --- a match that labels have no part in ---------------------------------------------------------
+# Numbers of 64 bits are rows of four of 16 bits, the lowest first.
+ODD <- c(0x7C15, 0x7F4A, 0x79B9, 0x9E37)
+product64 <- function(words, constant) product(words, constant)[, 1:4, drop = FALSE]
+shifted64 <- function(words, n) {
+  words <- cbind(words, 0, 0, 0)[, n %/% 16 + 1:5, drop = FALSE]
+  floor(words[, 1:4, drop = FALSE] / 2^(n %% 16)) +
+    words[, 2:5, drop = FALSE] %% 2^(n %% 16) * 2^(16 - n %% 16)
+}
+sum64 <- function(a, b) {
+  sum <- a + b
+  for (i in 1:3) sum[, i + 1] <- sum[, i + 1] + sum[, i] %/% 65536
+  sum %% 65536
+}
+mixed64 <- function(x) {
+  x <- product64(xor16(x, shifted64(x, 30)), c(0xE5B9, 0x1CE4, 0x476D, 0xBF58))
+  x <- product64(xor16(x, shifted64(x, 27)), c(0x11EB, 0x1331, 0x49BB, 0x94D0))
+  xor16(x, shifted64(x, 31))
+}
+bits_of <- function(x) {
+  bytes <- writeBin(as.double(x) + 0, raw(), endian = "little")
+  halves <- readBin(bytes, "integer", 4 * length(x), size = 2, signed = FALSE, endian = "little")
+  matrix(as.double(halves), ncol = 4, byrow = TRUE)
+}
+
+# A hash of all that a row holds; of equal rows each has its own.
+row_hashes <- function(rows) {
+  lower <- marks(rows$X, 2:3)
+  upper <- marks(rows$X)
+  x <- cbind(lower %% 65536, lower %/% 65536, upper %% 65536, upper %/% 65536)
+  for (values in list(rows$targets, rows$weights, rows$offset))
+    if (!is.null(values)) x <- mixed64(sum64(product64(x, ODD), bits_of(values)))
+
+  by_hash <- order(x[, 4], x[, 3], x[, 2], x[, 1])
+  sorted <- x[by_hash, , drop = FALSE]
+  is_first <- c(TRUE, rowSums(sorted[-1, , drop = FALSE] != sorted[-rows$n, , drop = FALSE]) > 0)
+  here <- seq_len(rows$n)
+  number <- numeric(rows$n)
+  number[by_hash] <- here - cummax(here * is_first)
+  sum64(x, product64(cbind(number %% 65536, number %/% 65536, 0, 0), ODD))
+}
+
+# Well-mixed numbers below 2^32 of the hashes of rows: others for each salt.
+salted <- function(hashes, salt) {
+  mixed <- mixed64(matrix(c(salt + 1, 0, 0, 0), 1))
+  found <- mixed64(xor16(hashes, rep(mixed, each = nrow(hashes))))
+  found[, 4] * 65536 + found[, 3]
+}
+
+# Some of the rows of a table.
+rows_at <- function(rows, part)
+  list(X = rows$X[part, , drop = FALSE], targets = rows$targets[part], weights = rows$weights[part],
+       offset = rows$offset[part], n = length(part))
+
+# Whether rows with the outcomes of others give the model, too, as far as its slopes go. The
+# permutation follows the content of rows, so that their order does not matter.
+placebo_matches <- function(study, codes, rows) {
+  design <- study$design
+  hashes <- row_hashes(rows)
+  if (rows$n > 16384) {
+    rows <- rows_at(rows, which(salted(hashes, 20) < floor(16384 * ALL / rows$n)))
+    hashes <- row_hashes(rows)
+  }
+  givers <- order(salted(hashes, 21))
+  rows$targets[order(salted(hashes, 22))] <- rows$targets[givers]
+  theta <- tryCatch(fit(rows, design$loss, decimals(design$ridge), near = 2^16),
+                    replearn_refusal = function(problem) NULL)
+  if (is.null(theta)) return(FALSE)  # labels that no model fits do not match
+  placebo <- codes_at(design, offsets_of(design, coordinates_of(design$coordinates, theta)))
+  all((placebo == codes)[!is_constant(design)])
 }
 
 # --- do patients support a model? ----------------------------------------------------------------
@@ -2083,11 +2492,14 @@ score_test <- function(study, theta, rows) {
   sampling <- dispersion_of(sums, loss) * sums$noise
   centres <- information %*% prior$prior %*% information
   exact <- (1 + rows$n / study$n_original) * sampling + centres
+  overfitting <- if (is_wide) overfitting_of(rows, study, theta, sums)
+  if (is_wide) exact <- exact + diag(overfitting$variance, size)
   total <- exact + diag(1e-9 * diag(exact) + ABSENT, size)
   inverse <- inverse_of(total)
 
   # 2 the quadratic form, its mean and its variance
   gradient <- sums$gradient + sums$weight * ridges * prior$parameters
+  if (is_wide) gradient <- gradient - pmin(pmax(gradient, 0), overfitting$mean)
   inside <- inverse %*% exact  # a level without a row here has no variance and counts nothing
   mean <- max(sum(diag(inside)), 1e-9)
   variance <- 2 * sum(inside * t(inside)) + fourth_of(rows, loss, theta, is_wide, inverse)
@@ -2101,6 +2513,7 @@ score_test <- function(study, theta, rows) {
   freed <- if (any(factor != 0)) cbind(constants, factor) else constants
   p <- vapply(list(constants[, 0], constants, freed), function(free)
     p_free(gradient, inverse, information %*% free, mean, variance, below), 0)
+  if (is_wide && overfitting$leverage > 0.1) p[1] <- p[2]  # it moves constants, too
 
   # 4 the lab's own estimates, one step away
   curved <- diag(information)
@@ -2109,9 +2522,32 @@ score_test <- function(study, theta, rows) {
   turn <- if (!is_wide) kronecker(t(factors$scores), t(factors$columns))
   list(p_value = p[1], p_slopes = p[2], p_factor = p[3], below = below, is_wide = is_wide,
        step = matrix(-bread %*% gradient, q, byrow = TRUE),
-       errors = matrix(ifelse(curved > ABSENT, sqrt(diag(own)), Inf), q, byrow = TRUE),
+       errors = matrix(ifelse(curved > ABSENT, sqrt(pmax(diag(own), 0)), Inf), q, byrow = TRUE),
        covariance = bread %*% total %*% bread,
        spreads = if (!is_wide) sqrt(pmax(rowSums((turn %*% own) * turn), 0) * rows$n))
+}
+
+# What slopes that were fitted to noise do to the gradient elsewhere: a quadratic form in the errors.
+# Its mean is n / n_original for each effective slope, of which there are at most those that the
+# diagonals of information and ridge give.
+overfitting_of <- function(rows, study, theta, sums) {
+  loss <- study$design$loss
+  pull <- sums$weight * decimals(study$design$ridge)
+  means <- means_of(loss, scores_of(rows, theta))
+  effective <- vapply(seq_len(nrow(theta)), function(k) {
+    bends <- curvature(loss, k, k, means[, k], means[, k]) * mass_of(rows)
+    own <- colSums(bends * (rows$X[, -1, drop = FALSE] / 4096)^2)
+    min(sum(own / pmax(own + pull, 1e-300)), study$n_original)
+  }, 0)
+
+  leverage <- pmin(effective / study$n_original, 0.9)
+  inflation <- 1 / (1 - leverage)
+  is_class <- loss$kind %in% c("bernoulli", "multinomial")
+  dispersion <- if (!is_class) dispersion_of(sums, loss)
+    else pmin(pmax(sums$squares / max(sums$predicted, 1e-12), 1), inflation)
+  mean <- rows$n / study$n_original * dispersion * effective * inflation
+  list(mean = as.vector(rbind(0, mean)), leverage = max(leverage),
+       variance = as.vector(rbind(0, 2 * mean^2 / pmax(effective, 1))))
 }
 
 # p-value of the coefficients of one column (2: the first after the constant).
@@ -2269,13 +2705,39 @@ base_scores <- function(loss, rows) {
   matrix(start_of(loss, shares_of(rows, loss)), rows$n, n_scores(loss), byrow = TRUE)
 }
 
+# What a fit gives, or NULL where rows have no such fit.
+unless_refused <- function(value) tryCatch(value, replearn_refusal = function(problem) NULL)
+
+# The score test, with the lower rungs tested where their free numbers are fitted: far away from the
+# model its curvature is a different one.
+rungs_of <- function(study, theta, rows) {
+  loss <- study$design$loss
+  slopes <- slopes_times(theta * POWER(-26))
+  tested_at <- function(factor) {
+    there <- slopes_times(slopes * POWER(-26), decimals(factor))
+    there[, 1] <- fit_constants(rows, loss, there)
+    score_test(study, there, rows)
+  }
+
+  test <- score_test(study, theta, rows)
+  own <- unless_refused(tested_at("1"))
+  if (!is.null(own)) test <- replace(own, c("p_value", "spreads"), test[c("p_value", "spreads")])
+  if (nrow(theta) == 1 && any(slopes != 0)) {
+    scaled <- unless_refused(tested_at(fit_factor(rows, loss, slopes)))
+    if (!is.null(scaled)) test$p_factor <- scaled$p_factor
+  }
+  test
+}
+
 # What a lab's patients say about the model that codes stand for; `own_theta` is the lab's own fit.
-support_of <- function(study, codes, rows, own_theta) {
+# Constants are this lab's own where the study leaves them to labs.
+support_of <- function(study, codes, constants, rows, own_theta) {
   design <- study$design
   loss <- design$loss
-  real <- theta_of(design$coordinates, decoded(design, codes))
+  real <- decoded_theta(design, codes)
   theta <- on_grid(real, 26)
-  test <- score_test(study, theta, rows)
+  if (!is.null(constants)) theta[, 1] <- constants
+  test <- rungs_of(study, theta, rows)
 
   y <- rows$targets
   mass <- mass_of(rows)
@@ -2287,7 +2749,9 @@ support_of <- function(study, codes, rows, own_theta) {
           performance_of(loss, ours, y, mass),
           performance_of(loss, scores_of(rows, own_theta), y, mass)))
   names(performance)[-1] <- c(MEASURES[[loss$kind]], "AUC")
-  list(p_value = test$p_value, p_slopes = test$p_slopes, p_factor = test$p_factor, test = test,
+  # of all coefficients that labs agree on
+  p_value <- if (has_local_constant(design)) test$p_slopes else test$p_value
+  list(p_value = p_value, p_slopes = test$p_slopes, p_factor = test$p_factor, test = test,
        gain = gain_of(loss, ours, scores_of(rows, 0 * theta), y, mass), performance = performance,
        ratio = observed_to_expected(loss, ours, y, mass),
        calibration = calibration_of(loss, ours, y, mass),
@@ -2310,7 +2774,8 @@ model_prints <- function(design, tried) {
 
 # The original's codes, if one or two numbers next to a wall make the difference; or NULL.
 neighbour <- function(study, codes, places) {
-  near <- head(by_wall(places), 24)
+  near <- by_wall(places)
+  near <- head(near[is_agreed(study$design)[near]], 24)
   tries <- c(as.list(near), if (length(near) > 1) combn(head(near, 8), 2, simplify = FALSE))
   moved <- lapply(tries, function(i) replace(codes, i, codes[i] + ifelse(places[i] > 0, 1, -1)))
   same <- which(model_prints(study$design, moved) == study$commitment)
@@ -2368,6 +2833,7 @@ agreement_of <- function(study, codes, places, opened, nonce) {
   is_sealed <- isTRUE(study$sealed)
   commits <- function(fingerprint) commits_to(study, study$commitment, fingerprint, given$nonce)
   slopes <- function(codes) replace(codes, is_constant(design), 0)
+  prints <- model_prints(design, list(codes, slopes(codes)))
 
   if (!is.null(given$model)) {
     if (is_sealed && is.null(given$nonce))
@@ -2379,24 +2845,26 @@ agreement_of <- function(study, codes, places, opened, nonce) {
       refuse("the opened model must be the one that the study commits to, got a different one. Ask ",
              "the original for its model file.")
     theirs <- given$model$codes
-    return(list(known = theirs, same = all(theirs == codes),
+    return(list(known = theirs, fingerprint = prints[1],
+                same = given$model$fingerprint == prints[1],
                 same_slopes = all(slopes(theirs) == slopes(codes))))
   }
 
-  prints <- model_prints(design, list(codes, slopes(codes)))
   same <- commits(prints[1])
   same_slopes <- commits_to(study, study$slopes_commitment, prints[2], given$nonce)
   known <- if (isTRUE(same)) codes
-    else if (isTRUE(same_slopes)) with_other_constants(design, codes, commits)
+    else if (isTRUE(same_slopes) && !has_local_constant(design))
+      with_other_constants(design, codes, commits)
     else if (isFALSE(same) && !is_sealed) neighbour(study, codes, places)
-  list(known = known, same = same, same_slopes = same_slopes)
+  list(known = known, fingerprint = prints[1], same = same, same_slopes = same_slopes)
 }
 
 # Agreement and support in one word.
-verdict_of <- function(agreement, support) {
+verdict_of <- function(agreement, support, look_first) {
   if (is.na(agreement$same)) return("untold")
   if (agreement$same) {
     if (support$p_value < UNLIKELY || support$gain[["high"]] < 0) return("contradicted")
+    if (length(look_first)) return("questioned")
     return(if (support$gain[["low"]] > 0) "confirmed" else "undecided")
   }
   is_denied <- is.null(support) || support$p_slopes < UNLIKELY || support$gain[["high"]] < 0
@@ -2413,29 +2881,40 @@ replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
   rows <- rows_of(design, data, ...)
   theta <- fit(rows, design$loss, decimals(design$ridge))
   offsets <- offsets_of(design, coordinates_of(design$coordinates, theta))
-  codes <- floor(offsets + 0.5) + 0
+  codes <- codes_at(design, offsets)
+  constants <- local_constants(design, codes, rows)
 
   agreement <- agreement_of(study, codes, offsets - codes, opened, nonce)
+  fingerprint <- agreement$fingerprint
   known <- agreement$known
-  support <- if (!is.null(known)) support_of(study, known, rows, theta)
-  positions <- offsets - if (is.null(known)) codes else known
-  apart <- if (!is.null(known)) which(codes != known)
-  names <- number_names(design)
+  theirs <- if (!is.null(known)) local_constants(design, known, rows)
+  support <- if (!is.null(known)) support_of(study, known, theirs, rows, theta)
+  agreed <- is_agreed(design)  # constants of a lab's own are in no cell
+  names <- number_names(design)[agreed]
+  positions <- (offsets - if (is.null(known)) codes else known)[agreed]
+  apart <- if (!is.null(known)) which((codes != known)[agreed])
+  questions <- rows$findings(study)
   structure(class = "replearn_replication", list(
-    verdict = verdict_of(agreement, support), same = agreement$same,
-    same_slopes = agreement$same_slopes, fingerprint = model_prints(design, list(codes)),
+    verdict = verdict_of(agreement, support, questions$first), same = agreement$same,
+    same_slopes = agreement$same_slopes, fingerprint = fingerprint,
     # published offsets in other cells are nobody's fit: nothing may look like a usable model
-    model = if (!isFALSE(agreement$same)) make_model(design, codes),
-    original = if (!is.null(known)) make_model(design, known),
+    model = if (!isFALSE(agreement$same)) make_model(design, codes, constants,
+                                                          fingerprint = fingerprint),
+    original = if (isTRUE(agreement$same)) make_model(design, known, theirs,
+                                                      fingerprint = fingerprint)
+      else if (!is.null(known)) make_model(design, known, theirs),
     codes = codes, n_rows = rows$n, planned_rows = study$n_replication,
     disagreement = disagreement_of(study, rows$n),
     at_new_centre = disagreement_of(study, rows$n, TRUE),
-    evidence = evidence_of(study, codes, support$test$spreads),
-    findings = c(rows$findings(study), spread_finding(study, support$test$spreads, rows$n)),
+    evidence = proof_of(study, codes, support$test$spreads, rows, agreement$same),
+    findings = c(questions$sentences, spread_finding(study, support$test$spreads, rows$n)),
+    look_first = questions$first,
     support = support, performance = support$performance, differences = support$columns,
     own = own_estimates(design, rows, theta), ridge = design$ridge,
+    has_local_constant = has_local_constant(design),
     apart = names[apart[order(-abs(positions[apart]))]],
-    nearest = names[head(by_wall(offsets - codes), 5)], positions = setNames(positions, names)))
+    nearest = names[head(by_wall((offsets - codes)[agreed]), 5)],
+    positions = setNames(positions, names)))
 }
 
 # --- in words ------------------------------------------------------------------------------------
@@ -2458,6 +2937,7 @@ reals_in_words <- function(values) {
   ifelse(is_known, words, "not known")
 }
 
+general <- function(number) sprintf("%.2g", number)
 p_in_words <- function(p) if (p < 0.001) "p < 0.001" else sprintf("p = %.3f", p)
 two_digits <- function(number) counted(as.double(sprintf("%.1e", number)))
 guesses_in_words <- function(bits) if (bits < 30) two_digits(2^bits) else sprintf("2^%.0f", bits)
@@ -2465,6 +2945,9 @@ guesses_in_words <- function(bits) if (bits < 30) two_digits(2^bits) else sprint
 # What a match proves, in a sentence.
 proof_in_words <- function(proof) {
   guesses <- guesses_in_words(proof$bits)
+  if (proof$placebo)
+    return(paste0("Agreement here is no evidence: your rows give this model with permuted labels, ",
+                  "too. Whatever the outcomes are, a lab matches."))
   if (proof$is_weak)
     return(paste0("Agreement here is no evidence: the study file gives the model away in about ",
                   guesses, " guesses."))
@@ -2487,8 +2970,10 @@ in_sentences <- function(findings) {
 # Why patients contradict a model.
 why_contradicted <- function(support) {
   if (support$p_value >= UNLIKELY) return("it is worse than your base rate")
-  paste(c(p_in_words(support$p_value), if (length(culprits_of(support)))
-    paste(culprits_of(support), collapse = ", ")), collapse = ": ")
+  culprits <- culprits_of(support)
+  if (!length(culprits) && support$p_slopes >= UNLIKELY) culprits <- "the base risk"
+  paste(c(p_in_words(support$p_value), if (length(culprits)) paste(culprits, collapse = ", ")),
+        collapse = ": ")
 }
 
 # How the base risk differs.
@@ -2496,19 +2981,31 @@ base_risk_in_words <- function(support) {
   if (is.null(support$ratio)) return("constants, which differ here")
   ratio <- support$ratio[["value"]]
   times <- if (ratio >= 1) ratio else 1 / max(ratio, 1e-12)
-  sprintf("base risk, which is %.2g times as %s here", times, if (ratio >= 1) "high" else "low")
+  paste("base risk, which is", general(times), "times as", if (ratio >= 1) "high" else "low", "here")
+}
+
+# Columns to look at first.
+listed_columns <- function(columns) {
+  more <- length(columns) - 3
+  paste0(if (length(columns) == 1) "this column" else "these columns", " first: ",
+         paste(head(columns, 3), collapse = ", "), if (more > 0) paste0(", and ", more, " more"))
 }
 
 # The verdict, as people say it.
 verdict_in_words <- function(x) {
+  same <- if (x$has_local_constant) "The same slopes, with your own constant" else "The same model"
+  it <- if (x$has_local_constant) "them" else "it"
+  beats <- if (x$has_local_constant) "they beat" else "it beats"
   switch(x$verdict,
-    confirmed = "The same model, and your patients support it.",
-    undecided = paste0("The same model; your ", counted(x$n_rows), " rows are too few to show ",
-                       "whether it beats your base rate."),
-    contradicted = paste0("The same model, but your patients contradict it (",
+    confirmed = paste0(same, ", and your patients support ", it, "."),
+    undecided = paste0(same, "; your ", counted(x$n_rows), " rows are too few to show whether ",
+                       beats, " your base rate."),
+    contradicted = paste0(same, ", but your patients contradict ", it, " (",
                           why_contradicted(x$support), ")."),
     "same slopes" = paste0("The same model but for the ", base_risk_in_words(x$support), "."),
-    untold = "A model was made; the study does not tell whether it is the original's.",
+    questioned = paste0(same, ", but look at ", listed_columns(x$look_first), "."),
+    untold = paste0("A model was made; the study does not tell whether it is the original's.",
+                    if (length(x$look_first)) paste0(" Look at ", listed_columns(x$look_first), ".")),
     "A different model: these rows do not give the original's model. Do not use this.")
 }
 
@@ -2525,23 +3022,57 @@ rung_in_words <- function(support) {
          if (length(culprits)) paste(culprits, collapse = ", ") else "several", ".")
 }
 
+# Whether the rung is the last one, which says which columns differ.
+names_columns <- function(support)
+  length(culprits_of(support)) > 0 &&
+    max(support$p_value, support$p_slopes, support$p_factor) < UNLIKELY
+
+# What to do next, from the rung that was reached.
+UPDATE_CONSTANT <- "Next: replearn update MODEL TABLE --constant fits the base risk here."
+UPDATE_SLOPE <- "Next: replearn update MODEL TABLE --slope fits base risk and one factor."
+EVALUATE <- "Next: replearn evaluate MODEL TABLE says what the model is worth here."
+ASK_ORIGINAL <- "Next: ask the original for its model, and pass it with --opened."
+PUBLISH <- "Next: replearn publish makes a study of your own rows."
+RECODE <- "Next: give these columns as the study has them, or say why they differ."
+MISCALIBRATED <- 1.1  # observed to expected events beyond it, or below its inverse, are told
+
+# The command that suits the rung: the smallest change that is enough.
+next_command <- function(support) {
+  if (support$gain[["high"]] < 0) return(PUBLISH)
+  if (support$p_value >= UNLIKELY) return(EVALUATE)
+  if (support$p_slopes >= UNLIKELY) return(UPDATE_CONSTANT)
+  if (support$p_factor >= UNLIKELY) UPDATE_SLOPE else PUBLISH
+}
+
+# What to do where agreement holds but the base risk here is a different one.
+miscalibrated <- function(support) {
+  ratio <- support$ratio
+  if (is.null(ratio) ||
+      (ratio[["low"]] <= MISCALIBRATED && ratio[["high"]] >= 1 / MISCALIBRATED)) return(NULL)
+  paste0("Events are ", general(ratio[["value"]]), " times as many as the model says: replearn ",
+         "update --constant.")
+}
+
 # What differs, by how much, and what to do.
 next_steps <- function(x) {
+  support <- x$support
   if (x$verdict == "untold")
     return(paste("Compare the fingerprint with those of other labs, or pass --opened with the",
                  "original's model."))
-  if (x$verdict == "same slopes")
-    return("Next: replearn update MODEL TABLE --constant keeps the slopes.")
-  if (x$verdict != "different") return(NULL)
+  if (x$verdict == "same slopes") return(UPDATE_CONSTANT)
+  if (x$verdict == "contradicted") return(next_command(support))
+  if (x$verdict != "different")
+    return(c(if (x$verdict == "questioned") RECODE, if (!is.null(support)) miscalibrated(support)))
   c(if (x$n_rows < x$planned_rows && x$disagreement > 0.05)
       paste0(counted(x$n_rows), " rows are few: the study was planned for ",
              counted(x$planned_rows), "."),
-    if (!is.null(x$support)) rung_in_words(x$support),
-    if (length(x$apart))
-      paste0("Coefficients that differ: ", paste(head(x$apart, 3), collapse = ", "), ".")
-    else if (is.null(x$support))
+    if (!is.null(support)) rung_in_words(support),
+    if (length(x$apart) && !(!is.null(support) && names_columns(support)))
+      paste0("Coefficients that differ: ", paste(head(x$apart, 3), collapse = ", "), "."),
+    if (!length(x$apart) && is.null(support))
       paste0("Coefficients nearest to the edge of their cells: ",
-             paste(head(x$nearest, 3), collapse = ", "), "."))
+             paste(head(x$nearest, 3), collapse = ", "), "."),
+    if (is.null(support)) ASK_ORIGINAL else next_command(support))
 }
 
 # What there is to say is a list of sentences, of names with their values, and of tables.
@@ -2579,7 +3110,9 @@ support_details <- function(support) {
                columns))
 }
 
-# What Python's `replicate` says: a verdict, items and details.
+MOST_TOLD <- 6  # questions about columns that stand beside a verdict
+
+# What Python's `replicate` says: a verdict, questions, items and details.
 in_words <- function(x) {
   sentences <- in_sentences(x$findings)
   support <- x$support
@@ -2587,18 +3120,18 @@ in_words <- function(x) {
     value_item(paste0("agreement, ", name), percent(max(1 - disagreement, 1e-5)),
                ", estimated for ", counted(x$n_rows), " rows")
   items <- c(as.list(next_steps(x)),
-    if (x$verdict != "different") list(paste("Fingerprint", x$fingerprint)),
+    if (!isFALSE(x$same)) list(paste("Fingerprint", x$fingerprint)),
     if (isTRUE(x$same)) list(proof_in_words(x$evidence)),
     if (!is.null(support)) performance_items(support),
-    as.list(head(sentences, 2)),
     value_item("rows here", counted(x$n_rows), ", planned for ", counted(x$planned_rows)))
-  details <- c(as.list(tail(sentences, -2)),
+  details <- c(as.list(tail(sentences, -MOST_TOLD)),
     if (!is.null(support)) support_details(support),
     rate("a sample of the original's patients", x$disagreement),
     rate("a new centre", x$at_new_centre),
     value_item("guesses that find the model", guesses_in_words(x$evidence$bits),
                ", from the study alone"))
-  list(verdict = verdict_in_words(x), items = items, details = details)
+  list(verdict = verdict_in_words(x), told = as.list(head(sentences, MOST_TOLD)), items = items,
+       details = details)
 }
 
 # Lines of at most 78 columns; values that follow each other stand in one column.
@@ -2633,19 +3166,27 @@ print_table <- function(table) {
   writeLines(sub(" +$", "", paste0("  ", do.call(paste, c(columns, list(sep = "  "))))))
 }
 
-# The words for the command line name its options.
+# The words for the command line name its options: in R they are arguments.
+IN_R <- c(
+  "pass --opened with the original's model" = "pass the original's model as opened =",
+  "pass it with --opened." = "pass it as opened =.",
+  "replearn update MODEL TABLE --constant" = "update(model, data)",
+  "replearn update MODEL TABLE --slope" = "update(model, data, slope = TRUE)",
+  "replearn update --constant" = "update(model, data)",
+  "replearn evaluate MODEL TABLE" = "the command \"replearn evaluate MODEL TABLE\"",
+  "replearn publish" = "the command \"replearn publish\"")
+
 as_in_r <- function(items) lapply(items, function(item) {
-  if (!is.character(item)) return(item)
-  item <- sub("pass --opened with the original's model", "pass the original's model as opened =",
-              item, fixed = TRUE)
-  sub("Next: replearn update MODEL TABLE --constant", paste("Next: the command \"replearn update",
-      "MODEL TABLE --constant\""), item, fixed = TRUE)
+  if (is.character(item))
+    for (words in names(IN_R)) item <- sub(words, IN_R[[words]], item, fixed = TRUE)
+  item
 })
 
 print_replication <- function(x, ...) {
   words <- in_words(x)
   writeLines(strwrap(words$verdict, 78))
-  print_items(as_in_r(c(words$items, as.list(tail(in_sentences(x$findings), -2)))))
+  rest <- as.list(tail(in_sentences(x$findings), -MOST_TOLD))
+  print_items(as_in_r(c(words$told, words$items, rest)))
   invisible(x)
 }
 
@@ -2658,6 +3199,15 @@ print_study <- function(x, ...) {
 
 print_model <- function(x, ...) {
   cat("A model of '", x$design$target, "', fingerprint ", x$fingerprint, "\n", sep = "")
+  updated <- x$recalibration
+  if (!is.null(updated))
+    cat("Updated from ", updated$parent, "\nSlopes are the parent's",
+        if (updated$factor != "1") paste(" times", updated$factor), "; constants were fitted anew\n",
+        sep = "")
+  if (is.null(x$coefficients)) {
+    cat("It has no constant yet, which its study leaves to each lab: update(model, data)\n")
+    return(invisible(x))
+  }
   cat("Coefficients: per unit of a number, of a level against its reference\n")
   print(t(x$coefficients), digits = 5)
   invisible(x)
@@ -2668,6 +3218,7 @@ registerS3method("print", "replearn_study", print_study)
 registerS3method("print", "replearn_model", print_model)
 registerS3method("predict", "replearn_model", predict_model)
 registerS3method("coef", "replearn_model", coef_model)
+registerS3method("update", "replearn_model", update_model)
 registerS3method("coef", "replearn_replication", coef_replication)
 registerS3method("vcov", "replearn_replication", vcov_replication)
 registerS3method("confint", "replearn_replication", confint_replication)
@@ -2677,5 +3228,6 @@ registerS3method("print", "replearn_summary", print_summary)
 registerS3method("plot", "replearn_replication", plot_replication)
 
 list(study = read_study, replicate = replicate, model = read_model, save = save_model,
+     update = function(model, data, slope = FALSE, ...) update_model(model, data, slope, ...),
      internal = environment())
 })

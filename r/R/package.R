@@ -3,6 +3,7 @@ read_study <- replearn$study
 read_model <- replearn$model
 replicate_study <- replearn$replicate
 
+update_model <- replearn$update
 write_model <- function(model, path) replearn$save(model, path)
 
 as.data.frame.replearn_replication <- replearn$internal$frame_replication
@@ -16,4 +17,5 @@ print.replearn_replication <- replearn$internal$print_replication
 print.replearn_study <- replearn$internal$print_study
 print.replearn_summary <- replearn$internal$print_summary
 summary.replearn_replication <- replearn$internal$summary_replication
+update.replearn_model <- replearn$internal$update_model
 vcov.replearn_replication <- replearn$internal$vcov_replication

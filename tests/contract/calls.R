@@ -1,4 +1,4 @@
-# Answers calls of inst/replicate.R: a JSON list of [name, arguments] in, a list of answers out.
+# Answers calls of inst/replicate.R: files with a JSON list of [name, arguments] in, answers out.
 given <- commandArgs(trailingOnly = TRUE)
 source(given[1])
 R <- replearn$internal
@@ -9,10 +9,17 @@ out <- function(x) if (is.matrix(x)) apply(unname(x), 1, as.list, simplify = FAL
 codes <- function(design, z) out(floor(R$offsets_of(design, z) + 0.5))
 
 from_coins <- function(v) {
-  u <- matrix(R$uniforms("vectors", v$stream, 4 * v$n_rows * v$n_terms), 4)
-  X <- matrix(floor((((u[1, ] + u[2, ]) + u[3, ]) + u[4, ] - 2) * 7000 + 0.5), v$n_rows, byrow = TRUE)
+  if (!is.null(v$path)) {  # of many coins, which Python has drawn: R takes seconds
+    X <- matrix(readBin(v$path, "integer", v$n_rows * v$n_terms), v$n_rows, byrow = TRUE)
+  } else {
+    X <- drawn(v)
+  }
   y <- R$uniforms("vectors", paste0(v$stream, "/targets"), v$n_rows) * 6 - 3 < X[, 1] / 4096
-  list(terms = out(X), targets = as.double(y))
+  list(terms = X, targets = as.double(y))
+}
+drawn <- function(v) {
+  u <- matrix(R$uniforms("vectors", v$stream, 4 * v$n_rows * v$n_terms), 4)
+  matrix(floor((((u[1, ] + u[2, ]) + u[3, ]) + u[4, ] - 2) * 7000 + 0.5), v$n_rows, byrow = TRUE)
 }
 
 # Sentences, names with their values, and tables in words.
@@ -41,7 +48,7 @@ calls <- list(
   ties = function(v) codes(v, numbers(v$numbers)),
   fit = function(v) {
     data <- if (is.null(v$stream)) v else from_coins(v)
-    X <- cbind(4096, rows(data$terms))
+    X <- cbind(4096, if (is.matrix(data$terms)) data$terms else rows(data$terms))
     data <- list(X = X, targets = numbers(data$targets), n = nrow(X), weights = some(v$weights),
                  offset = some(v$offset))
     passes <- list()
@@ -67,13 +74,16 @@ calls <- list(
     data <- v$path
     if (!is.null(v$frame)) data <- read.csv(data, check.names = FALSE, fileEncoding = "UTF-8-BOM",
                                             encoding = "UTF-8", stringsAsFactors = v$frame)
-    used <- system.time(
-      found <- do.call(replearn$replicate, c(list(v$study, data, opened = v$opened), v$options)))
-    model <- R$make_model(R$read_study(v$study)$design, found$codes)
-    replearn$save(model, v$out)
-    model <- replearn$model(v$out)
-    predicted <- do.call(predict, c(list(model, data, type = "link"), v$options))
-    response <- do.call(predict, c(list(model, data, horizon = v$horizon), v$options))
+    found <- do.call(replearn$replicate, c(list(v$study, data, opened = v$opened), v$options))
+    model <- predicted <- response <- NULL
+    if (!is.null(found$model)) {
+      replearn$save(found$model, v$out)
+    }
+    if (!is.null(found$model) && isTRUE(v$predict)) {
+      model <- replearn$model(v$out)
+      predicted <- do.call(predict, c(list(model, data, type = "link"), v$options))
+      response <- do.call(predict, c(list(model, data, horizon = v$horizon), v$options))
+    }
     words <- R$in_words(found)
     own <- if (!is.null(found$own) && !anyNA(coef(found)))
       list(out(unname(coef(found))), out(unname(sqrt(diag(vcov(found))))))
@@ -81,10 +91,15 @@ calls <- list(
          same_slopes = if (!is.na(found$same_slopes)) found$same_slopes,
          is_usable = !is.null(found$model), fingerprint = found$fingerprint,
          apart = as.list(found$apart), scores = out(predicted), response = out(response),
-         own = own, coefficients = out(unname(coef(model))),
-         p_values = unname(found$support[c("p_value", "p_slopes", "p_factor")]),
-         verdict = words$verdict, items = items(words$items), details = items(words$details),
-         seconds = sum(used[1:2]))
+         own = own, coefficients = if (!is.null(model)) out(unname(coef(model))),
+         p_values = unname(found$support$test[c("p_value", "p_slopes", "p_factor")]),
+         verdict = words$verdict, told = words$told, items = items(words$items),
+         details = items(words$details))
+  },
+  update = function(v) {
+    given <- c(list(v$model, v$path, slope = v$slope), v$options)
+    replearn$save(do.call(replearn$update, given), v$out)
+    TRUE
   },
   methods = function(v) {
     # what R users call, beside a glm of the same rows without missing cells
@@ -107,6 +122,19 @@ calls <- list(
          frame = as.list(names(as.data.frame(found))),
          printed = as.list(capture.output(print(summary(found)))))
   },
+  row_marks = function(v) {
+    X <- cbind(4096, rows(v$terms))
+    given <- list(X = X, targets = numbers(v$targets), n = nrow(X), weights = some(v$weights),
+                  offset = some(v$offset))
+    out(R$salted(R$row_hashes(given), v$salt))
+  },
+  placebo = function(v) {
+    study <- replearn$study(v$study)
+    found <- replearn$replicate(study, v$path)
+    list(same = found$same, word = found$verdict,
+         matches = R$placebo_matches(study, found$codes, R$rows_of(study$design, v$path)),
+         words = R$proof_in_words(list(bits = 30, rows = 900, is_weak = TRUE, placebo = TRUE)))
+  },
   table = function(v) {
     if (is.null(v$loss)) v$loss <- list(kind = "bernoulli")
     writeBin(charToRaw(enc2utf8(v$csv)), path <- tempfile(fileext = ".csv"))
@@ -117,8 +145,15 @@ calls <- list(
   units = function(v) Map(list, unname(R$UNITS), names(R$UNITS))
 )
 
-answers <- lapply(jsonlite::read_json(given[2]), function(call) {
-  tryCatch(calls[[call[[1]]]](call[[2]]),
-           replearn_refusal = function(problem) list(refused = conditionMessage(problem)))
-})
-cat(R$canonical(answers))
+# Paths of calls come in, line by line; answers stand beside them. R compiles what it runs often, so
+# that one process for all tests is much faster than one for each.
+paths <- file("stdin", "r")
+while (length(path <- readLines(paths, 1))) {
+  answers <- lapply(jsonlite::read_json(path), function(call) {
+    tryCatch(calls[[call[[1]]]](call[[2]]),
+             replearn_refusal = function(problem) list(refused = conditionMessage(problem)),
+             error = function(problem) list(failed = conditionMessage(problem)))
+  })
+  writeLines(R$canonical(answers), paste0(path, ".answers"), useBytes = TRUE)
+  cat("done\n")
+}

@@ -17,7 +17,7 @@ FOUND = [str(path.relative_to(EXAMPLES)) for path in SCRIPTS]
 
 def test_there_are_three_shelves_and_few_scripts():
     assert {path.parent.name for path in SCRIPTS} == {"studies", "questions", "theory"}
-    assert 9 <= len(SCRIPTS) <= 12
+    assert 9 <= len(SCRIPTS) <= 13
     page = (EXAMPLES.parent / "docs" / "examples.md").read_text(encoding="utf-8")
     assert [name for name in FOUND if name not in page] == []
 

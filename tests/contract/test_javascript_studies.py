@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from replearn.errors import ReplearnError
@@ -15,9 +16,20 @@ from replearn.glm import Model
 from replearn.glm import State as NewtonState
 from replearn.reports.update import update
 from replearn.rows import integers
-from replearn.study import Coalition, Replication, RowEncoder, State, Study, combine, lab_sums
+from replearn.study import (
+    Coalition,
+    Replication,
+    Request,
+    RowEncoder,
+    State,
+    Study,
+    combine,
+    lab_sums,
+    publish,
+    replicate,
+)
 from replearn.study.passes import Counts
-from replearn.tables import profile
+from replearn.tables import open_table, profile
 from tests.contract.replications import (
     CASES,
     LOCAL_CASES,
@@ -285,6 +297,31 @@ def test_the_same_columns_look_strange(tmp_path):
     for (name, replication), found in zip(expected, answers(calls), strict=True):
         assert replication.findings, name
         assert_same_words(replication, found)
+
+
+@needs_node
+@pytest.mark.slow
+def test_wide_models_have_the_same_support(tmp_path):
+    """Beyond 600 coefficients constants and the size of slopes are tested, less overfitting."""
+    rng, paths = np.random.default_rng(5), [tmp_path / "a.csv", tmp_path / "b.csv"]
+    slopes = rng.normal(size=605) / 10
+    for path in paths:
+        table = np.round(rng.normal(size=(900, 605)), 2)
+        died = rng.random(900) < 1 / (1 + np.exp(-table @ slopes))
+        frame = pd.DataFrame(table, columns=[f"x{i}" for i in range(605)])
+        frame.assign(died=died.astype(int)).to_csv(path, index=False)
+    request = Request(target="died", ridge=0.03, replication_rows=900)
+    original = publish(open_table(paths[0], target="died"), request)
+    study = original.study
+    python = replicate(study, open_table(paths[1], target="died"), original.model)[1]
+    given = {"study": study.content(), "path": str(paths[1])}
+    given["options"] = {"opened": [original.model.content()]}
+    found = answers([("replicate", given)])[0]
+    assert found["verdict"] == python.facts().verdict
+    ours, theirs = found["support"]["test"], python.support.test
+    assert ours["pSlopes"] == pytest.approx(theirs.p_slopes, rel=1e-6)
+    assert ours["pValue"] == pytest.approx(theirs.p_value, rel=1e-6)
+    assert theirs.p_value > 0.01
 
 
 @needs_node

@@ -166,7 +166,9 @@ def test_a_browser_replicates(folder, tmp_path, kind, width):
         lab_sums(study, table, study.begin(), lab="É 1").save(tmp_path / "sums.json")
         assert browser.download("É 1.sums.json") == (tmp_path / "sums.json").read_bytes()
         if kind is Browser:
-            assert browser.complaints() == []
+            # a browser that does not know webrtc 'block' yet says so
+            complaints = [text for text in browser.complaints() if "directive 'webrtc'" not in text]
+            assert complaints == []
 
 
 @pytest.mark.slow

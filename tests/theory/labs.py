@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from replearn.codes import Coins, Fitted, Recipe
-from replearn.table1.batches import MemoryRows
+from replearn.halfspaces.batches import MemoryRows
 from tests.populations import draw
 
 

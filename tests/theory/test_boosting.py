@@ -10,7 +10,7 @@ from scipy import stats
 from replearn.codes import Coins, Promise, Sizes
 from replearn.codes.votes import vote
 from replearn.exact import products, unit_rows
-from replearn.table1.boosting import (
+from replearn.halfspaces.boosting import (
     BOX,
     FOAM,
     run,

@@ -12,14 +12,14 @@ from replearn.codes import CodeSpace, Coins, Promise, Sizes
 from replearn.codes.projection import project
 from replearn.errors import NotEnoughSamples, ReplearnError
 from replearn.exact import PAIR_UNIT
-from replearn.table1.rounded import (
+from replearn.halfspaces.rounded import (
     largest_variance,
     rows_that_pass,
     seen_disagreement,
     variance_allowed,
 )
-from replearn.table1.spaces import Turned
-from replearn.table1.svm import SVM, stability
+from replearn.halfspaces.spaces import Turned
+from replearn.halfspaces.svm import SVM, stability
 from tests.error_budget import assert_rate_at_most
 from tests.populations import draw
 from tests.theory.labs import differ, error, pair, sample

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from replearn.codes import Coins, Promise, Sizes, candidates
-from replearn.table1.dp import DP, arrivals, run, stability
+from replearn.halfspaces.dp import DP, arrivals, run, stability
 from tests.error_budget import (
     FALSE_ALARM,
     assert_mean_close,

@@ -18,7 +18,7 @@ from replearn.codes import (
     log_projected_tail,
     projection_matrix,
 )
-from replearn.table1.net import NET, draw_threshold, run, stability
+from replearn.halfspaces.net import NET, draw_threshold, run, stability
 from tests.error_budget import (
     FALSE_ALARM,
     assert_mean_close,

@@ -52,7 +52,7 @@ def questions(original, labels, lab, lab_labels, planned):
     counts = np.bincount(lab_labels, minlength=3).tolist()
     sizes = (len(labels), planned)
     asked = compare_profiles(learned.encoding, profile, seen, counts, sizes)
-    return [*asked, *seen.troubles()]
+    return [*(tuple(finding[:2]) for finding in asked), *seen.troubles()]
 
 
 @pytest.mark.parametrize(("n_original", "n_lab"), [(3000, 80), (2000, 2000), (400, 3000)])

@@ -17,9 +17,9 @@ from scipy import stats
 from replearn.codes import Promise, Sizes
 from replearn.errors import ReplearnError
 from replearn.exact import COUNTS, fixed_mean
+from replearn.halfspaces.sgd import SGD, stability, variance_bound
 from replearn.kernels.descent import Descent, add_descents
 from replearn.kernels.int32_directions import RawRows
-from replearn.table1.sgd import SGD, stability, variance_bound
 from tests.error_budget import assert_mean_close, assert_rate_at_least, assert_rate_at_most
 from tests.reference import best_soft
 from tests.theory.labs import differ, error, pair

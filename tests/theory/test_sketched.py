@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 from replearn.codes import CodeSpace, Coins, Promise, Sizes
-from replearn.table1.rounded import component_tail, far_distance, student_factor
-from replearn.table1.sgd import SGD
-from replearn.table1.svm import SVM, stability
+from replearn.halfspaces.rounded import component_tail, far_distance, student_factor
+from replearn.halfspaces.sgd import SGD
+from replearn.halfspaces.svm import SVM, stability
 from tests.error_budget import assert_rate_at_most
 from tests.theory.labs import differ, error, pair
 
@@ -149,7 +149,7 @@ def test_few_rows_in_many_dimensions(name, n_rows, d, seeds):
 
 def test_a_covariance_of_rank_one_is_covered(seeds):
     """Batches that differ in one direction only: components are unequal, and move together."""
-    from replearn.table1.rounded import sketched_width
+    from replearn.halfspaces.rounded import sketched_width
 
     d, n_batches, trials, n_differ = 40, 20, 300, 0
     plan = SVM.sizes(Promise(0.2, 0.05, 0.05, 0.05), d, "practical", Sizes(sketch_bits=3))

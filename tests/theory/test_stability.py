@@ -26,10 +26,10 @@ from replearn.errors import ReplicabilityWarning
 from replearn.estimators.glm import ReplicableLogisticClassifier
 from replearn.glm import Between
 from replearn.glm import sketched as glm
+from replearn.halfspaces.recipes import RECIPES
 from replearn.reports.audit import audit
 from replearn.reports.table1 import _shell
 from replearn.study import original, study
-from replearn.table1.recipes import RECIPES
 from tests.error_budget import assert_rate_at_most, assert_rate_close
 from tests.populations import draw
 from tests.samples import Whole

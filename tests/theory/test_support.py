@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from benchmarks.support import Null, p_values, powers
-from tests.error_budget import assert_rate_between
+from replearn.glm import Bernoulli, Between, Coordinates, Reference, Summary, fit, score_test
+from replearn.rows import Block, MemoryBlocks
+from tests.error_budget import assert_rate_at_most, assert_rate_between
 
 #: Repetitions: large labs take longer.
 REPETITIONS = {300: 400, 1000: 250, 5000: 80, 20_000: 30}
@@ -62,3 +64,35 @@ def test_a_spoiled_centre_is_contradicted(how, seeds):
         y = rng.permutation(y)
     assert null.p_value(y) < 0.01
     assert null.p_value((rng.random(len(y)) < 1 / (1 + np.exp(-null.X @ theta))) * 1.0) > 0.01
+
+
+def wide_rows(rng, slopes, n_rows, factor=1.0):
+    """Rows of more columns than are tested one by one, in whole units of 1/4096."""
+    terms = np.rint(4096 * np.clip(rng.normal(size=(n_rows, len(slopes))), -4, 4))
+    score = factor * (terms @ slopes) / 4096 - 0.5
+    targets = (rng.random(n_rows) < 1 / (1 + np.exp(-score))) * 1.0
+    return MemoryBlocks(Block(terms.astype(np.int16), targets))
+
+
+@pytest.mark.slow
+def test_overfitting_of_the_original_contradicts_no_model(seeds):
+    """620 columns and 1,500 rows: honest second samples had p = 1e-29; a reversed one still has."""
+    rng = np.random.default_rng(seeds(1)[0])
+    loss, ridge, n_rows, n_columns = Bernoulli(), 0.03, 1500, 620
+    scales = np.full(n_columns + 1, 1 << 14)
+    coordinates = Coordinates(np.array([[1 << 13]]), None, scales)
+    between = Between(np.zeros(n_columns + 1), 0)
+    n_contradicted = 0
+    for _ in range(4):
+        slopes = rng.normal(size=n_columns) * 2 / np.sqrt(n_columns)
+        rows = wide_rows(rng, slopes, n_rows)
+        theta = fit(rows, loss, str(ridge), Summary.of(rows, loss))
+        reference = Reference(theta, ridge, coordinates, between, n_rows)
+        honest = [
+            score_test(wide_rows(rng, slopes, n_rows), loss, n_rows, reference) for _ in range(10)
+        ]
+        n_contradicted += sum(min(one.p_value, one.p_slopes) < 0.01 for one in honest)
+
+        spoiled = score_test(wide_rows(rng, slopes, n_rows, -1.0), loss, n_rows, reference)
+        assert spoiled.p_slopes < 1e-6
+    assert_rate_at_most(n_contradicted, trials=40, bound=0.02, false_alarm=1e-6)

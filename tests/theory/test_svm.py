@@ -9,10 +9,10 @@ import pytest
 from replearn.codes import Coins, Promise, Sizes, after_constant
 from replearn.errors import NotEnoughSamples, ReplearnError
 from replearn.exact import COUNTS, PAIR_UNIT, fixed_mean
+from replearn.halfspaces.rounded import largest_variance
+from replearn.halfspaces.svm import SVM, stability
 from replearn.kernels.int32_directions import RawRows
 from replearn.kernels.max_margin import Problem, add_batches
-from replearn.table1.rounded import largest_variance
-from replearn.table1.svm import SVM, stability
 from tests.error_budget import assert_rate_at_most, power
 from tests.theory.labs import differ, error, pair, sample
 

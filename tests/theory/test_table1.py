@@ -7,8 +7,8 @@ from importlib import import_module
 import pytest
 
 from replearn.codes import Promise, Sizes
+from replearn.halfspaces.recipes import TABLE1
 from replearn.reports.table1 import count_pairs, table1
-from replearn.table1.recipes import TABLE1
 from tests.error_budget import assert_rate_at_most
 
 #: Powers of d, 1/eps, 1/tau and 1/rho, as printed.

@@ -14,6 +14,7 @@ from replearn.tables import (
     MISSING_WORDS,
     CsvOptions,
     Texts,
+    files,
     is_number_text,
     join_columns,
     level_text,
@@ -191,17 +192,19 @@ def test_csv_means_what_its_texts_say(tmp_path_factory, rows, delimiter, end, qu
 
 @pytest.mark.slow
 def test_a_late_text_in_a_column_of_numbers(tmp_path):
-    """Arrow has parsed many blocks as numbers before; nothing is lost, and nothing read twice."""
-    n_rows = 300_000
-    lines = [f"{i},{i % 7},{i}.5" for i in range(n_rows)]
-    lines[250_000] = "250000,x,NAN"
+    """Arrow has parsed a block as numbers before; nothing is lost, and nothing read twice."""
+    n_rows = 30_000
+    note = "a" * 200  # long rows fill blocks sooner
+    lines = [f"{i},{i % 7},{i}.5,{note}" for i in range(n_rows)]
+    lines[25_000] = f"25000,x,NAN,{note}"
     path = tmp_path / "late.csv"
-    path.write_text("a,b,c\n" + "\n".join(lines))
+    path.write_text("a,b,c,d\n" + "\n".join(lines))
+    assert 25_000 * len(note) > files._BLOCK_BYTES  # a block is done before
     found = read(path)
     assert numbers_of(found["a"])[0].tolist() == list(range(n_rows))
-    assert levels_of_rows(found["b"])[249_999:250_002] == ["1", "x", "3"]
+    assert levels_of_rows(found["b"])[24_999:25_002] == ["2", "x", "4"]
     values, odd = numbers_of(found["c"])
-    assert np.flatnonzero(odd).tolist() == [250_000]
+    assert np.flatnonzero(odd).tolist() == [25_000]
     assert values[-1] == n_rows - 0.5
 
 

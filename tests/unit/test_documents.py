@@ -126,6 +126,20 @@ def test_what_json_cannot_hold_is_refused(content: Any) -> None:
         canonical_json(content)
 
 
+def test_bytes_of_parts_within_parts_are_those_of_the_content() -> None:
+    @dataclass(frozen=True)
+    class Signed(Document):
+        FORMAT = "replearn/signed"
+
+        paper: Paper
+        note: Memo | None = None
+
+    for note in (None, Memo("é")):
+        signed = Signed(a_paper(), note)
+        assert signed.canonical_bytes() == rfc8785.dumps(signed.content())
+    assert signed.canonical_bytes() != Signed(a_paper(pair=(3, True)), note).canonical_bytes()
+
+
 @given(st.floats(-1e300, 1e300), st.integers(1, 17))
 def test_decimal_text_is_a_fixed_point(value: float, digits: int) -> None:
     text = decimal_text(value, digits)

@@ -507,7 +507,8 @@ def findings(change, labels=None):
     seen = EncodingCounts(learned.encoding)
     for batch in open_table(lab).batches():
         learned.encoding.encode(batch, seen)
-    return dict(compare_profiles(learned.encoding, profile, seen, labels, (5000, 900)))
+    asked = compare_profiles(learned.encoding, profile, seen, labels, (5000, 900))
+    return {finding.column: finding.sentence for finding in asked}
 
 
 @pytest.mark.parametrize(

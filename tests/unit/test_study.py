@@ -52,6 +52,56 @@ def test_a_second_lab_gets_the_same_model_and_is_told_so(labs, original):
     assert found.performance.auc.value > 0.6
 
 
+def weak_columns(seed):
+    """A strong column, and two that hardly matter and have gaps."""
+    rng = np.random.default_rng(seed)
+    strong, age, dose = rng.normal(size=4000), rng.normal(60, 12, 4000), rng.lognormal(2, 0.5, 4000)
+    died = rng.random(4000) < 1 / (1 + np.exp(1 - strong))
+    gaps = rng.random((2, 4000)) < 0.3
+    return pd.DataFrame(
+        {
+            "strong": strong,
+            "age": np.where(gaps[0], np.nan, age),
+            "dose": np.where(gaps[1], np.nan, dose),
+            TARGET: died.astype(int),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def weak_study():
+    return publish(table(weak_columns(0)), Request(target=TARGET)).study
+
+
+#: What a lab did to its columns, and those that must be looked at first.
+MISHAPS = {
+    "months": (lambda t: {"age": 12 * t["age"]}, ("age",)),
+    "thousands": (lambda t: {"dose": 1000 * t["dose"]}, ("dose",)),
+    "all missing": (lambda t: {"age": np.nan, "dose": np.nan}, ("age", "dose")),
+    "all the same": (lambda t: {"dose": 7.0}, ("dose",)),
+}
+
+
+@pytest.mark.parametrize("name", MISHAPS)
+def test_agreement_says_nothing_about_columns_that_are_dead_or_rescaled(weak_study, name):
+    """A lab with ages in months was told: the same model, and your patients support it."""
+    lab = weak_columns(1)
+    assert replicate(weak_study, table(lab))[1].verdict == "confirmed"
+
+    change, columns = MISHAPS[name]
+    found = replicate(weak_study, table(lab.assign(**change(lab))))[1]
+    assert found.same
+    assert found.look_first == columns
+    assert found.verdict == "questioned"
+    assert not found.succeeded
+
+    facts = found.facts()
+    which = "this column" if len(columns) == 1 else "these columns"
+    assert facts.verdict == f"The same model, but look at {which} first: {', '.join(columns)}."
+    assert facts.values["look_first"] == list(columns)
+    assert columns[0] in facts.told[0]
+
+
 def test_the_order_of_columns_changes_no_p_value(labs):
     """Cells depend on it; the test of support does not."""
     p_values = []
@@ -337,6 +387,29 @@ def test_a_study_that_coin_flips_replicate_is_exposed(labs, original):
     assert not placebo_matches(original.study, original.model, honest, 3000)
 
 
+def test_a_replication_tries_permuted_labels():
+    """An offset may hold all that a model undoes: coin flips match, in narrow cells.
+
+    Nothing else is odd about such a study: the fit with permuted labels alone exposes it.
+    """
+
+    def coin_flips(seed):
+        rng = np.random.default_rng(seed)
+        columns = {f"x{k}": rng.normal(size=3000) for k in range(6)}
+        offset = sum((-1) ** k * (1 + k / 3) * column for k, column in enumerate(columns.values()))
+        died = rng.integers(0, 2, 3000)
+        frame = pd.DataFrame({**columns, "off": offset, TARGET: died})
+        return open_table(frame, target=TARGET, offset="off")
+
+    request = Request(target=TARGET, ridge=0.001, offset="off", between=0)
+    study = publish(coin_flips(0), request).study
+    found = replicate(study, coin_flips(1))[1]
+    assert found.same
+    assert found.evidence.bits > 20
+    assert found.evidence.placebo
+    assert "give this model with permuted labels, too" in " ".join(str(found).split())
+
+
 def test_crafted_levels_that_hold_for_every_row_stop_the_fit(labs, original):
     """Columns that are 1 for everybody would make the base rate look like a model."""
 
@@ -424,3 +497,28 @@ def test_many_guesses_are_counted_and_not_run(seeds):
     numbers = rng.normal(size=100)
     few, many = (guess_bits(np.full(100, w), np.zeros(100), numbers) for w in (8.0, 1.0))
     assert few < 20 < many < 300
+
+
+def test_heavy_weights_behind_a_single_coefficient_are_told():
+    """All rows count as 150 of equal weight; those of a rare level as a few, and labs differ."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=4000), "rare": (rng.random(4000) < 0.03) * 1.0})
+    frame[TARGET] = (rng.random(4000) < 1 / (1 + np.exp(1 - frame["x"]))).astype(int)
+
+    def problems(weights):
+        weighted = open_table(frame.assign(w=weights), target=TARGET, weights="w")
+        return publish(
+            weighted, Request(target=TARGET, weights="w", ridge=0.01)
+        ).certificate.problems
+
+    assert not any("unequal" in one for one in problems(rng.uniform(0.5, 1.5, 4000)))
+    heavy = problems(rng.lognormal(0, 1.8, 4000))
+    assert any("the coefficient of 'rare' rests on" in one for one in heavy)
+
+
+@pytest.mark.slow
+def test_too_many_dense_columns_are_refused_before_the_fit():
+    """10,000 of them hung."""
+    X = np.random.default_rng(0).normal(size=(120, 5001))
+    with pytest.raises(ReplearnError, match="at most 5,000 dense columns"):
+        rl.ReplicableLogisticClassifier().fit(X, (X[:, 0] > 0).astype(int))

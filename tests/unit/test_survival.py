@@ -10,7 +10,9 @@ from replearn.errors import ReplearnError
 from replearn.exact import log
 from replearn.glm import concordance
 from replearn.reports.horizon import brier_score, evaluate_at, kaplan_meier
+from replearn.study import Request, publish
 from replearn.tables import AT_RISK, INTERVAL, cuts_of, open_table, rows_at_risk
+from tests.error_budget import assert_rate_at_most
 
 TRUTH = {"age": 0.03, "treated": -0.5}
 
@@ -255,3 +257,35 @@ def test_evaluate_at_a_horizon(tmp_path, original, capsys):
     assert "before the last time" in capsys.readouterr().err
     assert cli.main(call) == 2
     assert "--horizon TIME" in capsys.readouterr().err
+
+
+def flagged(n_rows: int, seed: int) -> pd.DataFrame:
+    """A trial with a column that half of the patients have."""
+    rng = np.random.default_rng(seed)
+    return trial(n_rows, seed).assign(flag=rng.integers(0, 2, n_rows))
+
+
+def test_persons_are_counted_not_their_rows_at_risk():
+    """Honest labs had "very different values", and most rows "occurred before": of one person."""
+    n_asked = 0
+    for seed in range(4):
+        original = publish(
+            open_table(flagged(1500, seed), target="days", offset="died"),
+            Request(kind="survival", time="days", target="died", ridge=0.01),
+        )
+        assert not any("occur before" in one for one in original.certificate.cautions)
+        for lab in range(100, 140):
+            found = rl.check(original.study, flagged(80, 1000 * seed + lab))
+            n_asked += bool(found.findings)
+    # rows at risk in place of persons: one lab in five was asked
+    assert_rate_at_most(n_asked, trials=160, bound=0.01, false_alarm=1e-3)
+
+
+def test_persons_who_occur_twice_are_told():
+    frame = trial(600)
+    twice = pd.concat([frame, frame])
+    original = publish(
+        open_table(twice, target="days", offset="died"),
+        Request(kind="survival", time="days", target="died", ridge=0.01),
+    )
+    assert any("occur before" in one for one in original.certificate.cautions)

@@ -14,6 +14,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
+import replearn as rl
 from replearn.errors import ReplearnError
 from replearn.tables import Texts, join_columns, level_text, numbers_of, open_table
 from replearn.tables.cells import from_arrow
@@ -333,3 +334,35 @@ def test_texts_of_several_lines_are_no_stray_quotes(tmp_path):
     path.write_text(_quoted(60, (10, f"{note},9,2,1"), (20, f"ok,19,5,{note}")))
     table = open_table(path, columns=["a", "b"])
     assert sum(batch.n_rows for batch in table.batches()) == 60
+
+
+def test_a_character_on_the_end_of_the_head_is_text(tmp_path):
+    path = tmp_path / "a.csv"
+    rows = "1,\N{GRINNING FACE}\n" * 160_000  # seven bytes each, more than the head in all
+    for mark in ("", "\ufeff"):
+        for n_letters in range(1, 8):
+            path.write_text(f"{mark}a,{'b' * n_letters}\n{rows}", encoding="utf-8")
+            assert open_table(path).names == ("a", "b" * n_letters)
+
+
+def test_levels_of_several_types_and_wide_integers():
+    """Both were errors of the libraries below."""
+    rng = np.random.default_rng(0)
+    grades = pd.Categorical([1 if i % 2 else "a" for i in range(1500)])
+    frame = pd.DataFrame({"x": rng.normal(size=1500), "grade": grades})
+    died = (rng.random(1500) < 1 / (1 + np.exp(-2 * frame["x"]))).astype(int)
+    mixed = rl.ReplicableLogisticClassifier(ridge=0.01).fit(frame, died)
+    assert {*mixed.study_.design.encoding.columns[1].levels} <= {"1", "a"}
+
+    wide = pl.DataFrame({"x": frame["x"].to_numpy(), "n": rng.integers(0, 9, 1500)})
+    narrow = rl.ReplicableLogisticClassifier(ridge=0.01).fit(wide, died)
+    wide = wide.with_columns(pl.col("n").cast(pl.Int128))
+    wide_fit = rl.ReplicableLogisticClassifier(ridge=0.01).fit(wide, died)
+    assert wide_fit.fingerprint_ == narrow.fingerprint_
+
+
+def test_labels_that_float64_cannot_tell_apart():
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    labels = np.where(X[:, 0] > 0, 2**60 + 1, 2**60 + 3)
+    with pytest.raises(ReplearnError, match="at most 2\\^53"):
+        rl.ReplicableLogisticClassifier().fit(X, labels)

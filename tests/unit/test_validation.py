@@ -65,3 +65,39 @@ def test_many_classes_with_a_weak_ridge_converge():
     theta = newton.fit(kept, loss, "0.0001", summary, newton.NEAR_ENOUGH)
     gradient = newton.mean_gradient(newton.sums_at(kept.blocks(), loss, theta), theta, loss, 1e-4)
     assert np.abs(gradient).max() < 1e-4
+
+
+def test_one_step_is_near_the_fit_of_a_fold():
+    kept, loss, ridge = kept_rows(*few_classes(20_000)), Bernoulli(), "0.001"
+    found = validation.validate(kept, folds_of(kept, loss), loss, ridge)
+    for fold in found.folds:
+        honest = newton.fit(fold.learn, loss, ridge, fold.summary, newton.NEAR_ENOUGH)
+        moved = np.abs(honest - found.guide.theta).max()
+        assert 0 < np.abs(fold.theta - honest).max() < 0.25 * moved
+
+    total = newton.sums_at(kept.blocks(), loss, found.guide.theta)
+    for fold in found.folds:
+        step = validation.one_step(fold, loss, ridge, found.guide, total)
+        np.testing.assert_array_equal(fold.theta, step)
+
+
+def test_a_fold_that_moves_far_is_fitted():
+    """One step is too short where rows held out decide about a column."""
+    rng = np.random.default_rng(0)
+    X = np.zeros((400, 2))
+    X[:, 0] = rng.normal(size=400)
+    X[:4, 1] = 1.0  # of which one has an event
+    y = (rng.random(400) < 0.2).astype(float)
+    y[:4] = 1.0, 0.0, 0.0, 0.0
+    kept, loss, ridge = kept_rows(X, y), Bernoulli(), "0.001"
+    found = validation.validate(kept, folds_of(kept, loss), loss, ridge)
+    total = newton.sums_at(kept.blocks(), loss, found.guide.theta)
+    far = [
+        fold
+        for fold in found.folds
+        if validation.one_step(fold, loss, ridge, found.guide, total) is None
+    ]
+    assert far
+    for fold in far:
+        honest = newton.fit(fold.learn, loss, ridge, fold.summary, newton.NEAR_ENOUGH, found.guide)
+        np.testing.assert_array_equal(fold.theta, honest)

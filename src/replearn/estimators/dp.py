@@ -6,7 +6,7 @@ from typing import ClassVar
 from replearn.codes import Recipe
 from replearn.estimators.halfspaces import documented
 from replearn.estimators.net import ChoosingClassifier
-from replearn.table1.dp import DP, DPPlan
+from replearn.halfspaces.dp import DP, DPPlan
 
 
 @documented

@@ -37,13 +37,13 @@ from replearn.errors import (
     short,
 )
 from replearn.estimators import set_columns, study_of
+from replearn.halfspaces import sgd, svm
+from replearn.halfspaces.batches import FirstRows, MemoryRows, Trace, refuse_sorted, trace
+from replearn.halfspaces.published_plan import PublishedPlan
+from replearn.halfspaces.rounded import rows_that_pass
+from replearn.halfspaces.sgd import SGD
+from replearn.halfspaces.svm import SVM
 from replearn.study import HalfspaceReplication, HalfspaceStudy
-from replearn.table1 import sgd, svm
-from replearn.table1.batches import FirstRows, MemoryRows, Trace, refuse_sorted, trace
-from replearn.table1.published_plan import PublishedPlan
-from replearn.table1.rounded import rows_that_pass
-from replearn.table1.sgd import SGD
-from replearn.table1.svm import SVM
 from replearn.tables import CsvOptions, StreamedRows, Table, learn_classes, open_table
 from replearn.types import BlockMap, Signs, unmasked
 from replearn.words import threads, tracked, warn

@@ -6,7 +6,7 @@ from typing import ClassVar
 from replearn.codes import Recipe
 from replearn.errors import ReplicabilityWarning
 from replearn.estimators.halfspaces import HalfspaceClassifier, documented
-from replearn.table1.net import NET
+from replearn.halfspaces.net import NET
 from replearn.words import warn
 
 

@@ -27,7 +27,6 @@ from replearn.rows import (
     LevelRows,
     column_sums,
     integers,
-    marks,
     most_rows,
     on_grid,
     pieces,
@@ -81,14 +80,15 @@ def sums_at(
 
 
 def ready(block: Block) -> list[Block]:
-    """The same rows for many passes.
+    """The same rows for many passes: cut once, so that their marks are made once.
 
-    Few sparse ones are cut once and in float64, or else each product of SciPy would cast them.
+    Few sparse ones are in float64, or else each product of SciPy would cast them.
     """
+    parts = list(_parts(block))
     if not is_sparse(block.terms) or block.terms.nnz > _MOST_READY:
-        return [block]
+        return parts
     found = []
-    for part in _parts(block):
+    for part in parts:
         rows = part.terms
         data = rows.data.astype(np.float64)
         terms = sparse_rows(data, rows.indices, rows.indptr, rows.shape)
@@ -112,7 +112,6 @@ def _few_sums(loss: Loss, theta: Matrix, share: int, whole: bool, block: Block) 
     information = np.zeros(_room_for_information(theta.shape, share, whole), dtype=np.int64)
     add_information = _add_information if whole else _add_first_and_diagonal
     weight = sampled = 0
-    seen: list[NDArray[np.uint32]] = []
 
     for piece, rows in _in_cache(block, theta.shape, share):
         # every row counts for the gradient
@@ -127,11 +126,9 @@ def _few_sums(loss: Loss, theta: Matrix, share: int, whole: bool, block: Block) 
         # but only a share of them for the information
         if share == _EVERY:
             sampled += add_information(information, loss, rows, found, piece.weights)
-        elif share:
-            seen.append(marks(rows[:, 1:] if isinstance(rows, np.ndarray) else rows))
 
-    if seen:  # one product of many rows is faster than many products of few
-        some = block.part(np.concatenate(seen) < share)
+    if 0 < share < _EVERY:  # one product of many rows is faster than many products of few
+        some = block.part(block.marks < share)
         rows = _reals(some.terms)
         found = scores(rows, theta, some.offset)
         sampled = add_information(information, loss, rows, found, some.weights)
@@ -150,7 +147,10 @@ def _few_sums(loss: Loss, theta: Matrix, share: int, whole: bool, block: Block) 
 
 
 def _in_cache(block: Block, shape: tuple[int, ...], share: int) -> Iterator[tuple[Block, Any]]:
-    """Pieces of rows that a core's cache holds, and their terms for products."""
+    """Pieces of rows that a core's cache holds, and their terms for products.
+
+    Terms are without their constant: to copy them as they are takes half as long.
+    """
     n_scores, n_columns = shape
     terms = block.terms
     if is_sparse(terms):
@@ -160,7 +160,7 @@ def _in_cache(block: Block, shape: tuple[int, ...], share: int) -> Iterator[tupl
             yield piece, piece.terms
         return
 
-    width = n_filled = n_columns
+    width, n_filled = n_columns, n_columns - 1
     if isinstance(terms, LevelRows):
         width, n_filled = terms.n_stored + n_scores, len(terms.number_places)
     room = np.empty((min(most_rows(width), block.n_rows), n_filled))
@@ -169,16 +169,17 @@ def _in_cache(block: Block, shape: tuple[int, ...], share: int) -> Iterator[tupl
 
 
 def _reals(terms: Any, room: Matrix | None = None) -> Any:
-    """Terms in float64, written into ``room`` if it is given; dense ones with their constant."""
+    """Terms in float64, written into ``room`` if it is given."""
     if is_sparse(terms):
         return terms
-    if not isinstance(terms, LevelRows):
-        return with_constant(terms, room)
+    has_levels = isinstance(terms, LevelRows)
+    numbers = terms.numbers if has_levels else terms
     if room is None:
-        return replace(terms, numbers=terms.numbers.astype(np.float64))
-    numbers = room[: len(terms.numbers)]
-    np.copyto(numbers, terms.numbers)
-    return replace(terms, numbers=numbers)
+        reals = numbers.astype(np.float64)
+    else:
+        reals = room[: len(numbers)]
+        np.copyto(reals, numbers)
+    return replace(terms, numbers=reals) if has_levels else reals
 
 
 def _slopes(loss: Loss, found: Matrix, piece: Block) -> Matrix:
@@ -209,7 +210,7 @@ def _total_weight(weights: Vector | None, n_rows: int) -> int:
 def _add_information(
     information: np.ndarray, loss: Loss, X: Any, found: Matrix, weights: Vector | None
 ) -> int:
-    """Add up ``X' diag(curvature) X`` over some rows, which are spent, and return their weight."""
+    """Add up ``X' diag(curvature) X`` over some rows, and return their weight."""
     if is_sparse(X):
         coarse = with_constant(X) * (1.0 / COARSE)
         coarse.data = np.floor(coarse.data + 0.5)
@@ -225,6 +226,7 @@ def _add_information(
         for pair, values in enumerate(_curvature(loss, found, weights)):
             X.add_products(information[pair], numbers, values, COARSE_BLOCK, _COARSE_ONE)
         return _total_weight(weights, len(found))
+    X = with_constant(X)
     X *= 1.0 / COARSE
     X += 0.5
     np.floor(X, out=X)

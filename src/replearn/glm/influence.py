@@ -28,12 +28,14 @@ from replearn.rows import (
     scores,
     with_constant,
 )
-from replearn.types import Matrix, Vector
+from replearn.types import Codes, Matrix, Vector
 
 #: Influences have units of 2^-12 of what the model predicts, and are at most 2^22 units.
 _FINE, _LARGEST = 12, 2.0**22
 #: Squares are taken to their own square in units of 2^20, so that sums stay in int64.
 _COARSE = 20
+#: Arrays of the size of a piece that are in use at once.
+_AT_ONCE = 16
 #: Of cells variances are taken ``1 + 10/m`` times, m being the effective rows at the smaller lab;
 #: ``1 + 3/m`` times where the model predicts them. Found by counting pairs of labs, equal and
 #: unequal (``benchmarks/worth.py``), and not derived.
@@ -116,7 +118,8 @@ def influence_of(
     pull = _Pull.of(loss, theta, information, triangles, weight)
     sums = _Sums.none(len(pull.unit), loss.n_scores)
     for block in blocks:
-        for piece in pieces(block, max(theta.shape[1], len(pull.unit))):
+        # many arrays of this size are made of a piece, which should stay in the cache together
+        for piece in pieces(block, _AT_ONCE * max(theta.shape[1], len(pull.unit))):
             sums.add(loss, pull, piece)
 
     # rows of one group move a fit together
@@ -158,6 +161,7 @@ class _Pull:
     turn: Matrix  # from gradients to coordinates, on a grid
     turn_unit: float
     metrics: "list[_Metric]"  # in which leverages are lengths, one for each score
+    own: Codes  # places of a score with itself among pairs of scores
     unit: Vector  # of influences on each coordinate
     weight: float  # of all rows
 
@@ -181,9 +185,11 @@ class _Pull:
             blocks = (_block(information, k, theta.shape[1]) for k in range(loss.n_scores))
             own = [algebra.cholesky(block) for block in blocks]
 
+        pairs = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))
         typical = np.sqrt([algebra.dot(column, column) for column in half.T])
         unit = np.ldexp(1.0, np.frexp(typical)[1] - _FINE)
-        return cls(theta, turn, turn_unit, [_Metric.of(low) for low in own], unit, weight)
+        metrics = [_Metric.of(low) for low in own]
+        return cls(theta, turn, turn_unit, metrics, pairs, unit, weight)
 
     def on(self, X: Any, curvature: Matrix, mass: Vector) -> list[Matrix]:
         """What a residual of 1 does to each coordinate, for each score, by HC3."""
@@ -222,16 +228,17 @@ class _Sums:
         X = piece.terms if isinstance(piece.terms, LevelRows) else with_constant(piece.terms)
         found = scores(X, pull.theta, piece.offset)
         residual = loss.residual(found, piece.targets)
-        own = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))  # a score with itself
-        curvature = loss.curvature(found)[:, own]
+        curvature = loss.curvature(found)[:, pull.own]
         mass = np.ones(len(found)) if piece.weights is None else piece.weights
         pulls = pull.on(X, curvature, mass)
 
         # what each row does to each coordinate, as it is and as the model predicts it
-        total = np.zeros((len(found), len(pull.unit)))
-        for k, of_score in enumerate(pulls):
+        total = pulls[0] * residual[:, :1]
+        for k, of_score in enumerate(pulls[1:], 1):
             total += of_score * residual[:, k, None]
-        whole = np.clip(np.floor(total + 0.5), -_LARGEST, _LARGEST).astype(np.int64)
+        total += 0.5
+        np.floor(total, out=total)
+        whole = np.clip(total, -_LARGEST, _LARGEST, out=total).astype(np.int64)
         self.seen = self.seen.add_whole(whole)
         means = loss.residual(found, np.zeros(len(found)))
         self.likely = self.likely.add(*loss.expected(means, pulls))

@@ -12,6 +12,10 @@ is larger than that of a chi-square by the fourth cumulants of the rows, ``sum_i
 kappa_i``, which the model predicts too; so Q is compared with the chi-square of its own mean and
 variance. Counted in tests/theory/test_support.py.
 
+Beyond 600 coefficients the constants and the size of all slopes are tested alone. The size has a
+mean, too: slopes that were fitted to noise are too large elsewhere, and the gradient along them is
+``n / n_original`` for each effective coefficient. What that explains contradicts no model.
+
 Slopes have one variance between centres, the mean of what a study states: then no order of columns
 changes Q. Where that variance was learned from few centres, F takes the place of chi-square, as
 Student's law takes that of the normal one in `replearn.codes.stability`.
@@ -42,6 +46,10 @@ from replearn.types import Matrix, Vector, is_sparse
 
 #: Coefficients beyond which only the constants and the size of the slopes are tested.
 MOST_TESTED = 600
+#: Coefficients for each row of the original that its overfitting is computed for, at most.
+_MOST_LEVERAGE = 0.9
+#: Beyond so many, overfitting moves constants, too, by what is not known: they are not tested.
+_CONSTANTS_TOLD = 0.1
 #: Information and variance of a column that a lab does not have.
 _ABSENT = 1e-9
 #: Numbers of an array at once.
@@ -125,12 +133,15 @@ def score_test(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> Sco
     ratio = n_rows / reference.n_original
     centres = information @ prior @ information
     exact = (1.0 + ratio) * sampling + centres
+    overfitting = _Overfitting.of(moments, loss, reference, ratio, is_wide)
+    exact += np.diag(overfitting.variance)
     total = exact + 1e-9 * np.diag(np.diagonal(exact)) + _ABSENT * np.eye(len(exact))
     inverse: Matrix = np.asarray(np.linalg.inv(total), dtype=np.float64)
 
     # 2 the quadratic form, its mean and its variance
     theta = _parameters(reference, is_wide)
     gradient = moments.gradient + moments.weight * ridges * theta
+    gradient = gradient - np.clip(gradient, 0.0, overfitting.mean)
     inside = inverse @ exact  # a level without a row here has no variance and counts nothing
     mean = max(float(np.trace(inside)), 1e-9)
     variance = 2.0 * float((inside * inside.T).sum())
@@ -160,17 +171,53 @@ def score_test(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> Sco
     if not is_wide:
         turn = np.kron(*(part.T for part in reference.coordinates.factors()))
         spreads = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", turn, own, turn), 0.0) * n_rows)
+    # columns of one value follow from the constant: rounding may leave a negative variance
+    variances = np.maximum(np.diagonal(own), 0.0)
     p_value, p_slopes, p_factor = p_values
+    if overfitting.leverage > _CONSTANTS_TOLD:
+        p_value = p_slopes
     return ScoreTest(
         p_value,
         p_slopes,
         p_factor,
         step.reshape(shape),
-        np.where(curved > _ABSENT, np.sqrt(np.diagonal(own)), np.inf).reshape(shape),
+        np.where(curved > _ABSENT, np.sqrt(variances), np.inf).reshape(shape),
         bread @ total @ bread,
         spreads,
         below,
     )
+
+
+@dataclass(frozen=True)
+class _Overfitting:
+    """What slopes that were fitted to noise do to the gradient elsewhere, along each parameter.
+
+    With e the original's error it is the form ``e' H e``, whose mean is ``n / n_original`` for each
+    effective slope. Models with few rows for each of them are too sure of themselves: then a row
+    that a fit has not seen has a residual ``1 / (1 - leverage)`` times that of one it has seen.
+    """
+
+    mean: Vector
+    variance: Vector
+    leverage: float  # effective slopes for each row of the original
+
+    @classmethod
+    def of(
+        cls, moments: "_Moments", loss: Loss, reference: Reference, ratio: float, is_wide: bool
+    ) -> "_Overfitting":
+        """Of wide models; others have its variance in each coefficient."""
+        if not is_wide:
+            nothing = np.zeros(moments.gradient.size)
+            return cls(nothing, nothing, 0.0)
+
+        n_effective = moments.effective_slopes(reference)
+        leverage = np.minimum(n_effective / reference.n_original, _MOST_LEVERAGE)
+        inflation = 1.0 / (1.0 - leverage)
+        surprise = np.clip(moments.squares / max(moments.predicted, 1e-12), 1.0, inflation)
+        dispersion = surprise if loss.by_class else moments.dispersion(loss)
+        mean = ratio * dispersion * n_effective * inflation
+        variance = 2.0 * mean**2 / np.maximum(n_effective, 1.0)
+        return cls(mean, variance, float(leverage.max()))
 
 
 def _presence(moments: "_Moments", coordinates: Coordinates, n_scores: int) -> Vector:
@@ -246,6 +293,7 @@ class _Piece:
     curvature: Matrix
     means: Matrix
     mass: Vector
+    diagonal: Matrix | None = None  # of the information of each score, for wide models
 
     @classmethod
     def all_of(
@@ -253,26 +301,38 @@ class _Piece:
     ) -> Iterator["_Piece"]:
         """Piece by piece, so that arrays stay small."""
         n_scores, n_columns = reference.theta.shape
+        own = _own_pairs(n_scores)
         for block in blocks:
             for piece in pieces(block, n_columns):
                 X = with_constant(piece.terms)
                 found = scores(X, reference.theta, piece.offset)
+                mass = np.ones(len(found)) if piece.weights is None else piece.weights
+                curvature, diagonal = loss.curvature(found), None
                 if is_wide:
                     alone = reference.theta.copy()
                     alone[:, 0] = 0
                     slopes = scores(X, alone, None)
                     ones = np.ones(len(found))
                     columns = [np.column_stack([ones, slopes[:, k]]) for k in range(n_scores)]
+                    squares = X.multiply(X) if is_sparse(X) else np.square(X, dtype=np.float64)
+                    curved = curvature[:, own] * mass[:, None]
+                    diagonal = np.asarray(squares.T @ curved).T * 4.0**-ROW_BITS
                 else:
                     dense = (X.toarray() if is_sparse(X) else X) * 2.0**-ROW_BITS
                     columns = [dense] * n_scores
                 yield cls(
                     columns,
                     loss.residual(found, piece.targets),
-                    loss.curvature(found),
+                    curvature,
                     loss.residual(found, np.zeros(len(found))),
-                    np.ones(len(found)) if piece.weights is None else piece.weights,
+                    mass,
+                    diagonal,
                 )
+
+
+def _own_pairs(n_scores: int) -> Any:
+    """Places of pairs of a score with itself among those of a triangle."""
+    return np.flatnonzero(np.equal(*np.triu_indices(n_scores)))
 
 
 @dataclass
@@ -286,15 +346,18 @@ class _Moments:
     weight: float
     squares: float  # of residuals, and what the model predicts of them
     predicted: float
+    diagonal: Matrix | None = None  # of the information of each score, for wide models
 
     @classmethod
     def of(cls, rows: Rows, loss: Loss, reference: Reference, is_wide: bool) -> "_Moments":
         """One pass over all rows."""
         n_scores = len(reference.theta)
         size = n_scores * (2 if is_wide else reference.theta.shape[1])
-        own = np.flatnonzero(np.equal(*np.triu_indices(n_scores)))
+        own = _own_pairs(n_scores)
         square, width = np.zeros((size, size)), size // n_scores
         sums = cls(np.zeros(size), square, square.copy(), np.zeros(width), 0.0, 0.0, 0.0)
+        if is_wide:
+            sums.diagonal = np.zeros(reference.theta.shape)
         for piece in _Piece.all_of(rows.blocks(), loss, reference, is_wide):
             sums._add(piece, own)
         return sums
@@ -322,6 +385,19 @@ class _Moments:
         self.squares += float((pulls * pulls).sum())
         squared = (piece.mass * piece.mass)[:, None]
         self.predicted += float((piece.curvature[:, own] * squared).sum())
+        if piece.diagonal is not None and self.diagonal is not None:
+            self.diagonal += piece.diagonal
+
+    def effective_slopes(self, reference: Reference) -> Vector:
+        """Slopes that rows of the original moved, at most, for each parameter of a wide model.
+
+        ``tr H (H + ridge)^-1`` is at most the same of the diagonals, and at most the rows.
+        """
+        assert self.diagonal is not None
+        slopes = self.diagonal[:, 1:]
+        moved = slopes / np.maximum(slopes + self.weight * reference.ridge, 1e-300)
+        n_moved = np.minimum(moved.sum(axis=1), reference.n_original)
+        return np.column_stack([np.zeros(len(n_moved)), n_moved]).reshape(-1)
 
     def dispersion(self, loss: Loss) -> float:
         """How much more residuals vary than the model predicts; classes cannot."""

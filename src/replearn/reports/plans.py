@@ -6,7 +6,7 @@ from typing import Any
 
 from replearn.codes import Mode, Plan, Promise, Recipe, Sizes, after_constant, has_intercept
 from replearn.errors import ReplearnError, short, whole_number
-from replearn.table1.recipes import TABLE1
+from replearn.halfspaces.recipes import TABLE1
 from replearn.words import Facts, Figure, Row, Spoken, by_rows
 
 #: Fields of every plan, which are said apart.

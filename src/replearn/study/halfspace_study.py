@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 from replearn.codes import CodeSpace, HalfspaceDesign
 from replearn.documents import Document, Range, Sha256, Unfit
+from replearn.halfspaces.published_plan import PublishedPlan
+from replearn.halfspaces.rounded import BatchPlan
 from replearn.study.study import MAX_ROWS
-from replearn.table1.published_plan import PublishedPlan
-from replearn.table1.rounded import BatchPlan
 from replearn.words import Facts, Row, Spoken
 
 

@@ -38,7 +38,16 @@ from replearn.glm import (
     stability,
 )
 from replearn.glm import sketched as glm
-from replearn.rows import MOST_TRIED, WEIGHT_BITS, MemoryBlocks, Rows, on_grid, row_hashes, sampled
+from replearn.rows import (
+    MOST_TRIED,
+    ROW_BITS,
+    MemoryBlocks,
+    Rows,
+    pieces,
+    row_hashes,
+    sampled,
+    with_constant,
+)
 from replearn.study.cohort import cohort_table, gaps_told
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.performance import Performance
@@ -65,7 +74,7 @@ from replearn.tables import (
     target_numbers,
     time_at_risk,
 )
-from replearn.types import Later, Matrix, Vector
+from replearn.types import Later, Matrix, Vector, is_sparse
 from replearn.words import Facts, Figure, Row, Rung, Spoken, ladder, percent, progress
 from replearn.words import Table as FactTable
 
@@ -337,6 +346,7 @@ def publish(table: Table, request: Request) -> Original:
             _refuse_too_many(encoding, loss)
             reading = RowEncoder(encoding, loss, classes, weight)
             rows = read_rows(TableRows(table, reading), request.n_jobs)
+            _refuse_dense(rows)
             trial = _tried(rows, loss, promise, ridge, bool(request.verbose))
             if best is None or trial.loss < best.trial.loss:
                 learned = replace(learned, encoding=encoding)
@@ -415,6 +425,23 @@ def _refuse_too_many(encoding: Encoding, loss: Loss) -> None:
         raise ReplearnError(
             f"a model must have at most {MAX_NUMBERS:,} coefficients, got {n_numbers:,}: "
             f"{n_columns:,} for each of {loss.n_scores:,} scores. {advice}."
+        )
+
+
+#: Dense columns beyond which a fit takes hours; sparse ones and levels may be more.
+MOST_DENSE = 5000
+
+
+def _refuse_dense(rows: Rows) -> None:
+    """Refuse a fit of hours before it begins."""
+    if not isinstance(rows, MemoryBlocks) or not isinstance(rows.block.terms, np.ndarray):
+        return
+    n_columns = rows.block.terms.shape[1]
+    if n_columns > MOST_DENSE:
+        raise ReplearnError(
+            f"a fit must have at most {MOST_DENSE:,} dense columns, got {n_columns:,}: it would "
+            "take hours. Drop columns, combine them into fewer, or pass a sparse matrix if most "
+            "cells are 0."
         )
 
 
@@ -533,35 +560,51 @@ def worth_of(loss: Loss, folds: tuple[Fold, ...]) -> Performance:
     return Performance.of(loss, *held_out(folds), at_risk=at_risk)
 
 
-def _about_weights(rows: Rows, loss: Loss, promise: Promise) -> list[str]:
-    """Weights so unequal that a few rows decide: no law of large numbers holds for them.
-
-    Rows with the weights w count as ``(sum w)^2 / sum w^2`` rows of equal weight. Those of each
-    class are counted apart, because a weight that a whole class has makes no row of it decide.
-    """
-    n_classes = loss.n_scores + 1 if loss.by_class else 1
-    totals, squares = [0] * n_classes, [0] * n_classes
-    for block in rows.blocks():
-        if block.weights is None:
-            return []
-        units = on_grid(block.weights, WEIGHT_BITS).astype(np.int64)  # exact in any order
-        classes = block.targets if loss.by_class else np.zeros(len(units))
-        for label in range(n_classes):
-            here = units[classes == label]
-            totals[label] += int(here.sum())
-            squares[label] += int((here * here).sum())
-
-    counted = sum(
-        total**2 / square for total, square in zip(totals, squares, strict=True) if square
-    )
-    effective = counted * min(1.0, promise.n_there / promise.n_here)
-    if effective >= LEAST_EFFECTIVE:
+def _about_weights(rows: Rows, names: Sequence[str], loss: Loss, promise: Promise) -> list[str]:
+    """Weights so unequal that a few rows decide: no law of large numbers holds for them."""
+    found = _effective_rows(rows, len(names), loss)
+    if found is None:
         return []
+    effective = found * min(1.0, promise.n_there / promise.n_here)
+    weakest = int(np.argmin(effective))
+    if effective[weakest] >= LEAST_EFFECTIVE:
+        return []
+    if effective[0] >= LEAST_EFFECTIVE:
+        return [
+            f"The weights are so unequal that the coefficient of {names[weakest]!r} rests on "
+            f"{effective[weakest]:.0f} rows of equal weight, and {LEAST_EFFECTIVE} are needed. Cut "
+            "the largest weights, drop the column, or get more rows."
+        ]
     return [
-        f"The weights are so unequal that {promise.n_there:,} rows count as {effective:.0f} of "
+        f"The weights are so unequal that {promise.n_there:,} rows count as {effective[0]:.0f} of "
         f"equal weight, and {LEAST_EFFECTIVE} are needed. Cut the largest weights, or get more "
         "rows."
     ]
+
+
+def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> Vector | None:
+    """Rows of equal weight behind each coefficient, the constant first; None without weights.
+
+    Rows with the weights w count as ``(sum w)^2 / sum w^2``; behind the coefficient of a column x
+    it is ``w x^2`` in place of w. Those of each class are counted apart, because a weight that a
+    whole class has makes no row of it decide.
+    """
+    n_classes = loss.n_scores + 1 if loss.by_class else 1
+    totals, squares = np.zeros((2, n_columns, n_classes))
+    for block in rows.blocks():
+        if block.weights is None:
+            return None
+        for piece in pieces(block, n_columns):
+            assert piece.weights is not None
+            X = with_constant(piece.terms).astype(np.float64) * 2.0**-ROW_BITS
+            second = X.multiply(X) if is_sparse(X) else X * X
+            fourth = second.multiply(second) if is_sparse(X) else second * second
+
+            label = piece.targets if loss.by_class else np.zeros(piece.n_rows)
+            weights = piece.weights[:, None] * (label[:, None] == np.arange(n_classes))
+            totals += second.T @ weights
+            squares += fourth.T @ weights**2
+    return np.asarray((totals**2 / np.maximum(squares, 1e-300)).sum(axis=1))
 
 
 def held_out(folds: tuple[Fold, ...]) -> tuple[Matrix, Vector, Vector | None]:
@@ -592,11 +635,7 @@ def _certificate(
     weakest = int(np.argmin(np.where(agreed, effective, np.inf)))
     names = ("(constant)", *design.encoding.term_names)
     place = weakest % len(names)
-    n_repeated = 0
-    if isinstance(best.rows, MemoryBlocks):  # rows whose encoded numbers and target occurred before
-        some = sampled(best.rows, best.rows.block.n_rows, MOST_TRIED, salt=4)
-        hashes = row_hashes(some.block)
-        n_repeated = len(hashes) - len(np.unique(hashes))
+    n_repeated, n_compared = _repeated(best.rows, design.loss)
     if promise.n_here < LEAST_ROWS:
         problems.append(
             f"{promise.n_here} rows are too few for any promise. Get at least {LEAST_ROWS}."
@@ -608,14 +647,14 @@ def _certificate(
             f"explain. Get about {_round_up(needed):,} rows, use fewer columns, or pass groups "
             "if rows come in clusters."
         )
-    problems += _about_weights(best.rows, best.reading.loss, promise)
+    problems += _about_weights(best.rows, names, best.reading.loss, promise)
     cautions = ["The model is no better than the base rate."] if worth.is_useless else []
     if design.constant == "local":
         cautions.append("Each lab fits its own constant (base risk): labs agree on slopes.")
     cautions += _about_centres(trial.centre_fits)
     cautions += trial.validation.untried
     is_grouped = any(block.groups is not None for block in best.rows.blocks())
-    if n_repeated > 0.2 * min(promise.n_here, MOST_TRIED) and not is_grouped:
+    if n_repeated > 0.2 * n_compared and not is_grouped:
         cautions.append(
             f"{n_repeated:,} rows occur before. If the same person stands in several rows, pass "
             "groups; else the promise is too good."
@@ -635,6 +674,21 @@ def _certificate(
         tuple(problems),
         tuple(cautions),
     )
+
+
+def _repeated(rows: Rows, loss: Loss) -> tuple[int, int]:
+    """Rows whose encoded numbers and target occurred before, and how many were compared.
+
+    Of rows at risk only those with the event: a person has one of them, and the others are alike
+    for all who have the same columns and live longer.
+    """
+    if not isinstance(rows, MemoryBlocks):
+        return 0, 0
+    block = sampled(rows, rows.block.n_rows, MOST_TRIED, salt=4).block
+    if isinstance(loss, Hazard):
+        block = block.part(block.targets > 0)
+    hashes = row_hashes(block)
+    return len(hashes) - len(np.unique(hashes)), len(hashes)
 
 
 def _about_columns(best: _Candidate) -> tuple[Remark, ...]:

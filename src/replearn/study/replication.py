@@ -26,7 +26,9 @@ _MOVED = 24
 #: Questions about columns that stand beside a verdict; of more the rest is under details.
 MOST_TOLD = 6
 
-Verdict = Literal["confirmed", "contradicted", "undecided", "same slopes", "different", "untold"]
+Verdict = Literal[
+    "confirmed", "contradicted", "questioned", "undecided", "same slopes", "different", "untold"
+]
 
 
 @dataclass(frozen=True)
@@ -103,12 +105,21 @@ class Replication(Spoken):
         return self.landed.positions
 
     @property
+    def look_first(self) -> tuple[str, ...]:
+        """Columns without a value or a spread, in a different unit, or with exchanged levels.
+
+        Agreement says nothing about them, and support nothing about the model as it should be.
+        """
+        return tuple(finding.column for finding in self.findings if finding.first)
+
+    @property
     def verdict(self) -> Verdict:
         """Agreement and support in one word.
 
         "confirmed": the same model, and the patients support it; "contradicted": the same model,
-        and they do not; "undecided": the same model, and they are too few to tell; "same slopes":
-        the base risk alone differs; "different"; "untold": sealed or registered.
+        and they do not; "questioned": the same model, but columns look wrong here; "undecided":
+        the same model, and they are too few to tell; "same slopes": the base risk alone differs;
+        "different"; "untold": sealed or registered.
         """
         support = self.support
         if self.same is None:
@@ -116,6 +127,8 @@ class Replication(Spoken):
         if self.same:
             if support is not None and support.contradicts:
                 return "contradicted"
+            if self.look_first:
+                return "questioned"
             return "confirmed" if support is not None and support.beats_base_rate else "undecided"
         if self.same_slopes and support is not None and not support.contradicts_slopes:
             return "same slopes"
@@ -124,7 +137,8 @@ class Replication(Spoken):
     @property
     def succeeded(self) -> bool:
         """Whether nothing speaks against the model: what a command's exit code says."""
-        return self.verdict in ("confirmed", "undecided", "untold")
+        is_good = self.verdict in ("confirmed", "undecided", "untold")
+        return is_good and not self.look_first
 
     def facts(self) -> Facts:
         """In words: the verdict first."""
@@ -159,6 +173,7 @@ class Replication(Spoken):
             "disagreement": self.disagreement,
             "disagreement_new_centre": self.at_new_centre,
             "guess_bits": self.evidence.bits,
+            "look_first": list(self.look_first),
         }
         if support is not None:
             values["p_value"] = support.p_value
@@ -175,6 +190,8 @@ class Replication(Spoken):
             same, it, beats = "The same slopes, with your own constant", "them", "they beat"
         if verdict == "confirmed":
             return f"{same}, and your patients support {it}."
+        if verdict == "questioned":
+            return f"{same}, but look at {_listed(self.look_first)}."
         if verdict == "undecided" and support is None:
             return f"{same}; whether the patients support {it} was not tested."
         if verdict == "undecided":
@@ -189,7 +206,8 @@ class Replication(Spoken):
             assert support is not None
             return f"The same model but for the {_base_risk(support)}."
         if verdict == "untold":
-            return "A model was made; the study does not tell whether it is the original's."
+            made = "A model was made; the study does not tell whether it is the original's."
+            return f"{made} Look at {_listed(self.look_first)}." if self.look_first else made
         return "A different model: these rows do not give the original's model. Do not use this."
 
     def _why(self, support: Support) -> str:
@@ -214,7 +232,8 @@ class Replication(Spoken):
             assert support is not None
             return [_next_command(support)]
         if verdict != "different":
-            return [] if support is None else _miscalibrated(support)
+            steps = [_RECODE] if verdict == "questioned" else []
+            return steps if support is None else [*steps, *_miscalibrated(support)]
         found = []
         if self.n_rows < self.planned_rows and self.disagreement > 0.05:
             found.append(
@@ -236,9 +255,21 @@ _MISCALIBRATED = 1.1
 #: What to do next, from the rung that was reached.
 _UPDATE_CONSTANT = "Next: replearn update MODEL TABLE --constant fits the base risk here."
 _UPDATE_SLOPE = "Next: replearn update MODEL TABLE --slope fits base risk and one factor."
-_EVALUATE = "Next: replearn evaluate MODEL TABLE says what the model is worth here."
+_EVALUATE = "Next: replearn evaluate MODEL TABLE says how well the model predicts here."
 _ASK_ORIGINAL = "Next: ask the original for its model, and pass it with --opened."
 _PUBLISH = "Next: replearn publish makes a study of your own rows."
+_RECODE = "Next: give these columns as the study has them, or say why they differ."
+
+#: Columns that a verdict names.
+_MOST_NAMED = 3
+
+
+def _listed(columns: tuple[str, ...]) -> str:
+    """Columns to look at first, in words."""
+    which = "this column" if len(columns) == 1 else "these columns"
+    names = ", ".join(columns[:_MOST_NAMED])
+    more = len(columns) - _MOST_NAMED
+    return f"{which} first: {names}" + (f", and {more} more" if more > 0 else "")
 
 
 def _miscalibrated(support: Support) -> list[str]:

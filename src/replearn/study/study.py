@@ -37,6 +37,8 @@ MAX_ROWS = 1 << 40
 _MOST_UPPER = 8.0
 #: Spreads that a study states may differ from those of a lab by this factor.
 MOST_SPREAD = 3.0
+#: A spread of nothing, beside the stated one: then no row is needed for the number.
+_LEAST_SPREAD = 1e-6
 
 
 @dataclass(frozen=True)
@@ -197,7 +199,8 @@ class Study(Spoken, Document):
         """What it proves that somebody gets this model.
 
         ``spreads`` are those that a lab finds in its own rows; numbers whose spread they deny count
-        nothing. By default those that the study states.
+        nothing, and rows that a match takes are computed with the smaller ones. By default those
+        that the study states.
         """
         design = self.design
         decoded = design.cells.decode(model.codes, design.published)
@@ -205,18 +208,23 @@ class Study(Spoken, Document):
         if spreads is not None:
             ratio = self.stated_spreads / np.maximum(spreads, 1e-30)
             counts &= (ratio > 1 / MOST_SPREAD) & (ratio < MOST_SPREAD)
+        believed = self._believed_spreads(spreads)
         agreed = design.is_agreed
         rows = rows_to_match(
-            self.widths[agreed],
-            self.stated_spreads[agreed],
-            self.n_original,
-            self.centres.of(agreed),
+            self.widths[agreed], believed[agreed], self.n_original, self.centres.of(agreed)
         )
         offsets = design.cells.offsets(np.zeros(design.n_numbers), design.published)
         bits = guess_bits(self.widths[counts], offsets[counts], decoded[counts])
         if self.n_centres > 1:  # learned widths tell how strong each slope is, not its sign
             bits = min(bits, float(np.count_nonzero(counts)))
         return Evidence(rows, bits, is_open=self.commitment is not None and not self.sealed)
+
+    def _believed_spreads(self, spreads: Vector | None) -> Vector:
+        """The smaller of what the study states and a lab's own rows show, which may be nothing."""
+        stated = self.stated_spreads
+        if spreads is None:
+            return stated
+        return np.minimum(stated, np.maximum(spreads, _LEAST_SPREAD * stated))
 
     def planned_bits(self, model: Model, n_rows: int) -> float:
         """What a match would prove in cells of one population, planned for labs of so many rows."""
@@ -291,14 +299,21 @@ class Study(Spoken, Document):
             [
                 Row("target", design.target),
                 Row("columns", len(design.encoding.columns)),
-                Row("coded numbers", design.n_numbers, note=f"{design.bits} bits each"),
+                Row(
+                    "coefficients",
+                    design.n_numbers,
+                    note=f"{design.bits} bits each",
+                    key="coded_numbers",
+                ),
                 *local,
                 *(
                     [Row("rows of the original", self.n_original, note="as the lab states")]
                     if self.commitment
                     else []
                 ),
-                Row("rows of a lab", self.n_replication, note="at least"),
+                Row(
+                    "planned for labs with", self.n_replication, "rows or more", key="rows_of_a_lab"
+                ),
                 Row("agreement rate", promised, "%", note="planned"),
                 Row("commitment", "sealed" if self.sealed else self.commitment or "none"),
             ],

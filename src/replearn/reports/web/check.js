@@ -88,26 +88,31 @@ class Rows {
   }
 }
 
-/** Questions to ask before a fit: [column, sentence], "" for the target. */
+/** Share of missing cells at the original; those of levels are at most one of the shares. */
+const usualGaps = ({ missing, shares }) =>
+  shares ? Math.max(0, ...shares.map(Number)) : Number(missing);
+
+/**
+ * Questions to ask before a fit: [column, sentence, first], "" for the target. `first`: the column must be looked
+ * at before a verdict is believed, because agreement says nothing about it.
+ */
 export function findings(study, table, labelCounts) {
   const { profile } = study, found = [];
   const rows = new Rows(table.nRows, study.n_original, study.n_replication);
   table.terms.forEach((terms, place) => {
     const theirs = profile.columns[place], { column, missing } = terms;
     const known = table.nRows - missing - (column.kind === "number" ? terms.odd : 0);
-    let sentence = "has no value in any row here";
-    if (known > 0) {
-      const look = column.kind === "number" ? onNumbers : onLevels;
-      sentence = look(terms, theirs, rows);
-    }
-    if (sentence) found.push([column.name, sentence]);
+    let odd = ["has no value in any row here", rows.isOddConstant(usualGaps(theirs))];
+    if (known > 0) odd = (column.kind === "number" ? onNumbers : onLevels)(terms, theirs, rows);
+    if (odd[0]) found.push([column.name, ...odd]);
   });
   const sentence = labelCounts ? onLabels(profile.target.map(Number), labelCounts, rows) : "";
-  if (sentence) found.push(["", sentence]);
+  if (sentence) found.push(["", sentence, false]);
   return found;
 }
 
-const SAME = "is the same in all rows here, so nothing can be replicated about it";
+const SAME = ["is the same in all rows here, so nothing can be replicated about it", true];
+const FINE = ["", false];
 
 /** Quantiles at 5, 25, 50, 75 and 95 %; the outer ones move inwards until 50 rows are beyond. */
 function quantilesOf(sorted) {
@@ -121,16 +126,16 @@ function onNumbers({ column, kept, missing }, theirs, rows) {
   const sorted = Float64Array.from(kept).sort(), study = theirs.quantiles.map(Number);
   if (sorted.length && sorted[0] === sorted[sorted.length - 1]) {
     const share = study.every((value) => value === sorted[0]) ? 1 : 0.95;
-    return rows.isOddConstant(share) ? SAME : "";
+    return rows.isOddConstant(share) ? SAME : FINE;
   }
   const ours = quantilesOf(sorted), spread = Number(column.spread);
   if (ours.length && study.length && isMoved(sorted, ours, study, spread, rows)) {
-    return otherUnit(ours, study, spread);
+    return [otherUnit(ours, study, spread), true];
   }
   const words = missingCode(sorted);
-  if (words) return words;
+  if (words) return [words, false];
   const countsAs = hasTerm(column) ? "" : `${column.centre}, the study's median`;
-  return onMissing(missing, Number(theirs.missing), countsAs, rows);
+  return [onMissing(missing, Number(theirs.missing), countsAs, rows), false];
 }
 
 //: Values that people write where they know none.
@@ -217,7 +222,7 @@ function onLevels({ column, counts, missing, odd }, theirs, rows) {
   if (counts.size === 1 && !missing) {
     const [only] = counts.keys();
     const share = all.includes(only) ? study(only) : all.includes(OTHER) ? study(OTHER) : 0;
-    return rows.isOddConstant(share) ? SAME : "";
+    return rows.isOddConstant(share) ? SAME : FINE;
   }
   const names = all.filter((name) => name !== OTHER && name !== MISSING);
   const ours = (name) => (counts.get(name) ?? 0) / Math.max(1, rows.here);
@@ -226,20 +231,20 @@ function onLevels({ column, counts, missing, odd }, theirs, rows) {
       const gap = study(first) - study(second), turned = ours(second) - ours(first);
       const chance = rows.chance(study(first), ours(first)) + rows.chance(study(second), ours(second));
       if (gap > 0.2 && turned > gap / 2 && gap + turned > chance) {
-        return `may have its levels ${quoted(first)} and ${quoted(second)} exchanged: here ` +
+        return [`may have its levels ${quoted(first)} and ${quoted(second)} exchanged: here ` +
           `${percent(ours(first))} and ${percent(ours(second))} of the rows, in the study ` +
-          `${percent(study(first))} and ${percent(study(second))}`;
+          `${percent(study(first))} and ${percent(study(second))}`, true];
       }
     }
   }
   const others = quoted(all.includes(OTHER) ? OTHER : column.reference);
   const unknown = odd / Math.max(1, rows.here - missing), folded = Number(column.folded ?? 0);
   if (unknown > folded + Math.max(MOST_UNKNOWN, rows.chance(folded, unknown))) {
-    return `has levels here that the study does not have, in ${percent(unknown)} of the rows: ` +
-      `they count as ${others}`;
+    return [`has levels here that the study does not have, in ${percent(unknown)} of the rows: ` +
+      `they count as ${others}`, false];
   }
   const usual = all.includes(MISSING) ? study(MISSING) : 0;
-  return onMissing(missing, usual, hasTerm(column) ? "" : others, rows);
+  return [onMissing(missing, usual, hasTerm(column) ? "" : others, rows), false];
 }
 
 function onLabels(study, counts, rows) {

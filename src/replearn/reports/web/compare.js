@@ -1,6 +1,6 @@
 // What a lab's fit says about the original's model, in the words of Python's `replicate`.
 import { Refusal, canonicalJson, contentOf, fingerprintOf, nScores, sealOf } from "./exact.js";
-import { deniedSpreads, evidence } from "./evidence.js";
+import { deniedSpreads, evidence, statesTooMuch } from "./evidence.js";
 import { updated } from "./recalibration.js";
 import { disagreement, isAgreed, isConstant } from "./stability.js";
 import { counted, fixed, general, numbersInWords, pValue, percent, quoted, real, termNames } from "./words.js";
@@ -9,6 +9,7 @@ import { supportOf } from "./worth.js";
 const MOVED = 24;  // numbers next to a wall that are moved to look for the original's model
 const UNLIKELY = 0.01;  // patients contradict a model below this p-value
 const LEAST_ROWS = 50;
+const MOST_NAMED = 3;  // columns that a verdict names
 
 /** Names of the coded numbers. */
 function namesOf({ encoding, directions, loss, classes }) {
@@ -106,10 +107,11 @@ function agreementOf(study, found, files) {
 }
 
 /** Agreement and support in one word. */
-function verdictOf({ same, sameSlopes, support }) {
+function verdictOf({ same, sameSlopes, support, lookFirst }) {
   if (same === null) return "untold";
   if (same) {
     if (support.p < UNLIKELY || support.gain.high < 0) return "contradicted";
+    if (lookFirst.length) return "questioned";
     return support.gain.low > 0 ? "confirmed" : "undecided";
   }
   const isDenied = !support || support.test.pSlopes < UNLIKELY || support.gain.high < 0;
@@ -121,8 +123,10 @@ function verdictOf({ same, sameSlopes, support }) {
  * @param found what `fitted` gives
  * @param rows of this lab
  * @param files what opens the study: the original's model, a seal's opening, or both
+ * @param findings about this lab's columns
  */
-export function compared(study, found, rows, files = []) {
+export function compared(study, found, rows, files = [], findings = []) {
+  const lookFirst = findings.filter(([, , first]) => first).map(([column]) => column);
   const { design } = study, { nRows } = rows, { known, same, sameSlopes } = agreementOf(study, found, files);
   const names = namesOf(design), support = known && supportOf(study, known, rows, found.theta);
   const positions = found.places.map((place, i) => place + (known ? found.codes[i] - known[i] : 0));
@@ -133,7 +137,8 @@ export function compared(study, found, rows, files = []) {
     known,
     same,
     sameSlopes,
-    word: verdictOf({ same, sameSlopes, support }),
+    lookFirst,
+    word: verdictOf({ same, sameSlopes, support, lookFirst }),
     nRows,
     names: names.filter(agreed),
     support,
@@ -181,8 +186,9 @@ export function inSentences(findings) {
 export function spreadFinding(study, spreads, nRows) {
   if (!spreads || nRows < LEAST_ROWS) return [];
   const odd = deniedSpreads(study, spreads).filter((denied) => denied).length, n = spreads.length;
-  return 2 * odd <= n ? [] : [["", `the study states spreads of its numbers that ${odd} of ${n} do ` +
-    "not have here; these count nothing in what a match proves"]];
+  const isFine = 2 * odd <= n && !statesTooMuch(study, spreads);
+  return isFine ? [] : [["", `the study states spreads of its numbers that ${odd} of ${n} do ` +
+    "not have here; these count nothing in what a match proves", false]];
 }
 
 const culpritsOf = ({ columns }) =>
@@ -203,18 +209,27 @@ function baseRiskInWords({ ratio }) {
   return `base risk, which is ${general(times, 2)} times as ${isHigh ? "high" : "low"} here`;
 }
 
+/** Columns to look at first. */
+function listedColumns(columns) {
+  const which = columns.length === 1 ? "this column" : "these columns";
+  const more = columns.length > MOST_NAMED ? `, and ${columns.length - MOST_NAMED} more` : "";
+  return `${which} first: ${columns.slice(0, MOST_NAMED).join(", ")}${more}`;
+}
+
 /** The verdict, as people say it. */
-function sentenceOf({ design }, { word, support, nRows }) {
+function sentenceOf({ design }, { word, support, nRows, lookFirst }) {
   const [same, it, beats] = design.constant ?
     ["The same slopes, with your own constant", "them", "they beat"] :
     ["The same model", "it", "it beats"];
   return {
     confirmed: () => `${same}, and your patients support ${it}.`,
+    questioned: () => `${same}, but look at ${listedColumns(lookFirst)}.`,
     undecided: () => `${same}; your ${counted(nRows)} rows are too few to show whether ${beats} ` +
       "your base rate.",
     contradicted: () => `${same}, but your patients contradict ${it} (${whyContradicted(support)}).`,
     "same slopes": () => `The same model but for the ${baseRiskInWords(support)}.`,
-    untold: () => "A model was made; the study does not tell whether it is the original's.",
+    untold: () => "A model was made; the study does not tell whether it is the original's." +
+      (lookFirst.length ? ` Look at ${listedColumns(lookFirst)}.` : ""),
     different: () => "A different model: these rows do not give the original's model. Do not use this.",
   }[word]();
 }
@@ -240,9 +255,10 @@ const MISCALIBRATED = 1.1;  // observed to expected events beyond it, or below i
 // what to do next, from the rung that was reached
 const UPDATE_CONSTANT = "Next: replearn update MODEL TABLE --constant fits the base risk here.";
 const UPDATE_SLOPE = "Next: replearn update MODEL TABLE --slope fits base risk and one factor.";
-const EVALUATE = "Next: replearn evaluate MODEL TABLE says what the model is worth here.";
+const EVALUATE = "Next: replearn evaluate MODEL TABLE says how well the model predicts here.";
 const ASK_ORIGINAL = "Next: ask the original for its model, and pass it with --opened.";
 const PUBLISH = "Next: replearn publish makes a study of your own rows.";
+const RECODE = "Next: give these columns as the study has them, or say why they differ.";
 
 /** What to do where agreement holds but the base risk here is a different one. */
 function miscalibrated({ ratio }) {
@@ -267,7 +283,9 @@ function nextSteps(study, { word, support, nRows, disagreement: rate, apart, nea
   }
   if (word === "same slopes") return [UPDATE_CONSTANT];
   if (word === "contradicted") return [nextCommand(support)];
-  if (word !== "different") return support ? miscalibrated(support) : [];
+  if (word !== "different") {
+    return [...(word === "questioned" ? [RECODE] : []), ...(support ? miscalibrated(support) : [])];
+  }
   const found = [];
   if (nRows < study.n_replication && rate > 0.05) {
     found.push(`${counted(nRows)} rows are few: the study was planned for ` +

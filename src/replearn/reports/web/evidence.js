@@ -121,11 +121,17 @@ function guessBits(cells) {
   return counted <= MOST_RUN ? Math.log2(search(ladders)) : Math.min(Math.log2(counted), MOST_BITS);
 }
 
+/** What a study states of its numbers' spreads, in those of a lab's rows. */
+const spreadRatios = (study, spreads) =>
+  study.spreads.map((stated, i) => Number(stated) / Math.max(spreads[i], 1e-30));
+
 /** Numbers whose spread, as the study states it, the rows of a lab deny. */
-export const deniedSpreads = (study, spreads) => study.spreads.map((stated, i) => {
-  const ratio = Number(stated) / Math.max(spreads[i], 1e-30);
-  return !(ratio > 1 / MOST_SPREAD && ratio < MOST_SPREAD);
-});
+export const deniedSpreads = (study, spreads) => spreadRatios(study, spreads)
+  .map((ratio) => !(ratio >= 1 / MOST_SPREAD && ratio <= MOST_SPREAD));
+
+/** Whether a number has less spread here than stated: wide cells for a few are enough to forge. */
+export const statesTooMuch = (study, spreads) =>
+  spreadRatios(study, spreads).some((ratio) => ratio > MOST_SPREAD);
 
 /**
  * What it proves that somebody gets these codes; `spreads` are those of the lab's own rows, and
@@ -140,5 +146,5 @@ export function evidence(study, codes, spreads = null) {
     .filter((_, i) => !isConstant(design, i) && !denied?.[i]);  // the base rate gives constants away
   const most = study.n_centres > 1 ? cells.length : MOST_BITS;  // learned widths leave the signs
   const bits = Math.min(guessBits(cells), most);
-  return { rows: rowsToMatch(study), bits, isWeak: bits < LEAST_BITS };
+  return { rows: rowsToMatch(study, spreads), bits, isWeak: bits < LEAST_BITS };
 }

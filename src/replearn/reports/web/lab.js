@@ -43,7 +43,7 @@ function ownModel(study, read, opened, onProgress) {
     if (!(problem instanceof Refusal)) throw problem;
     return { refused: problem.message, questions: inSentences(odd) };  // sums may be good
   }
-  const { known, ...comparison } = compared(study, found, rows, opened), { support, same } = comparison;
+  const { known, ...comparison } = compared(study, found, rows, opened, odd), { support, same } = comparison;
   odd.push(...spreadFinding(study, support ? support.test.spreads : null, rows.nRows));
   const words = inWords(study, found.fingerprint, comparison, odd), plain = plainSupport(support);
   if (same === false) found.model = null;  // nobody's fit: no file may look like a usable model

@@ -3,6 +3,7 @@
 import { Refusal, nScores } from "./exact.js";
 import { general } from "./words.js";
 
+const LEAST_SPREAD = 1e-6;  // of the stated one: no row is needed for such a number
 const MOST_FREEDOM = 400, MOST_CHANCE = 1 - 1e-12, MOST_UPPER = 8, MOST_ROWS = 2 ** 40;
 
 /** The complementary error function: a series of positive terms, or a continued fraction. */
@@ -142,8 +143,12 @@ export function disagreement(study, nRows, isNewCentre = false) {
     .filter((_, i) => isAgreed(design, i)));
 }
 
-/** Rows at which a lab gets the model half of the time. */
-export function rowsToMatch(study) {
+/** Rows at which a lab gets the model half of the time; with the smaller of stated and own spreads. */
+export function rowsToMatch({ ...study }, own = null) {
+  if (own) {
+    study.spreads = numbers(study.spreads).map((stated, i) =>
+      Math.min(stated, Math.max(own[i], LEAST_SPREAD * stated)));
+  }
   const widths = numbers(study.design.widths), between = numbers(study.between);
   return leastWhole((nRows) => {
     const parts = withSampling(samplingOf(study, nRows), between, study.n_centres);

@@ -4,6 +4,8 @@ import { curvature, residual, scoresInto, toMeans } from "./exact.js";
 import { tailOf } from "./tails.js";
 
 const MOST_TESTED = 600, UNIT = 2 ** -26;
+// coefficients for each row of the original: at most, and beyond which constants are not tested
+const MOST_LEVERAGE = 0.9, CONSTANTS_TOLD = 0.1;
 const ABSENT = 1e-9;  // information and variance of a column that a lab does not have
 
 export function scoresOf({ columns, offset, nRows }, theta) {
@@ -116,7 +118,39 @@ function momentsOf(rows, loss, q, { means, columnsAt, width }) {
   }
   const isClass = loss.kind === "bernoulli" || loss.kind === "multinomial";
   const dispersion = isClass || predicted <= 0 ? 1 : Math.max(squares / predicted, 1e-12);
-  return { gradient, information, noise, second, weight, dispersion };
+  return { gradient, information, noise, second, weight, dispersion, isClass, squares, predicted };
+}
+
+/** Slopes of each score that rows of the original moved, at most: `tr H (H + ridge)^-1` of the diagonals. */
+function effectiveSlopes(rows, loss, { means }, weight, { design, n_original: nOriginal }) {
+  const pull = weight * Number(design.ridge);
+  return means.map((mean, k) => {
+    const bends = mean.map((value, i) =>
+      curvature(loss, k, k, value, value) * (rows.weights ? rows.weights[i] : 1));
+    const moved = rows.columns.map((column) => {
+      let own = 0;
+      for (let i = 0; i < rows.nRows; i++) own += bends[i] * (column[i] / 4096) ** 2;
+      return own / Math.max(own + pull, 1e-300);
+    });
+    return Math.min(moved.reduce((sum, one) => sum + one, 0), nOriginal);
+  });
+}
+
+/** What slopes that were fitted to noise do to the gradient elsewhere: a quadratic form in the errors. */
+function overfittingOf(rows, loss, at, moments, study) {
+  const n = 2 * at.means.length, mean = new Float64Array(n), variance = new Float64Array(n);
+  let most = 0;
+  effectiveSlopes(rows, loss, at, moments.weight, study).forEach((nEffective, k) => {
+    const leverage = Math.min(nEffective / study.n_original, MOST_LEVERAGE);
+    const inflation = 1 / (1 - leverage);
+    const surprise = Math.min(Math.max(moments.squares / Math.max(moments.predicted, 1e-12), 1), inflation);
+    const dispersion = moments.isClass ? surprise : moments.dispersion;
+    const shift = rows.nRows / study.n_original * dispersion * nEffective * inflation;
+    mean[2 * k + 1] = shift;
+    variance[2 * k + 1] = 2 * shift * shift / Math.max(nEffective, 1);
+    most = Math.max(most, leverage);
+  });
+  return { mean, variance, leverage: most };
 }
 
 /** Mean squares of the columns here, beside those of the original. */
@@ -249,13 +283,17 @@ export function scoreTest(study, theta, rows) {
   const sampling = moments.noise.map((row) => row.map((value) => value * moments.dispersion));
   const centres = times(times(information, prior), information), ratio = n / study.n_original;
   const exact = sampling.map((row, i) => row.map((value, j) => (1 + ratio) * value + centres[i][j]));
+  const overfitting = isWide ? overfittingOf(rows, loss, at, moments, study) : null;
+  if (isWide) overfitting.variance.forEach((value, i) => { exact[i][i] += value; });
   const total = exact.map((row, i) => row.map((value, j) =>
     i === j ? value + 1e-9 * value + ABSENT : value));
   const inverse = inverted(total);
 
   // 2 the quadratic form, its mean and its variance
-  const gradient = moments.gradient.map((value, i) =>
-    value + moments.weight * ridges[i] * parameters[i]);
+  const gradient = moments.gradient.map((value, i) => {
+    const pull = value + moments.weight * ridges[i] * parameters[i];
+    return isWide ? pull - Math.min(Math.max(pull, 0), overfitting.mean[i]) : pull;
+  });
   const inside = times(inverse, exact);  // a level without a row here has no variance, counts nothing
   const mean = Math.max(traceOf(inside), 1e-9);
   const spread = 2 * inside.reduce((sum, row, i) =>
@@ -270,8 +308,9 @@ export function scoreTest(study, theta, rows) {
   const constants = theta.map((_, k) => information.map((row) => row[k * width]));
   const slopes = parameters.map((value, i) => (i % width ? value : 0));
   const freed = slopes.some((value) => value) ? [...constants, applied(information, slopes)] : constants;
-  const [pValue, pSlopes, pFactor] = [[], constants, freed].map((free) =>
+  const [pAll, pSlopes, pFactor] = [[], constants, freed].map((free) =>
     pFree(gradient, inverse, free, mean, variance, below));
+  const pValue = overfitting?.leverage > CONSTANTS_TOLD ? pSlopes : pAll;
 
   // 4 the lab's own estimates, one step away
   const curved = information.map((row, i) => row[i]);
@@ -290,7 +329,7 @@ export function scoreTest(study, theta, rows) {
     return tailOf(dot(steps, fitted.map(([value]) => value)), q, below);
   };
   return { pValue, pSlopes, pFactor, step, width, spreads, pOf, isWide,
-    errors: own.map((row, i) => curved[i] > ABSENT ? Math.sqrt(row[i]) : Infinity) };
+    errors: own.map((row, i) => curved[i] > ABSENT ? Math.sqrt(Math.max(row[i], 0)) : Infinity) };
 }
 
 /** What must be added to scores so that they predict the mean outcome: one for each score. */

@@ -167,9 +167,19 @@ function checkedNames(place, raw) {
  * null where nobody wants it; a handler has `cell(text)` and, for plain numbers, `number(value)`.
  * `grow(n)` makes room for n rows.
  */
+/** Ends of lines between two places; one of two signs counts once. */
+function breaksIn(bytes, start, end) {
+  let count = 0;
+  for (let i = start; i < end; i++) {
+    if (bytes[i] === NEWLINE && bytes[i - 1] === RETURN && i > start) continue;
+    if (bytes[i] === NEWLINE || bytes[i] === RETURN) count++;
+  }
+  return count;
+}
+
 class CsvReader {
   constructor(place, options, open, grow) {
-    Object.assign(this, { place, options, open, grow, names: null, handlers: null, nRows: 0 });
+    Object.assign(this, { place, options, open, grow, names: null, handlers: null, nRows: 0, line: 1 });
     this.rest = new Uint8Array(0);
     const { decimal = ".", thousands = "" } = options;
     this.rewrite = decimal === "." && thousands === "" ? null : signReader(decimal, thousands);
@@ -213,12 +223,12 @@ class CsvReader {
   record(bytes, start, isLast) {
     const { delimiter } = this, n = bytes.length;
     const cells = this.cells ??= [];  // start, end, and whether quotes must be taken out
-    let count = 0, i = start;
+    let count = 0, i = start, hasQuotes = false;
     for (;;) {
       const from = i;
       let isQuoted = false;
       if (i < n && bytes[i] === QUOTE) {
-        isQuoted = true;
+        isQuoted = hasQuotes = true;
         let isOpen = true;
         for (i++; i < n && isOpen; i++) {
           if (bytes[i] === QUOTE && bytes[++i] !== QUOTE) {
@@ -242,9 +252,27 @@ class CsvReader {
       }
       if (i + 1 >= n && i < n && bytes[i] === RETURN && !isLast) return -1;
       const isEmpty = count === 3 && i === from;
+      const nBreaks = hasQuotes ? breaksIn(bytes, start, i) : 0;
+      if (nBreaks) this.refuseSwallowedRows(bytes, count / 3);
+      this.line += 1 + nBreaks;
       if (bytes[i] === RETURN && bytes[i + 1] === NEWLINE) i++;
       if (!isEmpty) this.take(bytes, count / 3);
       return i + 1 > n ? n : i + 1;
+    }
+  }
+
+  /** A stray quote takes the rows after it into one cell. Texts of several lines are fine. */
+  refuseSwallowedRows(bytes, nCells) {
+    if ((this.names?.length ?? nCells) < 3) return;
+    const sign = String.fromCharCode(this.delimiter), full = nCells - 1;
+    for (let place = 0; place < nCells; place++) {
+      const [first, ...inner] = this.text(bytes, place).split(/\r\n|\r|\n/)
+        .map((line) => line.split(sign).length - 1);
+      if (!inner.length) continue;
+      const last = inner.pop();
+      if (!inner.includes(full) && !(place + first === full && last === place)) continue;
+      throw new Refusal(`${this.place}, line ${counted(this.line)}, must not begin a quote that takes ` +
+        "the rows after it into one cell. Remove the stray quote, or write it twice.");
     }
   }
 

@@ -66,7 +66,7 @@ from replearn.codes import Bound, CodeSpace, Plan, Spread, isotropic_flips, prov
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact import PAIR_UNIT
-from replearn.table1.estimates import MIN_GROUPS, MIN_ROWS, assumptions, share_beyond
+from replearn.halfspaces.estimates import MIN_GROUPS, MIN_ROWS, assumptions, share_beyond
 from replearn.types import Codes, Matrix, Vector
 
 #: A practical plan has this many batches at least: fewer show nothing of their own spread.

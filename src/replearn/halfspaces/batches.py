@@ -1,7 +1,7 @@
 """What Algorithms 1 and 2 share: rows to batches to exact sums of batch vectors to codes.
 
 The two differ in the vector of a batch alone. Both average these vectors, project the mean, and
-round it. What they prove about the mean and its rounding is in `replearn.table1.rounded`.
+round it. What they prove about the mean and its rounding is in `replearn.halfspaces.rounded`.
 """
 
 import math
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from replearn.codes import MAX_ROWS, Coins, Fitted, Sample
 from replearn.errors import ReplearnError
 from replearn.exact import COUNTS, fixed_mean, nonzero_rows, unit_rows
-from replearn.table1.rounded import ENOUGH_BATCHES, BatchPlan, BatchSpread, sketched_width
+from replearn.halfspaces.rounded import ENOUGH_BATCHES, BatchPlan, BatchSpread, sketched_width
 from replearn.types import BlockMap, Codes, Matrix, Order, Signs, Vector
 
 #: Groups of batches whose sums are kept apart, so that their spread can be seen; fewer for wide

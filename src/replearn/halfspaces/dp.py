@@ -100,8 +100,8 @@ from replearn.codes import (
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError, short
 from replearn.exact import minus_logs
-from replearn.table1.estimates import Rivals
-from replearn.table1.net import (
+from replearn.halfspaces.estimates import Rivals
+from replearn.halfspaces.net import (
     BY_HAND,
     MAX_RIVALS,
     Counts,

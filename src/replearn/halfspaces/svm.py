@@ -24,8 +24,8 @@ after rounding.
 2.  Efron-Stein with leave-one-out: the variance of ``tau u`` is at most C, and at most 1.
 3.  Bernstein: the mean of B batches is within t of the expected vector on each row.
 4.  Projection and rounding keep the sign of a margin ``(1-s) tau - t``
-    (`replearn.table1.spaces`).
-5.  B batches make the codes agree with probability 1 - rho (`replearn.table1.rounded`).
+    (`replearn.halfspaces.spaces`).
+5.  B batches make the codes agree with probability 1 - rho (`replearn.halfspaces.rounded`).
 
 In place of step 3 one may take the mean of this lab's batches itself: the hinge loss is convex, so
 its expected loss is at most that of a batch, and Markov pays for the failure probability: e1 and
@@ -55,9 +55,9 @@ halfspace w/tau has no loss and costs ``lambda / (2 tau^2)``, and an error costs
 ``lambda / tau^2`` of the lab's rows are wrong before the rounding, *wherever the margin holds*:
 with ``lambda = eps tau^2 / 1000`` a 1000th of max_error. Larger lambdas do not keep max_error:
 lambda = tau^2 allows any error up to 1. What is left of max_error goes to the noise of the rounding
-(`replearn.table1.spaces.noise_of`). A nearly hard margin is most stable where margins begin with
-a jump at tau, for which rows are planned; where they do not, or labels are noisy, it is less so,
-and a jackknife over 16 groups of rows tells. Calibrated, not proved.
+(`replearn.halfspaces.spaces.noise_of`). A nearly hard margin is most stable where margins begin
+with a jump at tau, for which rows are planned; where they do not, or labels are noisy, it is less
+so, and a jackknife over 16 groups of rows tells. Calibrated, not proved.
 
 ``n_batches`` or ``batch_size`` by hand bring batches back: SVMs with lambda = eps tau^2, of
 ``1 / lambda`` rows.
@@ -83,11 +83,10 @@ from replearn.codes import (
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact import squared_hinge
-from replearn.rows import term_hashes
-from replearn.table1.batches import AddBatches, directions, round_mean, round_point, sum_batches
-from replearn.table1.estimates import n_repeated
-from replearn.table1.rounded import N_GROUPS, BatchPlan, BatchSpread, rounded_bound
-from replearn.table1.spaces import (
+from replearn.halfspaces.batches import AddBatches, directions, round_mean, round_point, sum_batches
+from replearn.halfspaces.estimates import n_repeated
+from replearn.halfspaces.rounded import N_GROUPS, BatchPlan, BatchSpread, rounded_bound
+from replearn.halfspaces.spaces import (
     BY_HAND,
     Proof,
     Split,
@@ -98,6 +97,7 @@ from replearn.table1.spaces import (
     practical_space,
     with_rows,
 )
+from replearn.rows import term_hashes
 from replearn.types import BlockMap, stacked
 
 CONSTANTS = {"C1": "components", "C2": "batches", "C3": "batch size", "C4": "grid width"}
@@ -170,7 +170,7 @@ _MAX_SWEEPS = 100_000
 
 
 def stability(plan: BatchPlan, n_rows: int, spread: BatchSpread | None = None) -> Bound:
-    """How likely two labs are to get different codes; see `replearn.table1.rounded`."""
+    """How likely two labs are to get different codes; see `replearn.halfspaces.rounded`."""
     return rounded_bound(plan, n_rows, spread, _variance(plan, spread))
 
 

@@ -1,11 +1,11 @@
 """The one table of algorithms; each has a file of its own beside this one."""
 
 from replearn.codes import Recipe
-from replearn.table1.boosting import BOX, FOAM
-from replearn.table1.dp import DP
-from replearn.table1.net import NET
-from replearn.table1.sgd import SGD
-from replearn.table1.svm import SVM
+from replearn.halfspaces.boosting import BOX, FOAM
+from replearn.halfspaces.dp import DP
+from replearn.halfspaces.net import NET
+from replearn.halfspaces.sgd import SGD
+from replearn.halfspaces.svm import SVM
 
 #: The six rows of Table 1 of the paper, in its order, by name.
 TABLE1: dict[str, Recipe] = {recipe.name: recipe for recipe in (FOAM, BOX, SVM, SGD, NET, DP)}

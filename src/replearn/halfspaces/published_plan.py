@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, cast
 from replearn.codes import CodeSpace, Promise
 from replearn.documents import DecimalText, Integers, Part, Range, Unfit
 from replearn.documents import decimal_text as text
-from replearn.table1.rounded import BatchPlan
+from replearn.halfspaces.rounded import BatchPlan
 from replearn.types import Codes
 
 Real = Annotated[str, DecimalText(digits=12, low=0, high=1e30)]

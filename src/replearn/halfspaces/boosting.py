@@ -115,9 +115,15 @@ from replearn.codes import (
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact import UNIT_BITS, exp, log, products, weighted_sums
+from replearn.halfspaces.batches import directions
+from replearn.halfspaces.estimates import (
+    MIN_GROUPS,
+    assumptions,
+    calibrated,
+    n_repeated,
+    student_draws,
+)
 from replearn.rows import term_hashes
-from replearn.table1.batches import directions
-from replearn.table1.estimates import MIN_GROUPS, assumptions, calibrated, n_repeated, student_draws
 from replearn.types import BlockMap, Codes, Matrix, Vector, stacked
 
 Rounding = Literal["box", "foam"]

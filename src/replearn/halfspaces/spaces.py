@@ -61,7 +61,7 @@ from replearn.codes import (
 )
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
-from replearn.table1.rounded import BatchPlan, variance_allowed
+from replearn.halfspaces.rounded import BatchPlan, variance_allowed
 from replearn.types import Vector
 
 #: Sizes of both algorithms that can be set by hand.

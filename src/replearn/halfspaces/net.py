@@ -101,9 +101,9 @@ from replearn.codes import (
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact import Points, project_rows
+from replearn.halfspaces.batches import directions
+from replearn.halfspaces.estimates import Rivals, assumptions, calibrated, n_repeated
 from replearn.rows import term_hashes
-from replearn.table1.batches import directions
-from replearn.table1.estimates import Rivals, assumptions, calibrated, n_repeated
 from replearn.types import BlockMap, Matrix
 
 Counts = NDArray[np.int64]

@@ -54,8 +54,8 @@ real numbers         A z in float64, in one fixed order; beta in three digits
 ===================  =============================================================================
 
 **Practical mode**: one run per batch of ``10 / lambda`` steps, ``lambda = eps tau^2``, with the
-noise budget of `replearn.table1.spaces.noise_of`; calibrated, not proved. The promised halfspace
-w/tau costs ``lambda / (2 tau^2) = eps / 2``, so max_error holds wherever the margin does.
+noise budget of `replearn.halfspaces.spaces.noise_of`; calibrated, not proved. The promised
+halfspace w/tau costs ``lambda / (2 tau^2) = eps / 2``, so max_error holds wherever the margin does.
 
 Shorter batches take their steps in several passes: fewer steps would stay near their start. With
 sketch bits, where all that rows must do is to learn, batches have ``1 / (2 lambda)`` rows, and a
@@ -78,10 +78,10 @@ from replearn.codes import (
 )
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
-from replearn.table1 import spaces
-from replearn.table1.batches import AddBatches, round_mean, sum_batches
-from replearn.table1.rounded import BatchPlan, BatchSpread, rounded_bound
-from replearn.table1.spaces import (
+from replearn.halfspaces import spaces
+from replearn.halfspaces.batches import AddBatches, round_mean, sum_batches
+from replearn.halfspaces.rounded import BatchPlan, BatchSpread, rounded_bound
+from replearn.halfspaces.spaces import (
     Proof,
     Split,
     by_hand_text,
@@ -135,7 +135,7 @@ def _n_passes(plan: BatchPlan, batch_size: int) -> int:
 
 
 def stability(plan: BatchPlan, n_rows: int, spread: BatchSpread | None = None) -> Bound:
-    """How likely two labs are to get different codes; see `replearn.table1.rounded`."""
+    """How likely two labs are to get different codes; see `replearn.halfspaces.rounded`."""
     return rounded_bound(plan, n_rows, spread, _variance(plan, spread))
 
 
