@@ -92,11 +92,14 @@ def worth():
 
 `python benchmarks/worth.py DATA --before docs/results/worth.csv --write docs/results` splits public
 tables into an original, a replication of the same size, and rows to test on; pairs of earlier runs
-count, too. It uses the defaults: three bits, or four where
-rounding would cost over 1%, and 99% planned agreement.{thin} {splits} (A split is fresh if it chose
-no rule of the library. Lines with products are not blind: what they showed on splits 4000 to 4011
-led to the shrinkage of products, whose size was chosen on older splits.)
+count, too. These pairs had three bits for each coefficient, or four where rounding would cost over
+1%, cells for samples of one population, and 99% planned agreement.{thin} {splits} (A split is
+fresh if it chose no rule of the library. Lines with products are not blind: what they showed on
+splits 4000 to 4011 led to the shrinkage of products, whose size was chosen on older splits.)
 
+- **One byte.** With today's default of eight bits the rounding of the original is nearly free: on
+  24 pairs of four tasks (`--tasks "pulsars;heart;banknotes;occupancy" --pairs 3`) the median kept
+  is 100.00%, the least 99.97%, and no pair differs. The other lines were not measured again.
 - **Agreement.** {n_differ} of {n_pairs:,} pairs differ: {n_differ / n_pairs:.1%} (at most
   {most:.1%} with 95% confidence), where 1% was planned.
 - **Price.** Replicated models keep {kept.median():.1%} of the log-loss gain of the lab's own fit
