@@ -170,7 +170,7 @@ class State(Spoken, Document):
             f"A round of a joint fit: labs add up their rows ({self.asks}).",
             [
                 "Each lab runs: replearn sums STUDY TABLE --state FILE --out LAB.sums.json",
-                *([Row("labs", len(self.members), note="that have begun")] if self.members else []),
+                *([Row("labs so far", len(self.members))] if self.members else []),
                 *([Row("rows", self.counts.rows)] if self.counts else []),
                 Row("study", self.study),
             ],

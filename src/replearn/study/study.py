@@ -299,14 +299,21 @@ class Study(Spoken, Document):
             [
                 Row("target", design.target),
                 Row("columns", len(design.encoding.columns)),
-                Row("coded numbers", design.n_numbers, note=f"{design.bits} bits each"),
+                Row(
+                    "coefficients",
+                    design.n_numbers,
+                    note=f"{design.bits} bits each",
+                    key="coded_numbers",
+                ),
                 *local,
                 *(
                     [Row("rows of the original", self.n_original, note="as the lab states")]
                     if self.commitment
                     else []
                 ),
-                Row("rows of a lab", self.n_replication, note="at least"),
+                Row(
+                    "planned for labs with", self.n_replication, "rows or more", key="rows_of_a_lab"
+                ),
                 Row("agreement rate", promised, "%", note="planned"),
                 Row("commitment", "sealed" if self.sealed else self.commitment or "none"),
             ],
