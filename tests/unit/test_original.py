@@ -315,7 +315,7 @@ def test_small_labs_that_may_count_nothing_are_promised_nothing():
 
 def test_models_that_no_file_could_hold_are_refused_before_the_fit():
     rng = np.random.default_rng(4)
-    X, y = rng.normal(size=(400, 400)), np.arange(400) % 50
+    X, y = rng.normal(size=(600, 400)), np.arange(600) % 50
     with pytest.raises(rl.ReplearnError, match=r"at most 16,384 coefficients, got 19,649.*linear"):
         rl.ReplicableLogisticClassifier().fit(X, y)
 

@@ -662,7 +662,7 @@ class ReplicableSGDClassifier(BatchClassifier):
     --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((5000, 3))
+    >>> X = rng.standard_normal((12_000, 3))
     >>> X[:, 0] += np.where(X[:, 0] > 0, 1, -1)
     >>> y = X[:, 0] > 0
     >>> fitted = ReplicableSGDClassifier(margin=0.3, max_error=0.2, max_disagreement=0.5).fit(X, y)
