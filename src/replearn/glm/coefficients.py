@@ -73,40 +73,49 @@ class Coefficients(Spoken):
         """
         rows = self._rows()
         header = ["term", "model", "estimate", "standard_error"]
-        header += [self.design.loss.ratio.replace(" ", "_")] if self.design.loss.ratio else []
-        header = (
-            ["class", *header, "low", "high"]
-            if self.design.loss.n_scores > 1
-            else [*header, "low", "high"]
-        )
+        if self.design.loss.ratio:
+            header.append(self.design.loss.ratio.replace(" ", "_"))
+        header += ["low", "high"]
+        if self.design.loss.n_scores > 1:
+            header.insert(0, "class")
         return {name: [row[i] for row in rows] for i, name in enumerate(header)}
 
     def _rows(self) -> list[list[Any]]:
         """Class (of several), term, model, estimate, error, ratio (if it has one), low, high."""
-        ratio, found = self.design.loss.ratio, []
+        rows = []
         labels = (self.design.classes or ("", ""))[1:]
         for k, label in enumerate(labels):
             for j, term in enumerate(self.terms):
-                numbers: list[Any] = [None] * 4
-                if self.own is not None:
-                    low, high = (ends[k, j] for ends in self.own.interval)
-                    numbers = [self.own.estimate[k, j], self.own.standard_error[k, j], low, high]
-                    numbers = [float(number) for number in numbers]
-                    if ratio:
-                        numbers[2:] = [_ratio(end) for end in (numbers[0], *numbers[2:])]
-                        if not j:
-                            numbers[2:] = [None] * 3  # the constant is no ratio
-                elif ratio:
-                    numbers.append(None)
-                row = [term, None if self.model is None else float(self.model[k, j]), *numbers]
-                found.append([label, *row] if len(labels) > 1 else row)
-        return found
+                coefficient = None
+                if self.model is not None:
+                    coefficient = float(self.model[k, j])
+                row: list[Any] = [term, coefficient, *self._own_numbers(k, j)]
+                if len(labels) > 1:
+                    row.insert(0, label)
+                rows.append(row)
+        return rows
+
+    def _own_numbers(self, k: int, j: int) -> list[Any]:
+        """Estimate, error, ratio (if it has one), low and high of a coefficient."""
+        ratio = self.design.loss.ratio
+        if self.own is None:
+            return [None] * (5 if ratio else 4)
+
+        estimate, error = float(self.own.estimate[k, j]), float(self.own.standard_error[k, j])
+        low, high = (float(ends[k, j]) for ends in self.own.interval)
+        if not ratio:
+            return [estimate, error, low, high]
+        if not j:  # the constant is no ratio
+            return [estimate, error, None, None, None]
+        return [estimate, error, _ratio(estimate), _ratio(low), _ratio(high)]
 
     def own_tables(self) -> list[Table | str]:
         """What this lab's own rows say: a table, and what the ridge does to a model."""
         if self.own is None:
             return []
-        ratio, columns = self.design.loss.ratio, self.columns
+
+        # the columns of `columns`, under the names of statisticians
+        columns = self.columns
         names = {"standard_error": "SE", "low": "2.5%", "high": "97.5%"}
         shown = [name for name in columns if name != "model"]
         header = [names.get(name, name.replace("_", " ")) for name in shown]
@@ -114,8 +123,11 @@ class Coefficients(Spoken):
         title = f"This lab's own estimates ({self.own.n_rows:,} rows), without the ridge"
         digits = [4 if name not in ("term", "class") else 0 for name in shown]
         digits[shown.index("standard_error")] = 3
+
         said = "Intervals are 95%, from robust standard errors"
-        said += f", of the {ratio}." if ratio else "."
+        if self.design.loss.ratio:
+            said += f", of the {self.design.loss.ratio}"
+        said += "."
         if self.design.loss.kind == "hazard":
             said += " Hazard ratios are those of Cox's partial likelihood, with Efron's ties."
         return [
@@ -143,33 +155,33 @@ class Coefficients(Spoken):
     def _lines(self) -> list[tuple[str, list[float]]]:
         """Names and coefficients, with a line for each reference level."""
         assert self.model is not None
-        encoding, found = self.design.encoding, []
+        encoding = self.design.encoding
+        constant, *coefficients = self.model.T.tolist()
+        lines = [(self.terms[0], constant)]
         seen: set[str] = set()
-        for place, (name, values) in enumerate(zip(self.terms, self.model.T.tolist(), strict=True)):
-            term = encoding.terms[place - 1] if place else None
-            if term is not None and term.kind == "level":
-                column = encoding.columns[term.columns[0]]
-                if column.name not in seen:
-                    seen.add(column.name)
-                    reference = f"{column.name} = {getattr(column, 'reference', '')} (reference)"
-                    found.append((reference, [0.0] * len(values)))
-            found.append((name, values))
-        return found
+        for term, name, values in zip(encoding.terms, self.terms[1:], coefficients, strict=True):
+            column = encoding.columns[term.columns[0]]
+            # the reference stands before the first level of its column
+            if term.kind == "level" and column.name not in seen:
+                seen.add(column.name)
+                reference = f"{column.name} = {getattr(column, 'reference', '')} (reference)"
+                lines.append((reference, [0.0] * len(values)))
+            lines.append((name, values))
+        return lines
 
     def figure(self) -> Figure:
         """The numbers of the table, drawn."""
         assert self.model is not None
         n_marks = self.model[:, 1:].size
-        some = f" The {MOST_DRAWN} furthest from no effect, of {n_marks:,}."
-        lines = (
-            "" if self.own is None else " A line is the 95% interval of this lab's own estimate."
-        )
-        return Figure(
-            "Coefficients",
-            self._picture,
+        said = (
             "A dot is the model's, as in the table: per unit of a number, of a level against its "
-            f"reference.{lines}{some if n_marks > MOST_DRAWN else ''}",
+            "reference."
         )
+        if self.own is not None:
+            said += " A line is the 95% interval of this lab's own estimate."
+        if n_marks > MOST_DRAWN:
+            said += f" The {MOST_DRAWN} furthest from no effect, of {n_marks:,}."
+        return Figure("Coefficients", self._picture, said)
 
     def _picture(self) -> str:
         """Ratios on a logarithmic scale, or coefficients."""

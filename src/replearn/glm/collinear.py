@@ -23,17 +23,20 @@ def repeated_columns(block: Block, encoding: Encoding) -> list[tuple[str, tuple[
 
     Products, hats and indicators of missing values are no columns of a table and not looked at.
     """
+    # rows whose numbers are not cut
     X, places = _plain_terms(block, encoding)
     inside = (np.abs(X) < _END).all(axis=1)
     X = X[inside][:_MOST_ROWS]
     if len(X) < 2 * X.shape[1] or not X.shape[1]:
         return []
+
     X = X - X.mean(axis=0)
     spread = np.sqrt((X * X).mean(axis=0))
     correlation = (X.T @ X) / len(X) / np.maximum(np.outer(spread, spread), 1e-300)
 
+    # regress each term on those before it that follow from no other
     kept: list[int] = []
-    found = []
+    repeated = []
     for j in range(X.shape[1]):
         if spread[j] == 0:
             continue
@@ -43,8 +46,8 @@ def repeated_columns(block: Block, encoding: Encoding) -> list[tuple[str, tuple[
             continue
         others = [kept[i] for i in np.flatnonzero(np.abs(weights) > _PART)]
         names = tuple(encoding.terms[places[i]].name for i in others)
-        found.append((encoding.terms[places[j]].name, names))
-    return found
+        repeated.append((encoding.terms[places[j]].name, names))
+    return repeated
 
 
 def copies_of_numbers(block: Block, encoding: Encoding) -> list[tuple[int, str]]:
@@ -53,17 +56,19 @@ def copies_of_numbers(block: Block, encoding: Encoding) -> list[tuple[int, str]]
     target = block.targets[: len(X)]
     if len(target) < 2 * _LEAST_SIDE or target.std() == 0:
         return []
-    found = []
+
+    copies = []
     for j, place in enumerate(places):
         (number, *_), column = encoding.terms[place].columns, X[:, j]
         inside = np.abs(column) < _END
         if inside.sum() < 2 * _LEAST_SIDE or column[inside].std() == 0:
             continue
+
         if abs(np.corrcoef(column[inside], target[inside])[0, 1]) > 1.0 - _LEFT**2:
-            found.append((number, "is a copy of the outcome"))
+            copies.append((number, "is a copy of the outcome"))
         elif _is_cut(column, target):
-            found.append((number, "is the outcome, cut at a threshold"))
-    return found
+            copies.append((number, "is the outcome, cut at a threshold"))
+    return copies
 
 
 def _is_cut(column: Vector, target: Vector) -> bool:

@@ -65,6 +65,8 @@ class Coordinates(Part):
         weight = ridge / (algebra.total(np.diagonal(scores).copy()) / len(scores))
         steady = moments + np.diag(np.append(0.0, np.full(len(moments) - 1, weight)))
         of_scores = _whole(_coarse(algebra.cholesky(scores)))
+
+        # too many columns for a triangle keep its diagonal
         if len(moments) > MOST_IN_TRIANGLE:
             return cls(of_scores, None, _whole(_four_bits(np.sqrt(np.diagonal(steady)))))
         return cls(of_scores, _whole(_coarse(algebra.cholesky(steady, weight))))
@@ -85,10 +87,12 @@ class Coordinates(Part):
 
     def of_theta(self, theta: Matrix) -> Vector:
         """Coordinates of coefficients in whole units of 2^-26: exact, then rounded once."""
-        columns = self.columns
-        whole = integers(theta)
-        whole = whole * integers(self.scales) if columns is None else whole @ integers(columns)
-        exact = integers(self.scores).T @ whole
+        turned = integers(theta)
+        if self.columns is None:
+            turned = turned * integers(self.scales)
+        else:
+            turned = turned @ integers(self.columns)
+        exact = integers(self.scores).T @ turned
         return exact.astype(np.float64).reshape(-1) * 2.0 ** -(2 * TRIANGLE_BITS + THETA_BITS)
 
     def to_theta(self, z: Vector) -> Matrix:
@@ -115,9 +119,11 @@ def _four_bits(values: Vector) -> Vector:
 
 
 def _whole(values: Matrix) -> Codes:
-    found = np.floor(values * 2.0**TRIANGLE_BITS + 0.5).astype(np.int64)
-    if found.ndim == 1:
-        return np.maximum(found, 1)
-    places = np.arange(len(found))
-    found[places, places] = np.maximum(found[places, places], 1)
-    return found
+    units = np.floor(values * 2.0**TRIANGLE_BITS + 0.5).astype(np.int64)
+    if units.ndim == 1:
+        return np.maximum(units, 1)
+
+    # a diagonal of at least 1 keeps the triangle invertible
+    places = np.arange(len(units))
+    units[places, places] = np.maximum(units[places, places], 1)
+    return units

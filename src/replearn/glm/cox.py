@@ -33,8 +33,11 @@ def cox_fit(
     X: Matrix, interval: NDArray[Any], time: Vector, event: Vector, groups: NDArray[Any] | None
 ) -> CoxFit:
     """Fit rows at risk, ``time`` being what each spends in its interval."""
+    # rows of an interval enter together; the longest time comes first
     strata = [np.flatnonzero(interval == k) for k in np.unique(interval)]
     strata = [rows[np.argsort(-time[rows], kind="stable")] for rows in strata]
+
+    # Newton's steps
     beta = np.zeros(X.shape[1])
     for _ in range(_MOST_STEPS):
         scores, information = _derivatives(X, strata, time, event, beta)
@@ -43,16 +46,21 @@ def cox_fit(
         beta = beta + np.clip(step, -2.0, 2.0)
         if float(gradient @ step) < _SMALL:
             break
+
+    # the sandwich, with residuals added up within groups
     scores, information = _derivatives(X, strata, time, event, beta)
     if groups is not None:
         _, places = np.unique(groups, return_inverse=True)
-        together = np.zeros((int(places.max()) + 1, len(beta)))
-        np.add.at(together, places, scores)
-        scores = together
+        grouped = np.zeros((int(places.max()) + 1, len(beta)))
+        np.add.at(grouped, places, scores)
+        scores = grouped
     inverse = np.linalg.inv(information + _LEFT * np.eye(len(beta)))
-    seen = inverse @ (scores.T @ scores) @ inverse
-    larger = np.maximum(np.diagonal(seen), np.diagonal(inverse)) / np.diagonal(seen)
-    return CoxFit(beta, seen * np.sqrt(np.outer(larger, larger)))
+    sandwich = inverse @ (scores.T @ scores) @ inverse
+
+    # what the model predicts, where that is more
+    variance = np.diagonal(sandwich)
+    larger = np.maximum(variance, np.diagonal(inverse)) / variance
+    return CoxFit(beta, sandwich * np.sqrt(np.outer(larger, larger)))
 
 
 def _derivatives(
@@ -63,6 +71,7 @@ def _derivatives(
     information = np.zeros((X.shape[1], X.shape[1]))
     eta = X @ beta
     weight = np.exp(eta - eta.max())  # a common factor changes nothing
+
     for rows in strata:
         of_rows, part = _of_stratum(X[rows], weight[rows], time[rows], event[rows])
         scores[rows] = of_rows
@@ -72,28 +81,35 @@ def _derivatives(
 
 def _of_stratum(X: Matrix, w: Vector, time: Vector, event: Vector) -> tuple[Matrix, Matrix]:
     """The same for rows that enter together, the longest time first."""
-    at_risk, at_risk_x = np.cumsum(w), np.cumsum(w[:, None] * X, axis=0)
+    at_risk = np.cumsum(w)
+    at_risk_x = np.cumsum(w[:, None] * X, axis=0)
     hazard, hazard_x = np.zeros(len(w)), np.zeros_like(X)  # what rows collect at each event
     drop, drop_x = np.zeros(len(w)), np.zeros_like(X)  # less for those whose event it is
     mean_at = np.zeros_like(X)
     squares = np.zeros((X.shape[1], X.shape[1]))
+
     for moment in np.unique(time[event > 0]).tolist():
         first, behind = (int(np.searchsorted(-time, -moment, side)) for side in ("left", "right"))
         last = behind - 1
         here = first + np.flatnonzero(event[first:behind] > 0)
+
+        # Efron's: of tied events each one leaves a larger share of them
         tied, tied_x = float(w[here].sum()), (w[here, None] * X[here]).sum(axis=0)
         share = np.arange(len(here)) / len(here)
         total = at_risk[last] - share * tied
         means = (at_risk_x[last] - share[:, None] * tied_x) / total[:, None]
+
         hazard[last] += float((1 / total).sum())
         hazard_x[last] += (means / total[:, None]).sum(axis=0)
         drop[here] = float((share / total).sum())
         drop_x[here] = ((share / total)[:, None] * means).sum(axis=0)
         mean_at[here] = means.mean(axis=0)
         squares += means.T @ means
+
     # a row collects the hazard of all events up to its time: those that stand after it, and its own
     collected = np.cumsum(hazard[::-1])[::-1] - drop
     collected_x = np.cumsum(hazard_x[::-1], axis=0)[::-1] - drop_x
     seen = event[:, None] * (X - mean_at)
     expected = w[:, None] * (X * collected[:, None] - collected_x)
-    return seen - expected, (X * (w * collected)[:, None]).T @ X - squares
+    information = (X * (w * collected)[:, None]).T @ X - squares
+    return seen - expected, information

@@ -87,13 +87,14 @@ def ready(block: Block) -> list[Block]:
     parts = list(_parts(block))
     if not is_sparse(block.terms) or block.terms.nnz > _MOST_READY:
         return parts
-    found = []
+
+    ready_parts = []
     for part in parts:
         rows = part.terms
         data = rows.data.astype(np.float64)
         terms = sparse_rows(data, rows.indices, rows.indptr, rows.shape)
-        found.append(replace(part, terms=terms))
-    return found
+        ready_parts.append(replace(part, terms=terms))
+    return ready_parts
 
 
 def _parts(block: Block) -> Iterator[Block]:
@@ -107,33 +108,33 @@ def _parts(block: Block) -> Iterator[Block]:
 
 def _few_sums(loss: Loss, theta: Matrix, share: int, whole: bool, block: Block) -> ExactSums:
     """Sums of so few rows that int64 holds them."""
-    n_columns = theta.shape[1]
     gradient = np.zeros(theta.shape, dtype=np.int64)
     information = np.zeros(_room_for_information(theta.shape, share, whole), dtype=np.int64)
     add_information = _add_information if whole else _add_first_and_diagonal
     weight = sampled = 0
 
+    # 1 every row counts for the gradient, and all of them for the information if it asks for all
     for piece, rows in _in_cache(block, theta.shape, share):
-        # every row counts for the gradient
-        found = scores(rows, theta, piece.offset)
-        slopes = _slopes(loss, found, piece)
-        own = column_sums(rows, slopes).astype(np.int64)
-        gradient[:, n_columns - own.shape[1] :] += own
-        if own.shape[1] < n_columns:  # rows without their constant
-            gradient[:, 0] += slopes.sum(axis=0).astype(np.int64) << ROW_BITS
+        eta = scores(rows, theta, piece.offset)
+        _add_gradient(gradient, loss, rows, eta, piece)
         weight += _total_weight(piece.weights, piece.n_rows)
-
-        # but only a share of them for the information
         if share == _EVERY:
-            sampled += add_information(information, loss, rows, found, piece.weights)
+            sampled += add_information(information, loss, rows, eta, piece.weights)
 
-    if 0 < share < _EVERY:  # one product of many rows is faster than many products of few
+    # 2 a share of them: one product of many rows is faster than many products of few
+    if 0 < share < _EVERY:
         some = block.part(block.marks < share)
         rows = _reals(some.terms)
-        found = scores(rows, theta, some.offset)
-        sampled = add_information(information, loss, rows, found, some.weights)
+        eta = scores(rows, theta, some.offset)
+        sampled = add_information(information, loss, rows, eta, some.weights)
 
-    triangles = np.tril_indices(n_columns) if whole else np.indices((2, n_columns)).reshape(2, -1)
+    # 3 what is symmetric is told once
+    n_columns = theta.shape[1]
+    if whole:
+        lower = np.tril_indices(n_columns)
+        information = information[:, lower[0], lower[1]]
+    else:
+        information = information.reshape(len(information), 2 * n_columns)
     return ExactSums(
         "a Newton step",
         {
@@ -141,9 +142,21 @@ def _few_sums(loss: Loss, theta: Matrix, share: int, whole: bool, block: Block) 
             "weight": integers([weight]),
             "sampled": integers([sampled]),
             "gradient": integers(gradient),
-            "information": integers(information[:, triangles[0], triangles[1]]),
+            "information": integers(information),
         },
     )
+
+
+def _add_gradient(gradient: np.ndarray, loss: Loss, rows: Any, eta: Matrix, piece: Block) -> None:
+    """Add up ``X' residual`` over some rows, whose scores are ``eta``."""
+    n_columns = gradient.shape[1]
+    slopes = _slopes(loss, eta, piece)
+    products = column_sums(rows, slopes).astype(np.int64)
+    gradient[:, n_columns - products.shape[1] :] += products
+
+    # rows without their constant
+    if products.shape[1] < n_columns:
+        gradient[:, 0] += slopes.sum(axis=0).astype(np.int64) << ROW_BITS
 
 
 def _in_cache(block: Block, shape: tuple[int, ...], share: int) -> Iterator[tuple[Block, Any]]:
@@ -155,14 +168,18 @@ def _in_cache(block: Block, shape: tuple[int, ...], share: int) -> Iterator[tupl
     terms = block.terms
     if is_sparse(terms):
         # ready rows are one piece, since SciPy takes long to begin: 2^16 x 2^14 x 2^22 is 2^52
-        at_once = terms.dtype == np.float64 and n_scores == 1 and not share
-        for piece in [block] if at_once else pieces(block, n_columns):
+        if terms.dtype == np.float64 and n_scores == 1 and not share:
+            yield block, terms
+            return
+        for piece in pieces(block, n_columns):
             yield piece, piece.terms
         return
 
     width, n_filled = n_columns, n_columns - 1
     if isinstance(terms, LevelRows):
         width, n_filled = terms.n_stored + n_scores, len(terms.number_places)
+
+    # one room for all pieces, so that it stays in the cache
     room = np.empty((min(most_rows(width), block.n_rows), n_filled))
     for piece in pieces(block, width):
         yield piece, _reals(piece.terms, room)
@@ -172,19 +189,19 @@ def _reals(terms: Any, room: Matrix | None = None) -> Any:
     """Terms in float64, written into ``room`` if it is given."""
     if is_sparse(terms):
         return terms
-    has_levels = isinstance(terms, LevelRows)
-    numbers = terms.numbers if has_levels else terms
+    if isinstance(terms, LevelRows):
+        return replace(terms, numbers=_reals(terms.numbers, room))
     if room is None:
-        reals = numbers.astype(np.float64)
-    else:
-        reals = room[: len(numbers)]
-        np.copyto(reals, numbers)
-    return replace(terms, numbers=reals) if has_levels else reals
+        return terms.astype(np.float64)
+
+    reals = room[: len(terms)]
+    np.copyto(reals, terms)
+    return reals
 
 
-def _slopes(loss: Loss, found: Matrix, piece: Block) -> Matrix:
+def _slopes(loss: Loss, eta: Matrix, piece: Block) -> Matrix:
     """Residuals of rows times their weights, on the grid."""
-    residual = loss.residual(found, piece.targets)
+    residual = loss.residual(eta, piece.targets)
     if piece.weights is not None:
         residual *= piece.weights[:, None]
     return np.asarray(on_grid(residual, loss.bits))
@@ -193,12 +210,18 @@ def _slopes(loss: Loss, found: Matrix, piece: Block) -> Matrix:
 def _room_for_information(shape: tuple[int, ...], share: int, whole: bool) -> tuple[int, ...]:
     """For each pair of scores a matrix over the columns, or for each score two rows."""
     n_scores, n_columns = shape
-    n_pairs = n_scores * (n_scores + 1) // 2 if whole else n_scores
-    return n_pairs if share else 0, n_columns if whole else 2, n_columns
+    n_matrices, n_kept = n_scores, 2
+    if whole:
+        n_matrices, n_kept = n_scores * (n_scores + 1) // 2, n_columns
+    if not share:
+        n_matrices = 0
+    return n_matrices, n_kept, n_columns
 
 
 def _cut(weights: Vector | None, chosen: Any) -> Vector | None:
-    return None if weights is None else weights[chosen]
+    if weights is None:
+        return None
+    return weights[chosen]
 
 
 def _total_weight(weights: Vector | None, n_rows: int) -> int:
@@ -208,69 +231,89 @@ def _total_weight(weights: Vector | None, n_rows: int) -> int:
 
 
 def _add_information(
-    information: np.ndarray, loss: Loss, X: Any, found: Matrix, weights: Vector | None
+    information: np.ndarray, loss: Loss, X: Any, eta: Matrix, weights: Vector | None
 ) -> int:
     """Add up ``X' diag(curvature) X`` over some rows, and return their weight."""
     if is_sparse(X):
-        coarse = with_constant(X) * (1.0 / COARSE)
-        coarse.data = np.floor(coarse.data + 0.5)
-        coarse = coarse.astype(np.int64)  # which needs no bound on the number of rows
-        turned = coarse.T.tocsr()
-        data = turned.data
-        for pair, values in enumerate(_curvature(loss, found, weights)):
-            turned.data = data * values.astype(np.int64)[turned.indices]
-            information[pair] += (turned @ coarse).toarray()
-        return _total_weight(weights, len(found))
-    if isinstance(X, LevelRows):
+        _add_sparse(information, X, _curvature(loss, eta, weights))
+    elif isinstance(X, LevelRows):
         numbers = np.floor(with_constant(X.numbers) * (1.0 / COARSE) + 0.5)
-        for pair, values in enumerate(_curvature(loss, found, weights)):
+        for pair, values in enumerate(_curvature(loss, eta, weights)):
             X.add_products(information[pair], numbers, values, COARSE_BLOCK, _COARSE_ONE)
-        return _total_weight(weights, len(found))
+    else:
+        _add_dense(information, loss, X, eta, weights)
+    return _total_weight(weights, len(eta))
+
+
+def _add_sparse(information: np.ndarray, X: Any, curvature: Matrix) -> None:
+    """In int64, which needs no bound on the number of rows."""
+    coarse = with_constant(X) * (1.0 / COARSE)
+    coarse.data = np.floor(coarse.data + 0.5)
+    coarse = coarse.astype(np.int64)
+
+    turned = coarse.T.tocsr()
+    data = turned.data
+    for pair, values in enumerate(curvature):
+        turned.data = data * values.astype(np.int64)[turned.indices]
+        information[pair] += (turned @ coarse).toarray()
+
+
+def _add_dense(
+    information: np.ndarray, loss: Loss, X: Any, eta: Matrix, weights: Vector | None
+) -> None:
+    """In float64, so few rows at a time that products are exact."""
+    # round in place: this is the largest array
     X = with_constant(X)
     X *= 1.0 / COARSE
     X += 0.5
     np.floor(X, out=X)
-    for start in range(0, len(found), COARSE_BLOCK):
+
+    for start in range(0, len(eta), COARSE_BLOCK):
         part = slice(start, start + COARSE_BLOCK)
         coarse = X[part]
-        for pair, values in enumerate(_curvature(loss, found[part], _cut(weights, part))):
+        for pair, values in enumerate(_curvature(loss, eta[part], _cut(weights, part))):
             product = (coarse * values[:, None]).T @ coarse
             information[pair] += product.astype(np.int64)
-    return _total_weight(weights, len(found))
 
 
 def _add_first_and_diagonal(
-    information: np.ndarray, loss: Loss, X: Any, found: Matrix, weights: Vector | None
+    information: np.ndarray, loss: Loss, X: Any, eta: Matrix, weights: Vector | None
 ) -> int:
     """Add up the first row and the diagonal of each score's block, and return the weight."""
     own = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))  # pairs of a score with itself
-    one = _COARSE_ONE
     if isinstance(X, LevelRows):
-        dense = np.empty((len(found), X.shape[1] + 1))
+        dense = np.empty((len(eta), X.shape[1] + 1))
         X = with_constant(X, dense)
     n_others = information.shape[2] - X.shape[1]  # columns that sparse rows leave out: the constant
-    most = len(found) if is_sparse(X) else COARSE_BLOCK
-    for start in range(0, len(found), most):
-        part = slice(start, start + most)
-        values = _curvature(loss, found[part], _cut(weights, part))[own]
-        if is_sparse(X):  # int64 needs no bound on the number of rows
+
+    n_at_once = COARSE_BLOCK
+    if is_sparse(X):  # int64 needs no bound on the number of rows
+        n_at_once = len(eta)
+    for start in range(0, len(eta), n_at_once):
+        part = slice(start, start + n_at_once)
+        values = _curvature(loss, eta[part], _cut(weights, part))[own]
+        if is_sparse(X):
             values = values.astype(np.int64)
             cells = X.data.astype(np.int16, copy=False) + int(COARSE) // 2
             cells = (cells >> COARSE_SHIFT).astype(np.int64)
             coarse = sparse_rows(cells, X.indices, X.indptr, X.shape)
         else:
             coarse = cells = np.floor(X[part] * (1.0 / COARSE) + 0.5)
-        information[:, 0, n_others:] += column_sums(coarse, values.T).astype(np.int64) * one
+
+        # products with the constant, then squares, which take the place of the cells
+        products = column_sums(coarse, values.T).astype(np.int64)
+        information[:, 0, n_others:] += products * _COARSE_ONE
         np.multiply(cells, cells, out=cells)
         information[:, 1, n_others:] += column_sums(coarse, values.T).astype(np.int64)
         if n_others:
-            information[:, :, 0] += values.sum(axis=1).astype(np.int64)[:, None] * one**2
-    return _total_weight(weights, len(found))
+            totals = values.sum(axis=1).astype(np.int64)
+            information[:, :, 0] += totals[:, None] * _COARSE_ONE**2
+    return _total_weight(weights, len(eta))
 
 
-def _curvature(loss: Loss, found: Matrix, weights: Vector | None) -> Matrix:
+def _curvature(loss: Loss, eta: Matrix, weights: Vector | None) -> Matrix:
     """A row for each pair of scores, on the grid."""
-    curvature = loss.curvature(found)
+    curvature = loss.curvature(eta)
     if weights is not None:
         curvature = curvature * weights[:, None]
     return np.asarray(on_grid(curvature, loss.bits).T)
@@ -287,6 +330,7 @@ class Penalty:
     def gradient(self, theta: Matrix) -> Matrix:
         """Of the penalty, at coefficients in whole units."""
         values = theta * 2.0**-THETA_BITS
+        # the first class has no coefficients, but counts in the mean over all classes
         if self.n_scores > 1:
             centre = np.zeros(self.n_columns)
             for row in values:
@@ -310,20 +354,21 @@ class Penalty:
 def mean_gradient(sums: ExactSums, theta: Matrix, loss: Loss, ridge: float) -> Matrix:
     """Gradient of the mean loss with its ridge."""
     unit = 2.0 ** (WEIGHT_BITS - ROW_BITS - loss.bits)
-    found = sums.reals("gradient") * unit / float(sums.count("weight"))
-    return found + Penalty(ridge, *theta.shape).gradient(theta)
+    of_loss = sums.reals("gradient") * unit / float(sums.count("weight"))
+    return of_loss + Penalty(ridge, *theta.shape).gradient(theta)
 
 
 def mean_information(sums: ExactSums, loss: Loss, ridge: float) -> Matrix:
     """The information matrix of a row with the ridge, over all scores and columns."""
     parts = _mean_parts(sums, loss)
     n_columns, n_scores = parts.shape[1], loss.n_scores
-    whole = np.empty((n_scores, n_columns, n_scores, n_columns))
+    information = np.empty((n_scores, n_columns, n_scores, n_columns))
     for pair, (k, m) in enumerate(zip(*np.triu_indices(n_scores), strict=True)):
-        whole[k, :, m, :] = parts[pair]
-        whole[m, :, k, :] = parts[pair].T
+        information[k, :, m, :] = parts[pair]
+        information[m, :, k, :] = parts[pair].T
+
     penalty = Penalty(ridge, n_scores, n_columns).matrix
-    return whole.reshape(n_scores * n_columns, n_scores * n_columns) + penalty
+    return information.reshape(n_scores * n_columns, n_scores * n_columns) + penalty
 
 
 def factor_of(sums: ExactSums, loss: Loss, ridge: float) -> Matrix:
@@ -353,7 +398,8 @@ def unpacked(rows: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     n_columns = shape[1]
     if rows.shape != information_shape(shape):
         return rows.reshape(len(rows), 2, n_columns)
-    found = np.zeros((len(rows), n_columns, n_columns), dtype=rows.dtype)
+
+    matrices = np.zeros((len(rows), n_columns, n_columns), dtype=rows.dtype)
     lower, upper = np.tril_indices(n_columns)
-    found[:, lower, upper] = found[:, upper, lower] = rows
-    return found
+    matrices[:, lower, upper] = matrices[:, upper, lower] = rows
+    return matrices

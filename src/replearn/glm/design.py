@@ -53,11 +53,16 @@ class Design(Part):
 
     def check(self) -> None:
         """The parts must fit together."""
-        n_classes = self.loss.n_scores + 1 if self.loss.by_class else 0
+        # classes are those of the loss
+        n_classes = 0
+        if self.loss.by_class:
+            n_classes = self.loss.n_scores + 1
         if len(self.classes or ()) != n_classes:
             raise Unfit(f"classes must be those of the loss, got {len(self.classes or ())}")
         if self.class_weight is not None and len(self.class_weight) != len(self.classes or ()):
             raise Unfit("class_weight must have one number for each class")
+
+        # coordinates are those of the fitted columns
         n_terms = self.encoding.n_terms
         if self.directions is not None:
             if self.directions.shape[1] != n_terms:
@@ -67,6 +72,8 @@ class Design(Part):
             raise Unfit(f"coordinates must have {n_terms + 1} columns")
         if len(self.coordinates.scores) != self.loss.n_scores:
             raise Unfit(f"coordinates must have {self.loss.n_scores} scores")
+
+        # cells and sketch have one number for each coordinate
         if len(self.widths) != self.n_numbers:
             raise Unfit(f"widths must be {self.n_numbers} numbers, got {len(self.widths)}")
         if (self.sketch is None) != (self.bits == 0):
@@ -85,7 +92,9 @@ class Design(Part):
             return "logistic"
         if self.loss.kind == "hazard":
             return "survival"
-        return "linear" if self.loss.least is None else "poisson"
+        if self.loss.least is None:
+            return "linear"
+        return "poisson"
 
     @property
     def n_numbers(self) -> int:
@@ -124,12 +133,14 @@ class Design(Part):
     @property
     def published(self) -> Codes:
         """The sketch; zeros where nothing is published."""
-        return np.zeros(self.n_numbers, dtype=np.int64) if self.sketch is None else self.sketch
+        if self.sketch is None:
+            return np.zeros(self.n_numbers, dtype=np.int64)
+        return self.sketch
 
     def codes(self, theta: Matrix) -> Codes:
         """Codes of a lab's fit, in whole units of 2^-26; those of local constants are 0."""
-        found = self.cells.replicate(self.coordinates.of_theta(theta), self.published)
-        return np.where(self.is_agreed, found, 0)
+        codes = self.cells.replicate(self.coordinates.of_theta(theta), self.published)
+        return np.where(self.is_agreed, codes, 0)
 
     def decode(self, codes: Codes) -> Matrix:
         """Coefficients that codes stand for, a row for each score, the constant first."""

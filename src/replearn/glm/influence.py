@@ -90,13 +90,13 @@ class Influence:
         """
         variance = self.variance
         if upper:
-            small = min(1.0, n_there / self.n_rows)
-            m, m_expected = (
-                np.maximum(small * found, 0.1) for found in (self.m_observed, self.m_expected)
-            )
-            seen = self.observed * (1.0 + _TAIL_SEEN / m)
-            likely = self.expected * (1.0 + _TAIL_EXPECTED / m_expected)
-            variance = np.maximum(np.maximum(seen, likely), 1e-30)
+            share = min(1.0, n_there / self.n_rows)
+            m_observed = np.maximum(share * self.m_observed, 0.1)
+            m_expected = np.maximum(share * self.m_expected, 0.1)
+
+            observed = self.observed * (1.0 + _TAIL_SEEN / m_observed)
+            expected = self.expected * (1.0 + _TAIL_EXPECTED / m_expected)
+            variance = np.maximum(np.maximum(observed, expected), 1e-30)
         return np.sqrt(variance * (1.0 / n_here + 1.0 / n_there))
 
 
@@ -115,6 +115,7 @@ def influence_of(
     ``information`` is the mean of a row with the ridge, ``triangles`` are those of the coordinates
     (scores, columns), ``n_rows`` and ``weight`` those of all rows.
     """
+    # 0 one pass: moments of what each row does to each coordinate
     pull = _Pull.of(loss, theta, information, triangles, weight)
     sums = _Sums.none(len(pull.unit), loss.n_scores)
     for block in blocks:
@@ -122,35 +123,56 @@ def influence_of(
         for piece in pieces(block, _AT_ONCE * max(theta.shape[1], len(pull.unit))):
             sums.add(loss, pull, piece)
 
-    # rows of one group move a fit together
-    seen, together = sums.seen, 1.0
+    # 1 rows of one group move a fit together
+    seen, design_effect = sums.seen, 1.0
     if sums.grouped:
-        whole = np.array(list(sums.grouped.values()))
-        shift = max(int(np.abs(whole).max()).bit_length() - 22, 0)  # squares stay in int64
-        seen = _Moments.none(len(pull.unit)).add_whole(whole >> shift, shift)
+        seen = _of_groups(sums.grouped)
         alone = max(1, sum(map(int, sums.seen.second)))
-        together = max(1.0, sum(map(int, seen.second)) / alone)
+        design_effect = max(1.0, sum(map(int, seen.second)) / alone)
+    dispersion = _dispersion(sums)
 
-    # counts often vary more than a Poisson law predicts, and numbers have their own variance;
-    # classes that are nearly separable have fewer errors than a fit with a ridge predicts
-    dispersion = float(sums.misfit.second.sum()) / max(float(sums.noise.second.sum()), 1.0)
-    most = dispersion * float(upper_variance_factor(sums.misfit.effective().min()))
-    dispersion = most if most < 1.0 else max(1.0, dispersion)
-
-    # from units of the sums to the variance of one row
+    # 2 from units of the sums to the variance of one row
     mean_weight = sums.weight * 2.0**-WEIGHT_BITS / sums.n_rows
     scale = pull.unit * pull.unit / sums.n_rows / (mean_weight * mean_weight)
     observed = seen.second.astype(np.float64) * scale
-    expected = sums.likely.second.astype(np.float64) * scale * dispersion * together
+    expected = sums.likely.second.astype(np.float64) * scale * dispersion * design_effect
 
-    # effective rows, never more than rows: where influences are below the grid, as in a column that
-    # follows from others, squares of squares are 0. Events that come together count less
-    sampled_by = n_rows / sums.n_rows
-    m, m_expected = (
-        np.minimum(part.effective(), sums.n_rows) * sampled_by for part in (seen, sums.likely)
-    )
-    m_expected /= together * max(1.0, dispersion)
-    return Influence(observed, expected, m, m_expected, n_rows)
+    # 3 effective rows of all rows; events that come together count less
+    per_sampled = n_rows / sums.n_rows
+    m_observed = _effective_rows(seen, sums.n_rows) * per_sampled
+    m_expected = _effective_rows(sums.likely, sums.n_rows) * per_sampled
+    m_expected /= design_effect * max(1.0, dispersion)
+    return Influence(observed, expected, m_observed, m_expected, n_rows)
+
+
+def _of_groups(grouped: dict[object, np.ndarray]) -> "_Moments":
+    """Moments of the influences of groups."""
+    influences = np.array(list(grouped.values()))
+    shift = max(int(np.abs(influences).max()).bit_length() - 22, 0)  # squares stay in int64
+    return _Moments.none(influences.shape[1]).add_whole(influences >> shift, shift)
+
+
+def _dispersion(sums: "_Sums") -> float:
+    """Squares of residuals, beside what the model predicts of them.
+
+    Counts often vary more than a Poisson law predicts, and numbers have their own variance.
+    Classes that are nearly separable have fewer errors than a fit with a ridge predicts.
+    """
+    dispersion = float(sums.misfit.second.sum()) / max(float(sums.noise.second.sum()), 1.0)
+    upper = dispersion * float(upper_variance_factor(sums.misfit.effective().min()))
+    # residuals make cells narrower only where they are surely smaller
+    if upper < 1.0:
+        return upper
+    return max(1.0, dispersion)
+
+
+def _effective_rows(moments: "_Moments", n_rows: int) -> Vector:
+    """Never more than rows.
+
+    Where influences are below the grid, as in a column that follows from others, squares of squares
+    are 0.
+    """
+    return np.minimum(moments.effective(), n_rows)
 
 
 @dataclass(frozen=True)
@@ -175,20 +197,23 @@ class _Pull:
         weight: float,
     ) -> "_Pull":
         """From the information matrix at ``theta``."""
+        # coordinates are triangles times theta, which a gradient moves by the inverse information
         lower = algebra.cholesky(information)
-        whole_triangle = np.asarray(np.kron(*triangles), dtype=np.float64)
-        half = algebra.forward_triangle(lower, whole_triangle)
+        triangle = np.asarray(np.kron(*triangles), dtype=np.float64)
+        half = algebra.forward_triangle(lower, triangle)
         turn, turn_unit = _whole(algebra.backward(lower.T, half).T)
 
+        # leverages of a score come from its own block of the information
         own = [lower]
         if loss.n_scores > 1:
             blocks = (_block(information, k, theta.shape[1]) for k in range(loss.n_scores))
             own = [algebra.cholesky(block) for block in blocks]
+        metrics = [_Metric.of(lower) for lower in own]
 
+        # units are powers of two, so that dividing by them is exact
+        predicted = np.sqrt([algebra.dot(column, column) for column in half.T])
+        unit = np.ldexp(1.0, np.frexp(predicted)[1] - _FINE)
         pairs = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))
-        typical = np.sqrt([algebra.dot(column, column) for column in half.T])
-        unit = np.ldexp(1.0, np.frexp(typical)[1] - _FINE)
-        metrics = [_Metric.of(low) for low in own]
         return cls(theta, turn, turn_unit, metrics, pairs, unit, weight)
 
     def on(self, X: Any, curvature: Matrix, mass: Vector) -> list[Matrix]:
@@ -197,8 +222,11 @@ class _Pull:
         pulls = []
         for k, metric in enumerate(self.metrics):
             leverage = metric.squared_lengths(X) * (curvature[:, k] * mass) / self.weight
+            hc3 = mass / (1.0 - np.minimum(leverage, 0.9))
+            factor = hc3 * (self.turn_unit * 2.0**-ROW_BITS)
+
+            # in place: these are the largest arrays of a piece
             turned = product(X, self.turn[:, k * n_columns : (k + 1) * n_columns].T)
-            factor = mass / (1.0 - np.minimum(leverage, 0.9)) * (self.turn_unit * 2.0**-ROW_BITS)
             turned *= factor[:, None]
             turned /= self.unit
             pulls.append(turned)
@@ -225,22 +253,21 @@ class _Sums:
 
     def add(self, loss: Loss, pull: _Pull, piece: Block) -> None:
         """Add some rows."""
-        X = piece.terms if isinstance(piece.terms, LevelRows) else with_constant(piece.terms)
-        found = scores(X, pull.theta, piece.offset)
-        residual = loss.residual(found, piece.targets)
-        curvature = loss.curvature(found)[:, pull.own]
-        mass = np.ones(len(found)) if piece.weights is None else piece.weights
-        pulls = pull.on(X, curvature, mass)
+        X = piece.terms
+        if not isinstance(X, LevelRows):
+            X = with_constant(X)
+        eta = scores(X, pull.theta, piece.offset)
+        residual = loss.residual(eta, piece.targets)
+        curvature = loss.curvature(eta)[:, pull.own]
+        mass = piece.weights
+        if mass is None:
+            mass = np.ones(len(eta))
 
         # what each row does to each coordinate, as it is and as the model predicts it
-        total = pulls[0] * residual[:, :1]
-        for k, of_score in enumerate(pulls[1:], 1):
-            total += of_score * residual[:, k, None]
-        total += 0.5
-        np.floor(total, out=total)
-        whole = np.clip(total, -_LARGEST, _LARGEST, out=total).astype(np.int64)
-        self.seen = self.seen.add_whole(whole)
-        means = loss.residual(found, np.zeros(len(found)))
+        pulls = pull.on(X, curvature, mass)
+        influences = _influences(pulls, residual)
+        self.seen = self.seen.add_whole(influences)
+        means = loss.residual(eta, np.zeros(len(eta)))
         self.likely = self.likely.add(*loss.expected(means, pulls))
 
         # how far residuals are from what the model predicts
@@ -249,10 +276,22 @@ class _Sums:
         square = curvature * (mass * mass)[:, None] * 4.0**loss.bits
         self.noise = self.noise.add(square, np.zeros_like(square))
 
-        self.n_rows += len(found)
+        self.n_rows += len(eta)
         self.weight += float((mass * 2.0**WEIGHT_BITS).sum())
         if piece.groups is not None:
-            _gather(whole, piece.groups, self.grouped)
+            _gather(influences, piece.groups, self.grouped)
+
+
+def _influences(pulls: list[Matrix], residual: Matrix) -> np.ndarray:
+    """Of rows on coordinates, in whole units."""
+    total = pulls[0] * residual[:, :1]
+    for k, of_score in enumerate(pulls[1:], 1):
+        total += of_score * residual[:, k, None]
+
+    # round and cut in place
+    total += 0.5
+    np.floor(total, out=total)
+    return np.clip(total, -_LARGEST, _LARGEST, out=total).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -274,23 +313,23 @@ class _Moments:
 
     def add_whole(self, whole: np.ndarray, shift: int = 0) -> "_Moments":
         """With the influences of some rows, in units of 2^shift."""
-        found = self
+        second, fourth = self.second, self.fourth
+        # so few at a time that int64 holds their sums, which are then added up without a bound
         for start in range(0, len(whole), 1 << 14):
             square = whole[start : start + (1 << 14)] ** 2
             coarse = square >> _COARSE
-            found = _Moments(
-                found.second + square.sum(axis=0).astype(object) * (1 << 2 * shift),
-                found.fourth + (coarse * coarse).sum(axis=0).astype(object) * (1 << 4 * shift),
-            )
-        return found
+            second = second + square.sum(axis=0).astype(object) * (1 << 2 * shift)
+            fourth = fourth + (coarse * coarse).sum(axis=0).astype(object) * (1 << 4 * shift)
+        return _Moments(second, fourth)
 
     def add(self, second: Matrix, fourth: Matrix) -> "_Moments":
         """With the moments of some rows, at most 2^14 of them."""
         squares = np.floor(np.minimum(second, _LARGEST**2) + 0.5).astype(np.int64)
         coarse = np.minimum(fourth * 2.0 ** (-2 * _COARSE), 2.0**48)
+        fourths = np.floor(coarse + 0.5).astype(np.int64)
         return _Moments(
             self.second + squares.sum(axis=0).astype(object),
-            self.fourth + np.floor(coarse + 0.5).astype(np.int64).sum(axis=0).astype(object),
+            self.fourth + fourths.sum(axis=0).astype(object),
         )
 
 
@@ -336,4 +375,4 @@ def _gather(whole: np.ndarray, groups: np.ndarray, grouped: dict[object, np.ndar
     sums = np.zeros((len(names), whole.shape[1]), dtype=np.int64)
     np.add.at(sums, places, whole)
     for name, row in zip(names.tolist(), sums, strict=True):
-        grouped[name] = grouped[name] + row if name in grouped else row
+        grouped[name] = grouped.get(name, 0) + row

@@ -53,11 +53,11 @@ class _Classes(Part):
         raise NotImplementedError
 
     def is_enough(self, shares: Vector) -> bool:
-        """Whether rows with these shares of the classes have a model."""
+        """Whether rows with these shares p of the classes have a model: ``p_k > 0`` for all k."""
         return bool((shares > 0).all())
 
     def no_model_chance(self, shares: Vector, n_rows: int) -> float:
-        """Probability that so many rows have no model, at most: some class has no row."""
+        """Probability that some class has no row, at most: ``sum_k (1 - p_k)^n``."""
         return min(1.0, float(((1.0 - shares) ** n_rows).sum()))
 
     def units(self, targets: Any) -> Vector:
@@ -65,31 +65,38 @@ class _Classes(Part):
         return np.asarray(targets, dtype=np.float64)
 
     def totals(self, targets: Vector, masses: Any) -> Vector:
-        """Weight of each class."""
+        """Weight of each class k: ``sum_i m_i [y_i = k]``."""
         return np.bincount(targets.astype(np.int64), masses, self.n_scores + 1).astype(np.float64)
 
     def start(self, shares: Vector) -> Vector:
-        """Scores of the constant model; ``shares`` are those of the classes."""
+        """Scores of the constant model, ``log(p_k / p_0)`` with the shares p of the classes."""
         return log(shares[1:]) - log(shares[:1])
 
     def information(self, shares: Vector) -> Matrix:
-        """Curvature of the constant model, a matrix over the scores."""
+        """Curvature of the constant model, a matrix over the scores: ``diag(p) - p p'``."""
         return np.diag(shares[1:]) - shares[1:, None] * shares[None, 1:]
 
     def expected(self, means: Matrix, pulls: list[Matrix]) -> tuple[Matrix, Matrix]:
         """Second and fourth moment of each row's influence if the model is right.
 
+        ``sum_c p_c (a_c - m)^2`` and ``sum_c p_c (a_c - m)^4`` with the pull a_c of class c, none
+        for the first, and their mean ``m = sum_c p_c a_c``.
+
         An original that happens to have no event where some are likely would think itself certain.
         ``means`` are residuals at targets of 0: probabilities of all classes but the first.
         """
+        # the mean pull, and the probability of the first class
         mean = np.zeros_like(pulls[0])
-        rest = np.ones(len(means))
+        first = np.ones(len(means))
         for k, pull in enumerate(pulls):
             mean += means[:, k, None] * pull
-            rest = rest - means[:, k]
+            first = first - means[:, k]
+        first = np.maximum(first, 0.0)[:, None]
+
+        # the first class, and then each other one
         square = mean * mean
-        rest = np.maximum(rest, 0.0)[:, None]
-        second, fourth = rest * square, rest * square * square
+        second = first * square
+        fourth = first * square * square
         for k, pull in enumerate(pulls):
             square = (pull - mean) ** 2
             second += means[:, k, None] * square
@@ -107,26 +114,26 @@ class Bernoulli(_Classes):
     says: ClassVar[str] = "the probability of {target} = {last}"
 
     def residual(self, scores: Matrix, targets: Vector) -> Matrix:
-        """Derivative of the loss in each score, at most 1 in size."""
-        found = sigmoid(scores)
-        found -= targets[:, None]
-        return found
+        """Derivative of the loss in the score: ``p - y`` with ``p = 1 / (1 + e^-f)``."""
+        residual = sigmoid(scores)
+        residual -= targets[:, None]
+        return residual
 
     def curvature(self, scores: Matrix) -> Matrix:
-        """Second derivatives, a column for each pair of scores (k, l) with k <= l."""
+        """Second derivative in the score: ``p (1 - p)``."""
         p = sigmoid(scores)
         return p * (1.0 - p)
 
     def value(self, scores: Matrix, targets: Vector) -> Vector:
-        """Loss of each row, in nats."""
+        """Loss of each row, in nats: ``log(1 + e^f) - y f``."""
         return softplus(scores[:, 0]) - targets * scores[:, 0]
 
     def information(self, shares: Vector) -> Matrix:
-        """Curvature of the constant model, a matrix over the scores."""
+        """Curvature of the constant model, ``p (1 - p)`` with the share p of the second class."""
         return np.array([[shares[1] * (1.0 - shares[1])]])
 
     def mean(self, scores: Matrix) -> Matrix:
-        """Probability of each class."""
+        """Probability of each class: ``1 - p`` and ``p = 1 / (1 + e^-f)``."""
         with np.errstate(over="ignore"):  # a score of -800 has the probability 0
             positive = 1.0 / (1.0 + np.exp(-scores[:, 0]))
         return np.column_stack([1.0 - positive, positive])
@@ -147,37 +154,42 @@ class Multinomial(_Classes):
         return self.n_classes - 1
 
     def _shares(self, scores: Matrix) -> tuple[Matrix, Vector, Vector]:
-        """Probabilities of all classes but the first, the divisor, and the largest score."""
+        """Probabilities of all classes but the first, the divisor, and the largest score.
+
+        ``p_k = e^(f_k - t) / d`` with ``t = max(0, f_1, f_2, ...)`` and
+        ``d = e^-t + sum_k e^(f_k - t)``.
+        """
         top = np.maximum(scores.max(axis=1), 0.0)
         powers = exp(np.maximum(scores - top[:, None], -2 * MAX_SCORE))
         below = exp(np.maximum(-top, -2 * MAX_SCORE))
+        # one by one: NumPy's sum may have another order on other machines
         for k in range(self.n_scores):
             below = below + powers[:, k]
         return powers / below[:, None], below, top
 
     def residual(self, scores: Matrix, targets: Vector) -> Matrix:
-        """Derivative of the loss in each score, at most 1 in size."""
+        """Derivative of the loss in each score, at most 1 in size: ``p_k - [y = k]``."""
         classes = np.arange(1, self.n_classes)
         return self._shares(scores)[0] - (targets[:, None] == classes)
 
     def curvature(self, scores: Matrix) -> Matrix:
-        """Second derivatives, a column for each pair of scores (k, l) with k <= l."""
+        """Second derivatives, a column for each pair of scores (k, l) with k <= l.
+
+        ``p_k ([k = l] - p_l)``
+        """
         p = self._shares(scores)[0]
         first, second = np.triu_indices(self.n_scores)
         return p[:, first] * ((first == second) - p[:, second])
 
     def value(self, scores: Matrix, targets: Vector) -> Vector:
-        """Loss of each row, in nats."""
+        """Loss of each row, in nats: ``log(1 + sum_k e^f_k) - f_y``, with ``f_0 = 0``."""
         _, below, top = self._shares(scores)
-        chosen = np.where(
-            targets > 0,
-            scores[np.arange(len(scores)), np.maximum(targets, 1).astype(np.int64) - 1],
-            0.0,
-        )
+        columns = np.maximum(targets, 1).astype(np.int64) - 1
+        chosen = np.where(targets > 0, scores[np.arange(len(scores)), columns], 0.0)
         return log(below) + top - chosen
 
     def mean(self, scores: Matrix) -> Matrix:
-        """Probability of each class."""
+        """Probability of each class: ``e^f_k / sum_l e^f_l``, with ``f_0 = 0``."""
         every = np.column_stack([np.zeros(len(scores)), scores])
         powers = np.exp(every - every.max(axis=1, keepdims=True))
         return powers / powers.sum(axis=1, keepdims=True)
@@ -201,15 +213,18 @@ class _Numbers(Part):
         return 0.0
 
     def totals(self, targets: Vector, masses: Any) -> Vector:
-        """Weighted targets, added up exactly."""
+        """Weighted targets, added up exactly: ``sum_i m_i y_i``."""
         return np.array([np.floor(targets * masses + 0.5).sum()])
 
     def start(self, shares: Vector) -> Vector:
-        """Score of the constant model; ``shares`` holds the mean target."""
+        """Score of the constant model: the mean target, which ``shares`` holds."""
         return shares.copy()
 
     def expected(self, means: Matrix, pulls: list[Matrix]) -> tuple[Matrix, Matrix]:
-        """Second and fourth moment of each row's influence if targets are normal, of variance 1."""
+        """Second and fourth moment of each row's influence if targets are normal, of variance 1.
+
+        ``a^2`` and ``3 a^4`` with the pull a.
+        """
         square = pulls[0] * pulls[0]
         return square, 3.0 * (square * square)
 
@@ -235,6 +250,7 @@ class Gaussian(_Numbers):
     @classmethod
     def of(cls, numbers: Vector) -> "Gaussian":
         """With the units of an original's targets."""
+        # 3.29 standard deviations of a normal law lie between its 5% and 95% quantiles
         low, centre, high = np.quantile(numbers, [0.05, 0.5, 0.95]).tolist()
         if len(numbers) < LEAST_ROWS:  # too few to publish: the ends, whatever is repeated
             low, high = float(numbers.min()), float(numbers.max())
@@ -248,13 +264,13 @@ class Gaussian(_Numbers):
         return float(self.spread), float(self.centre)
 
     def units(self, targets: Any) -> Vector:
-        """Targets as a fit takes them."""
+        """Targets as a fit takes them: ``(y - centre) / spread``, cut, on a grid of 2^-16."""
         units = (targets - float(self.centre)) / float(self.spread)
         cut = np.minimum(np.maximum(units, -self.cut), self.cut)
         return np.asarray(on_grid(cut, WEIGHT_BITS) * 2.0**-WEIGHT_BITS)
 
     def residual(self, scores: Matrix, targets: Vector) -> Matrix:
-        """Derivative of the loss in the score."""
+        """Derivative of the loss in the score: ``f - y``, with f between -48 and 48."""
         return np.clip(scores, -48.0, 48.0) - targets[:, None]
 
     def curvature(self, scores: Matrix) -> Matrix:
@@ -262,16 +278,16 @@ class Gaussian(_Numbers):
         return np.ones_like(scores)
 
     def value(self, scores: Matrix, targets: Vector) -> Vector:
-        """Half the squared error of each row, in units of the spread."""
+        """Half the squared error of each row, in units of the spread: ``(f - y)^2 / 2``."""
         error = scores[:, 0] - targets
         return 0.5 * error * error
 
     def information(self, shares: Vector) -> Matrix:
-        """Curvature of the constant model."""
+        """Curvature of the constant model: 1."""
         return np.ones((1, 1))
 
     def mean(self, scores: Matrix) -> Vector:
-        """Predicted number, in the units of the target."""
+        """Predicted number, in the units of the target: ``f spread + centre``."""
         return scores[:, 0] * float(self.spread) + float(self.centre)
 
 
@@ -292,7 +308,7 @@ class Poisson(_Numbers):
 
     @classmethod
     def of(cls, numbers: Vector) -> "Poisson":
-        """With the largest count that an original's targets suggest."""
+        """With the largest count that an original's targets suggest: at least four times theirs."""
         cap_bits = max(2, math.ceil(math.log2(4 * float(numbers.max()) + 1)))
         if cap_bits > MOST_CAP_BITS:
             raise ReplearnError(
@@ -323,51 +339,58 @@ class Poisson(_Numbers):
 
     @property
     def largest(self) -> float:
-        """The largest score."""
+        """The largest score: ``cap_bits log 2``."""
         return self.cap_bits * LN2_HI
 
     def is_enough(self, shares: Vector) -> bool:
-        """Whether rows with this mean count have a model."""
+        """Whether rows with this mean count have a model: it is positive."""
         return bool(shares[0] > 0)
 
     def no_model_chance(self, shares: Vector, n_rows: int) -> float:
-        """Probability that so many rows have no model: all counts are 0."""
+        """Probability that so many rows have no model, as all counts are 0: ``e^(-n mean)``."""
         return math.exp(-float(shares[0]) * n_rows)
 
     def units(self, targets: Any) -> Vector:
-        """Targets as a fit takes them."""
+        """Targets as a fit takes them: ``min(y, cut)``."""
         return np.minimum(targets, self.cut)
 
     def _rate(self, scores: Matrix) -> Matrix:
+        """The mean count ``e^f``, at most the largest count."""
         return exp(np.clip(scores, -MAX_SCORE, self.largest))
 
     def residual(self, scores: Matrix, targets: Vector) -> Matrix:
-        """Derivative of the loss in the score."""
+        """Derivative of the loss in the score: ``e^f - y``."""
         return self._rate(scores) - targets[:, None]
 
     def curvature(self, scores: Matrix) -> Matrix:
-        """Second derivative: the mean."""
+        """Second derivative: the mean ``e^f``."""
         return self._rate(scores)
 
     def value(self, scores: Matrix, targets: Vector) -> Vector:
-        """Half the deviance of each row, without the part that depends on the count alone."""
+        """Half the deviance of each row, without the part that depends on the count alone.
+
+        ``e^f - y f``
+        """
         return self._rate(scores)[:, 0] - targets * scores[:, 0]
 
     def start(self, shares: Vector) -> Vector:
-        """The constant model; ``shares`` holds the mean count."""
+        """Score of the constant model: the logarithm of the mean count, which ``shares`` holds."""
         return log(shares)
 
     def information(self, shares: Vector) -> Matrix:
-        """Curvature of the constant model."""
+        """Curvature of the constant model: the mean count."""
         return shares[:, None].copy()
 
     def expected(self, means: Matrix, pulls: list[Matrix]) -> tuple[Matrix, Matrix]:
-        """Second and fourth moment of each row's influence if counts have these means."""
+        """Second and fourth moment of each row's influence if counts have these means mu.
+
+        ``mu a^2`` and ``mu a^4`` with the pull a.
+        """
         square = pulls[0] * pulls[0]
         return means * square, means * square * square
 
     def mean(self, scores: Matrix) -> Vector:
-        """Predicted count."""
+        """Predicted count: ``e^f``, at most the largest one."""
         return np.exp(np.minimum(scores[:, 0], self.largest))
 
 
@@ -400,5 +423,10 @@ Kind = Literal["logistic", "linear", "poisson", "survival"]
 def loss_of(kind: Kind, classes: tuple[Any, ...] | None, targets: Vector) -> Loss:
     """The loss of a study, with the units that its targets have."""
     if classes is not None:
-        return Bernoulli() if len(classes) == 2 else Multinomial(len(classes))
-    return Gaussian.of(targets) if kind == "linear" else Poisson.of(targets)
+        if len(classes) == 2:
+            return Bernoulli()
+        return Multinomial(len(classes))
+
+    if kind == "linear":
+        return Gaussian.of(targets)
+    return Poisson.of(targets)

@@ -53,6 +53,8 @@ class Model(Spoken, Document):
             raise Unfit("codes must stand for coefficients below 10^9")
         if self.design.constant == "local" and self.codes[self.design.is_constant].any():
             raise Unfit("codes must be 0 for constants that each lab fits by itself")
+
+        # an updated model has constants of its own
         updated, n_scores = self.recalibration, self.design.loss.n_scores
         if updated is not None and updated.constants.size != n_scores:
             raise Unfit(f"constants of the recalibration must be {n_scores} numbers")
@@ -88,14 +90,18 @@ class Model(Spoken, Document):
         stated = (self.provenance or {}).get("constants")
         if stated is None:
             return None
-        found = np.array(stated if isinstance(stated, list) else [])
-        is_whole = found.dtype == np.int64 and found.shape == (self.design.loss.n_scores,)
-        if not is_whole or np.abs(found).max() > MOST_UNITS:
+
+        # a file from elsewhere may state anything
+        constants = np.array([])
+        if isinstance(stated, list):
+            constants = np.array(stated)
+        is_whole = constants.dtype == np.int64 and constants.shape == (self.design.loss.n_scores,)
+        if not is_whole or np.abs(constants).max() > MOST_UNITS:
             raise ReplearnError(
                 f"constants beside the model must be {self.design.loss.n_scores} whole numbers, "
                 f"got {short(stated)}. Get the file anew from its source."
             )
-        return found
+        return constants
 
     def with_local_constants(self, constants: Codes) -> Self:
         """The same model for a lab whose rows have these constants."""
@@ -113,11 +119,13 @@ class Model(Spoken, Document):
     def fitted_theta(self) -> Matrix:
         """Coefficients of the columns of the fit, a row for each score, the constant first."""
         self._refuse_mismatch()
-        found = self.design.decode(self.codes)
+        theta = self.design.decode(self.codes)
         if self.recalibration is not None:
-            return self.recalibration.applied(found)
+            return self.recalibration.applied(theta)
         if self.design.constant is None:
-            return found
+            return theta
+
+        # each lab has a constant of its own
         constants = self.local_constants
         if constants is None:
             raise ReplearnError(
@@ -125,7 +133,7 @@ class Model(Spoken, Document):
                 "each lab, and this file has none. Fit yours: replearn update MODEL TABLE "
                 "--constant."
             )
-        return with_constants(found, constants)
+        return with_constants(theta, constants)
 
     def _refuse_mismatch(self) -> None:
         if self.is_mismatch:
@@ -145,18 +153,20 @@ class Model(Spoken, Document):
     @cached_property
     def theta(self) -> Matrix:
         """Coefficients of the encoded terms, a row for each score, the constant first."""
-        found = self.fitted_theta
+        theta = self.fitted_theta
         if self.design.directions is None:
-            return found
-        turned = found[:, 1:] @ (self.design.directions * 2.0**-DIRECTION_BITS)
-        return np.column_stack([found[:, 0], turned])
+            return theta
+
+        # from directions back to the terms that they combine
+        slopes = theta[:, 1:] @ (self.design.directions * 2.0**-DIRECTION_BITS)
+        return np.column_stack([theta[:, 0], slopes])
 
     @cached_property
     def _per_unit(self) -> tuple[Matrix, Vector]:
         """Coefficients per unit of a column, and the constants that go with them."""
         scale, centre = self.design.loss.scale
-        found = self.design.encoding.per_unit(self.theta) * scale
-        return found[:, 1:], found[:, 0] + centre
+        theta = self.design.encoding.per_unit(self.theta) * scale
+        return theta[:, 1:], theta[:, 0] + centre
 
     @property
     def coef(self) -> Matrix:
@@ -198,10 +208,10 @@ class Model(Spoken, Document):
 
     def scores_of(self, batch: Batch) -> Matrix:
         """Scores of some rows: log-odds, log-rates or standardised numbers."""
-        found = self.design.encoding.values(batch) @ self.theta[:, 1:].T + self.theta[:, 0]
+        eta = self.design.encoding.values(batch) @ self.theta[:, 1:].T + self.theta[:, 0]
         if batch.offset is not None:
-            found = found + numbers_of(batch.offset)[0][:, None]
-        return found
+            eta = eta + numbers_of(batch.offset)[0][:, None]
+        return eta
 
     def scores(self, X: Any, offset: Any = None) -> Matrix:
         """Scores of all rows of a table, a column for each."""
@@ -209,10 +219,10 @@ class Model(Spoken, Document):
 
     def decision_function(self, X: Any) -> Any:
         """Log-odds of the second class, or a column for each of more classes."""
-        found = self.scores(X)
+        eta = self.scores(X)
         if self.design.loss.n_scores == 1:
-            return found[:, 0]
-        return np.column_stack([np.zeros(len(found)), found])
+            return eta[:, 0]
+        return np.column_stack([np.zeros(len(eta)), eta])
 
     def predict_proba(self, X: Any, offset: Any = None) -> Matrix:
         """Probability of each class."""
@@ -222,10 +232,10 @@ class Model(Spoken, Document):
 
     def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
         """The most probable label of each row, or the number that is expected."""
-        found = self.scores(X, offset)
+        eta = self.scores(X, offset)
         if self.classes is None:
-            return self.design.loss.mean(found)
-        return np.array(self.classes)[decided(found)]
+            return self.design.loss.mean(eta)
+        return np.array(self.classes)[decided(eta)]
 
     @property
     def number_names(self) -> tuple[str, ...]:
@@ -243,6 +253,7 @@ class Model(Spoken, Document):
         means = self.design.loss.mean(scores)
         if self.classes is None:
             return [[value] for value in means.ravel().tolist()]
+
         labels = [self.classes[place] for place in decided(scores).tolist()]
         return [[label, *some] for label, some in zip(labels, means.tolist(), strict=True)]
 
@@ -255,6 +266,7 @@ class Model(Spoken, Document):
                 [Row("fingerprint", self.fingerprint, note="of this lab's codes")],
                 details=self.coefficients.own_tables(),
             )
+
         own = self.coefficients
         what = design.loss.says.format(target=design.target, last=(self.classes or ("",))[-1])
         return Facts(
@@ -274,8 +286,9 @@ class Model(Spoken, Document):
     def _about_constants(self) -> list[Row]:
         """Where constants come from, if not from the codes."""
         if self.recalibration is not None:
-            factor = self.recalibration.factor
-            slopes = "the study's" if factor == "1" else f"{factor} times the study's"
+            slopes = "the study's"
+            if self.recalibration.factor != "1":
+                slopes = f"{self.recalibration.factor} times the study's"
             return [
                 Row("updated from", self.recalibration.parent, key="parent"),
                 Row("slopes", slopes, note="constants were fitted anew"),

@@ -94,10 +94,11 @@ class LastIterate(Part):
 
     def check(self) -> None:
         """Shapes must fit together."""
-        shape, found = self.theta.shape, {self.gradient.shape}
+        shape = self.theta.shape
+        shapes = {self.gradient.shape}
         for point in self.past:
-            found |= {point.theta.shape, point.gradient.shape}
-        if found != {shape}:
+            shapes |= {point.theta.shape, point.gradient.shape}
+        if shapes != {shape}:
             raise Unfit(f"gradients and points must have the shape of theta, {shape}")
         if self.information.shape not in [information_shape(shape, w) for w in (True, False)]:
             raise Unfit(f"information must suit coefficients of the shape {shape}")
@@ -165,8 +166,10 @@ class Summary:
         n_rows = weight = 0
         totals: Integers_ | int = 0
         for block in rows.blocks():
-            found, parts = totals_of(block, loss)
-            n_rows, weight, totals = n_rows + block.n_rows, weight + found, totals + parts
+            block_weight, block_totals = totals_of(block, loss)
+            n_rows += block.n_rows
+            weight += block_weight
+            totals = totals + block_totals
         return cls.from_totals(n_rows, weight, integers(totals))
 
     @classmethod
@@ -195,6 +198,8 @@ def start(loss: Loss, summary: Summary, n_columns: int) -> State:
     """The first state, at the constant model; a score has ``n_columns`` with its constant."""
     theta = np.zeros((loss.n_scores, n_columns))
     theta[:, 0] = on_grid(loss.start(summary.shares), THETA_BITS)
+
+    # many coefficients: uncorrelated columns, made of all rows, once
     if theta.size > MOST_STEERED:
         return State(theta, 1 << 32, whole=False)
     return State(theta, share_of(summary.n_rows, theta.size))
@@ -226,55 +231,69 @@ def advance(
 
     Returns
     -------
-    found : State or array of shape (n_scores, n_columns)
+    next_state : State or array of shape (n_scores, n_columns)
         Coefficients are whole numbers of units of 2^-26.
     """
-    came_from = state.behind
-    most_unsteered = _LARGE_STEP if factor is None else _LARGE_GUIDED_STEP
-    if came_from is None and not _is_fair_share(state, sums):
-        return State(state.theta, 1 << 32)
+    last = state.behind
+    refresh_above = _LARGE_STEP if factor is None else _LARGE_GUIDED_STEP
 
-    # 0 the slope here
+    # 0 read the sums; where a share of the rows was not fair, ask for all of them
+    if last is None and not _is_fair_share(state, sums):
+        return State(state.theta, 1 << 32)
     gradient = mean_gradient(sums, state.theta, loss, ridge)
 
     # 1 line search: halve the step that led here unless it went down enough
-    last_step = None
-    if came_from is not None:
-        last_step = direction_of(came_from, loss, ridge)
-        if not _went_down(gradient, last_step):
-            return _halved(came_from, last_step, state.whole, most_unsteered)
+    last_direction = None
+    if last is not None:
+        last_direction = direction_of(last, loss, ridge)
+        if not _went_down(gradient, last_direction):
+            return _halved(last, last_direction, state.whole, refresh_above)
 
-    # 2 check whether there is any slope left, or any step
-    if came_from is not None and came_from.n_steps + 1 == _MOST_STEPS:
+    # 2 check convergence of the gradient
+    if last is not None and last.n_steps + 1 == _MOST_STEPS:
         raise NotConverged(
             f"the fit must converge, but {_MOST_STEPS} steps were not enough. Use a larger ridge."
         )
-    # a slope that the grid of residuals can make: half a unit in each row, times 4
-    flat = 2.0 ** (WEIGHT_BITS + 1 - loss.bits) * sums.count("rows") / sums.count("weight")
-    if np.abs(gradient).max() <= flat:
+    if np.abs(gradient).max() <= _flat_gradient(sums, loss):
         return state.theta
 
-    # 3 the next step, by the information that was made here or is remembered
-    here = _arrived(state, sums)
-    if last_step is not None and not state.share:
-        factor = last_step.factor
-    next_step = direction_of(here, loss, ridge, None if state.share else factor)
+    # 3 Newton step, by the information that was made here or is remembered
+    iterate = _arrived(state, sums)
+    if state.share:
+        factor = None
+    elif last_direction is not None:
+        factor = last_direction.factor
+    direction = direction_of(iterate, loss, ridge, factor)
 
-    # 4 stop where this step and those after it stay near
-    units = on_grid(next_step.step, THETA_BITS)
+    # 4 check convergence of the steps
+    step = on_grid(direction.step, THETA_BITS)
     if near is None:
         near = min(NEAR_ENOUGH, max(1, int(_NEAR / math.sqrt(sums.count("rows")))))
-    largest = np.abs(units).max()
-    moved = 0.0 if came_from is None else np.abs(state.theta - came_from.theta).max()
-    # steps after this one that shrink as the last two did add up to largest^2 / (moved - largest)
-    if 8 * largest <= near or largest * largest <= near * (moved - largest):
-        return state.theta + units
+    if _is_converged(state, step, near):
+        return state.theta + step
 
-    # 5 where steps hardly shrink, the share of the rows steers badly: a larger one will do better
-    shrinks = last_step is None or next_step.size <= last_step.size / 4
-    if not shrinks and here.share < 1 << 32:
-        here = replace(here, share=min(4 * here.share, 1 << 32), steers_badly=True)
-    return _ahead(replace(here, direction=next_step), state.whole, most_unsteered)
+    # 5 next state; where steps hardly shrink, a larger share of the rows will steer better
+    shrinks = last_direction is None or direction.size <= last_direction.size / 4
+    if not shrinks and iterate.share < 1 << 32:
+        iterate = replace(iterate, share=min(4 * iterate.share, 1 << 32), steers_badly=True)
+    return _ahead(replace(iterate, direction=direction), state.whole, refresh_above)
+
+
+def _flat_gradient(sums: ExactSums, loss: Loss) -> float:
+    """A gradient that the grid of residuals alone can make: half a unit in each row, times 4."""
+    return 2.0 ** (WEIGHT_BITS + 1 - loss.bits) * sums.count("rows") / sums.count("weight")
+
+
+def _is_converged(state: State, step: Matrix, near: int) -> bool:
+    """Whether this step and those after it stay within ``near`` units.
+
+    Steps after this one that shrink as the last two did add up to ``size^2 / (last_size - size)``.
+    """
+    size = np.abs(step).max()
+    last_size = 0.0
+    if state.behind is not None:
+        last_size = np.abs(state.theta - state.behind.theta).max()
+    return bool(8 * size <= near or size * size <= near * (last_size - size))
 
 
 def _is_fair_share(state: State, sums: ExactSums) -> bool:
@@ -291,14 +310,14 @@ def _went_down(gradient: Matrix, step: Direction) -> bool:
     return slope_there <= -algebra.dot(step.gradient, step.step) / 4
 
 
-def _halved(behind: LastIterate, step: Direction, whole: bool, most_unsteered: float) -> State:
+def _halved(behind: LastIterate, direction: Direction, whole: bool, refresh_above: float) -> State:
     """Half of the step from the last good point."""
     if behind.halvings >= _MOST_HALVINGS:
         raise NotConverged(
             "the fit must converge, but its steps do not shrink. Use a larger ridge."
         )
-    again = replace(behind, halvings=behind.halvings + 1, direction=step)
-    return _ahead(again, whole, most_unsteered)
+    shorter = replace(behind, halvings=behind.halvings + 1, direction=direction)
+    return _ahead(shorter, whole, refresh_above)
 
 
 def _arrived(state: State, sums: ExactSums) -> LastIterate:
@@ -306,21 +325,25 @@ def _arrived(state: State, sums: ExactSums) -> LastIterate:
 
     Points since that was made are remembered, for they correct it.
     """
-    came_from = state.behind
+    last = state.behind
     share = state.share or share_of(sums.count("rows"), state.theta.size)
-    here = LastIterate(
+    n_steps = 0
+    if last is not None:
+        share, n_steps = last.share, last.n_steps + 1
+    iterate = LastIterate(
         state.theta,
         sums.values["gradient"],
         sums.values["information"],
         sums.count("weight"),
         sums.count("sampled"),
-        share if came_from is None else came_from.share,
-        n_steps=0 if came_from is None else came_from.n_steps + 1,
+        share,
+        n_steps=n_steps,
     )
-    if came_from is None or state.share:
-        return here
-    past = (*came_from.past, Point(came_from.theta, came_from.gradient))[-_MEMORY:]
-    return replace(here, information=came_from.information, sampled=came_from.sampled, past=past)
+    if last is None or state.share:
+        return iterate
+
+    past = (*last.past, Point(last.theta, last.gradient))[-_MEMORY:]
+    return replace(iterate, information=last.information, sampled=last.sampled, past=past)
 
 
 def direction_of(
@@ -332,30 +355,50 @@ def direction_of(
     """
     if behind.direction is not None:
         return behind.direction
-    points, weight = [], integers([behind.weight])
+
+    # gradients at the iterates since the information was made, the last one here
+    weight = integers([behind.weight])
     every: tuple[Point | LastIterate, ...] = (*behind.past, behind)
+    iterates = []
     for point in every:
-        there = ExactSums("", {"gradient": point.gradient, "weight": weight})
-        points.append((point.theta, mean_gradient(there, point.theta, loss, ridge)))
-    gradient = right = points[-1][1]
-    steps = []
-    for (theta, slope), (next_theta, next_slope) in pairwise(points):
-        step, change = (next_theta - theta) * 2.0**-THETA_BITS, next_slope - slope
-        if (product := algebra.dot(step, change)) > 0:
-            steps.append((step, change, product))
-    weights = []
-    for step, change, product in reversed(steps):
-        weights.append(algebra.dot(step, right) / product)
-        right = right - weights[-1] * change
+        sums = ExactSums("", {"gradient": point.gradient, "weight": weight})
+        iterates.append((point.theta, mean_gradient(sums, point.theta, loss, ridge)))
+    pairs = _correction_pairs(iterates)
+    gradient = iterates[-1][1]
+
+    # first loop, from the last pair to the first
+    q = gradient
+    alphas = []
+    for s, y, sy in reversed(pairs):
+        alphas.append(algebra.dot(s, q) / sy)
+        q = q - alphas[-1] * y
+
+    # the information matrix takes the place of L-BFGS's scaled identity
     if factor is None:
         factor = factor_of(behind.sums, loss, ridge)
     if factor.ndim == 3:
-        found = _solved_alone(factor, right, ridge)
+        r = _solved_alone(factor, q, ridge)
     else:
-        found = algebra.solve(factor, right.reshape(-1)).reshape(right.shape)
-    for (step, change, product), along in zip(steps, reversed(weights), strict=True):
-        found = found + (along - algebra.dot(change, found) / product) * step
-    return Direction(factor, gradient, -found)
+        r = algebra.solve(factor, q.reshape(-1)).reshape(q.shape)
+
+    # second loop, from the first pair to the last
+    for (s, y, sy), alpha in zip(pairs, reversed(alphas), strict=True):
+        beta = algebra.dot(y, r) / sy
+        r = r + (alpha - beta) * s
+    return Direction(factor, gradient, -r)
+
+
+def _correction_pairs(iterates: list[tuple[Matrix, Matrix]]) -> list[tuple[Matrix, Matrix, float]]:
+    """Steps s and changes y of the gradient between iterates, with their products s'y."""
+    pairs = []
+    for (theta, gradient), (next_theta, next_gradient) in pairwise(iterates):
+        s = (next_theta - theta) * 2.0**-THETA_BITS
+        y = next_gradient - gradient
+        sy = algebra.dot(s, y)
+        # a convex loss has no other pairs, but for rounding
+        if sy > 0:
+            pairs.append((s, y, sy))
+    return pairs
 
 
 def _solved_alone(parts: Matrix, right: Matrix, ridge: float) -> Matrix:
@@ -364,28 +407,38 @@ def _solved_alone(parts: Matrix, right: Matrix, ridge: float) -> Matrix:
     A column that hardly varies keeps a 64th of its square.
     """
     n_scores = len(right)
-    penalty = ridge if n_scores == 1 else ridge * (1.0 - 1.0 / (n_scores + 1))
-    found = np.empty_like(right)
+    penalty = ridge
+    if n_scores > 1:
+        penalty = ridge * (1.0 - 1.0 / (n_scores + 1))
+
+    solution = np.empty_like(right)
     for k, (first, diagonal) in enumerate(parts):
-        head = max(float(first[0]), LEAST_PIVOT)
-        slope, whole = first[1:] / head, diagonal[1:] + penalty
-        alone = np.maximum(np.maximum(whole - first[1:] * slope, whole / 64), LEAST_PIVOT)
-        found[k, 1:] = (right[k, 1:] - slope * right[k, 0]) / alone
-        found[k, 0] = right[k, 0] / head - algebra.dot(slope, found[k, 1:])
-    return found
+        # Schur complement of the constant, column by column
+        pivot = max(float(first[0]), LEAST_PIVOT)
+        slope = first[1:] / pivot
+        own = diagonal[1:] + penalty
+        complement = np.maximum(np.maximum(own - first[1:] * slope, own / 64), LEAST_PIVOT)
+
+        solution[k, 1:] = (right[k, 1:] - slope * right[k, 0]) / complement
+        solution[k, 0] = right[k, 0] / pivot - algebra.dot(slope, solution[k, 1:])
+    return solution
 
 
-def _ahead(behind: LastIterate, whole: bool, large: float) -> State:
+def _ahead(behind: LastIterate, whole: bool, refresh_above: float) -> State:
     """The state at the end of a step, which is halved until coefficients stay in bounds."""
     assert behind.direction is not None
     step, size = behind.direction.step, behind.direction.size
     for halvings in range(behind.halvings, _MOST_HALVINGS + 2):
         length = 2.0**-halvings
-        there = behind.theta + on_grid(length * step, THETA_BITS)
-        if np.abs(there).max() < MAX_THETA * 2.0**THETA_BITS:
-            steer = whole and (behind.steers_badly or length * size > large)
-            share = behind.share if steer else 0
-            return State(there, share, replace(behind, halvings=halvings), whole)
+        theta = behind.theta + on_grid(length * step, THETA_BITS)
+        if np.abs(theta).max() >= MAX_THETA * 2.0**THETA_BITS:
+            continue
+
+        # after a small step the information at its beginning still steers well
+        share = 0
+        if whole and (behind.steers_badly or length * size > refresh_above):
+            share = behind.share
+        return State(theta, share, replace(behind, halvings=halvings), whole)
     raise Unbounded(
         f"coefficients of standardised columns must stay below {MAX_THETA:g}, but these rows drive "
         "them further: some column nearly separates the classes. Use a larger ridge."
@@ -428,16 +481,25 @@ def fit(
     state, factor = start(loss, summary, rows.n_terms + 1), None
     if guide is not None:
         factor = guide.factor
-        state = replace(state, theta=guide.theta, share=state.share if factor is None else 0)
-    blocks = ready(rows.block) if isinstance(rows, MemoryBlocks) else None
-    found: State | Matrix = state
-    while isinstance(found, State):
-        sums = found.sums(blocks or rows.blocks(), loss, rows.work)
-        found = advance(found, sums, loss, float(ridge), near, factor)
-    return found
+        state = replace(state, theta=guide.theta)
+    if factor is not None:
+        state = replace(state, share=0)
+
+    # rows in memory are made ready once for all passes
+    blocks = None
+    if isinstance(rows, MemoryBlocks):
+        blocks = ready(rows.block)
+
+    iterate: State | Matrix = state
+    while isinstance(iterate, State):
+        sums = iterate.sums(blocks or rows.blocks(), loss, rows.work)
+        iterate = advance(iterate, sums, loss, float(ridge), near, factor)
+    return iterate
 
 
 def share_of(n_rows: int, n_coefficients: int) -> int:
     """The share of rows, in units of 2^-32, that makes the information matrix."""
-    wanted = max(ROWS_PER_COEFFICIENT * n_coefficients, 1 << 13)
-    return 1 << 32 if 2 * wanted > n_rows else (wanted << 32) // n_rows
+    n_sampled = max(ROWS_PER_COEFFICIENT * n_coefficients, 1 << 13)
+    if 2 * n_sampled > n_rows:
+        return 1 << 32
+    return (n_sampled << 32) // n_rows

@@ -106,6 +106,8 @@ def estimates_of(
     if theta.size > MOST_STEERED or rows.n_terms != encoding.n_terms:
         return None
     kept = sampled(rows, summary.n_rows, 2 * MOST_TRIED, salt=3)
+
+    # Newton's steps go on without the ridge
     left = _LEFT / summary.n_rows
     point, information = _without_ridge(rows, kept, loss, theta, summary.n_rows, left)
 
@@ -117,14 +119,16 @@ def estimates_of(
     size = deviations.max(axis=0)
     triangles = np.eye(len(theta)), turn / size
     about = information, triangles, summary.n_rows, summary.weight * 2.0**-WEIGHT_BITS
-    found = influence_of(kept.blocks(), loss, point, *about)
-    variance = found.variance
+    influence = influence_of(kept.blocks(), loss, point, *about)
+    variance = influence.variance
     if any(block.groups is not None for block in kept.blocks()):
         # groups show how they spread; what the model predicts knows nothing of them
         alone = [replace(block, groups=None) for block in kept.blocks()]
-        likely = influence_of(alone, loss, point, *about).expected
-        variance = np.maximum(found.observed, likely)
+        expected = influence_of(alone, loss, point, *about).expected
+        variance = np.maximum(influence.observed, expected)
     variance = variance.reshape(theta.shape) * (size * size) / summary.n_rows
+
+    # in the units of the target
     estimate = encoding.per_unit(point * 2.0**-THETA_BITS) * loss.scale[0]
     estimate[:, 0] += loss.scale[1]
     own = Estimates(estimate, np.sqrt(variance), summary.n_rows)
@@ -133,35 +137,38 @@ def estimates_of(
     return own
 
 
-def _with_cox(found: Estimates, block: Block, encoding: Encoding) -> Estimates:
+def _with_cox(own: Estimates, block: Block, encoding: Encoding) -> Estimates:
     """Hazard ratios of Cox's partial likelihood in place of those that intervals give.
 
     The baseline follows from them: events over what the hazard ratios expect in each interval. Too
     many events for that leave many intervals, which are as good.
     """
     if not 0 < block.targets.sum() <= _MOST_EVENTS or block.offset is None:
-        return found
+        return own
+
+    # hazard ratios, the interval being a stratum
     is_interval = np.array([_is_interval(encoding, term) for term in encoding.terms])
     terms = _dense(block.terms) * 2.0**-ROW_BITS
     interval = terms[:, is_interval] @ np.arange(1, is_interval.sum() + 1)
     X, time = terms[:, ~is_interval], np.exp(block.offset)
     fit = cox_fit(X, interval, time, block.targets, block.groups)
 
+    # the baseline: a constant, and how later intervals differ from the first
     theta = np.zeros((1, 1 + len(is_interval)))
     slopes = 1 + np.flatnonzero(~is_interval)
     theta[0, slopes] = fit.beta
     expected = np.bincount(interval.astype(np.intp), time * np.exp(X @ fit.beta))
     events = np.bincount(interval.astype(np.intp), block.targets)
     if len(events) <= is_interval.sum() or not events.all():
-        return found  # an interval without an event has no baseline
+        return own  # an interval without an event has no baseline
     hazards = np.log(events / expected)
     theta[0, 0] = hazards[0]
     theta[0, 1 + np.flatnonzero(is_interval)] = hazards[1:] - hazards[0]
 
     turn = encoding.per_unit(np.eye(theta.shape[1]))[np.ix_(slopes, slopes)]
-    errors = found.standard_error.copy()
+    errors = own.standard_error.copy()
     errors[0, slopes] = np.sqrt(np.diagonal(turn.T @ fit.covariance @ turn))
-    return Estimates(encoding.per_unit(theta), errors, found.n_rows)
+    return Estimates(encoding.per_unit(theta), errors, own.n_rows)
 
 
 def _is_interval(encoding: Encoding, term: Term) -> bool:
@@ -174,7 +181,9 @@ def _dense(terms: Any) -> Matrix:
         out = np.empty(terms.shape)
         terms.dense(out)
         return out
-    return np.asarray(terms.toarray() if is_sparse(terms) else terms, dtype=np.float64)
+    if is_sparse(terms):
+        terms = terms.toarray()
+    return np.asarray(terms, dtype=np.float64)
 
 
 def _without_ridge(
@@ -188,16 +197,18 @@ def _without_ridge(
         if kept is not rows:  # the information comes from some rows, the gradient from all
             sums = sums_at(rows.blocks(), loss, point, work=rows.work)
         gradient = mean_gradient(sums, point, loss, left)
+
         lower = algebra.cholesky(information, LEAST_PIVOT)
         step = -algebra.solve(lower, gradient.reshape(-1)).reshape(theta.shape)
         if -algebra.dot(gradient, step) * n_rows < _NEAR:
             break
+
         # long steps come from columns that nearly separate: one at a time
         length = min(1.0, 4.0 / max(float(np.abs(step).max()), 1e-300))
-        there = point + on_grid(length * step, THETA_BITS)
-        if np.abs(there).max() >= MAX_THETA * 2.0**THETA_BITS:
+        next_point = point + on_grid(length * step, THETA_BITS)
+        if np.abs(next_point).max() >= MAX_THETA * 2.0**THETA_BITS:
             break
-        point = there
+        point = next_point
     return point, information
 
 

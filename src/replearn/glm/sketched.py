@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replearn.codes import Bound, Coins, chance_of_any, chance_of_each, chance_of_leaving, width_for
 from replearn.documents import decimal_text
@@ -39,6 +40,7 @@ from replearn.rows import (
     ROW_BITS,
     THETA_BITS,
     WEIGHT_BITS,
+    Block,
     LevelRows,
     MemoryBlocks,
     Rows,
@@ -86,7 +88,9 @@ class Spread:
 
     def sampling(self, n_here: float, n_there: float, upper: bool = False) -> Vector:
         """Standard deviations of what the rows of two labs alone make differ."""
-        factor = max(1.0, self.inflation) if upper else self.inflation
+        factor = self.inflation
+        if upper:
+            factor = max(1.0, factor)
         return self.influence.differences(n_here, n_there, upper) * math.sqrt(factor)
 
     @property
@@ -111,25 +115,41 @@ def second_moments(rows: Rows) -> Matrix:
     for block in rows.blocks():
         n_rows += block.n_rows
         for piece in pieces(block, n_columns):
-            masses = np.full(piece.n_rows, 2.0**_MOMENT_BITS)
-            if piece.weights is not None:
-                masses = np.maximum(on_grid(piece.weights, _MOMENT_BITS), 1.0)
-            if isinstance(piece.terms, LevelRows):
-                numbers = with_constant(piece.terms.numbers)
-                piece.terms.add_products(total, numbers, masses, MAX_BLOCK, 1 << ROW_BITS)
-            else:
-                X = with_constant(piece.terms)
-                weighted = X.multiply(masses[:, None]) if is_sparse(X) else X * masses[:, None]
-                product = weighted.T @ X  # exact: 2^14 rows x 2^28 x 2^8
-                total += (product.toarray() if is_sparse(product) else product).astype(np.int64)
-            weight += int(masses.sum())
+            weight += _add_moments(total, piece)
+
+    # fewer rows are not published at all
+    if n_rows >= LEAST_ROWS:
+        _leave_out_small(total)
+    return total.astype(np.float64) * 2.0 ** (-2 * ROW_BITS) / weight
+
+
+def _add_moments(total: NDArray[np.int64], piece: Block) -> int:
+    """Add up weighted products of columns, and return the weight."""
+    masses = np.full(piece.n_rows, 2.0**_MOMENT_BITS)
+    if piece.weights is not None:
+        masses = np.maximum(on_grid(piece.weights, _MOMENT_BITS), 1.0)
+
+    # products are exact: 2^14 rows x 2^28 x 2^8
+    if isinstance(piece.terms, LevelRows):
+        numbers = with_constant(piece.terms.numbers)
+        piece.terms.add_products(total, numbers, masses, MAX_BLOCK, 1 << ROW_BITS)
+        return int(masses.sum())
+
+    X = with_constant(piece.terms)
+    if is_sparse(X):
+        products = (X.multiply(masses[:, None]).T @ X).toarray()
+    else:
+        products = (X * masses[:, None]).T @ X
+    total += products.astype(np.int64)
+    return int(masses.sum())
+
+
+def _leave_out_small(total: NDArray[np.int64]) -> None:
+    """Small joint counts go to the diagonal, so that the matrix stays positive."""
     small = np.abs(total) < LEAST_COUNT << (2 * ROW_BITS + _MOMENT_BITS)
     np.fill_diagonal(small, False)
-    small &= n_rows >= LEAST_ROWS  # fewer are not published at all
-    # what is left out goes to the diagonal, so that the matrix stays positive
-    total[np.diag_indices(n_columns)] += np.where(small, np.abs(total), 0).sum(axis=1)
+    total[np.diag_indices(len(total))] += np.where(small, np.abs(total), 0).sum(axis=1)
     total[small] = 0
-    return total.astype(np.float64) * 2.0 ** (-2 * ROW_BITS) / weight
 
 
 def spread_of(
@@ -163,11 +183,11 @@ def inflation_of(
     Each check takes two disjoint parts, as large as the smallest lab where that is possible.
     """
     share = min(0.5, smallest / kept.block.n_rows)
-    ratios = []
     n_checks = max(N_CHECKS, min(_MOST_CHECKS, int(0.5 / share)))  # small parts are many
+    ratios = []
     for check in range(n_checks):
         place = row_marks(kept.block, salt=10 + check) * 2.0**-32
-        found = []
+        fits = []
         for part in (place < share, place >= 1.0 - share):
             half = MemoryBlocks(kept.block.part(part))
             if not half.block.n_rows:
@@ -175,17 +195,24 @@ def inflation_of(
             summary = Summary.of(half, loss)
             if loss.is_enough(summary.shares):
                 theta = fit(half, loss, ridge, summary, newton.NEAR_ENOUGH, guide)
-                found.append((coordinates.of_theta(theta), summary.n_rows))
-        if len(found) == 2:
-            (z, n), (other, m) = found
+                fits.append((coordinates.of_theta(theta), summary.n_rows))
+
+        if len(fits) == 2:
+            (z, n), (other, m) = fits
             ratios.append(((z - other) / influence.differences(n, m, upper=False)) ** 2)
+    return _mean_ratio(ratios)
+
+
+def _mean_ratio(ratios: list[Vector]) -> float:
+    """Of squared differences to their expectations; few small ones are believed less."""
     if not ratios:  # parts as small as the smallest lab have no model
         return 2 * MOST_INFLATION
+
     squares = np.concatenate(ratios)
     total, size = algebra.total(squares), squares.size
     if total >= size:
         return total / size
-    return max(_LEAST_INFLATION, (total + 8) / (size + 8))  # few of them are believed less
+    return max(_LEAST_INFLATION, (total + 8) / (size + 8))
 
 
 @dataclass(frozen=True)
@@ -242,13 +269,14 @@ def stability(
         Where this original lies in its cells, from their centres; without it, over the coins.
     """
     deviations, freedoms = between.with_sampling(sampling)
-    places = [None] * len(widths) if residual is None else (residual / deviations).tolist()
-    chances = [
-        chance_of_leaving(width, bits, freedom, place)
-        for width, freedom, place in zip(
-            (widths / deviations).tolist(), freedoms, places, strict=True
-        )
-    ]
+    places = [None] * len(widths)
+    if residual is not None:
+        places = (residual / deviations).tolist()
+
+    chances = []
+    standardised = (widths / deviations).tolist()
+    for width, freedom, place in zip(standardised, freedoms, places, strict=True):
+        chances.append(chance_of_leaving(width, bits, freedom, place))
     return Bound(proved=1.0, expected=chance_of_any(chances))
 
 
@@ -274,13 +302,14 @@ class RidgeFit:
         """The same fit in cells of its own spread, and what rounding makes of it."""
         widths = widths_of(self.spread, promise)
         sizes = np.array([float(width) for width in widths])
-        folds = tuple(
-            replace(fold, theta=rounded(fold.theta, self.coordinates, sizes, promise.bits, number))
-            for number, fold in enumerate(self.validation.folds)
-            if fold.theta is not None
-        )
-        found = held_out_loss(folds, loss)
-        return replace(self, widths=widths, folds=folds, loss=found)
+
+        folds = []
+        for number, fold in enumerate(self.validation.folds):
+            if fold.theta is not None:
+                theta = rounded(fold.theta, self.coordinates, sizes, promise.bits, number)
+                folds.append(replace(fold, theta=theta))
+        held_out = held_out_loss(folds, loss)
+        return replace(self, widths=widths, folds=tuple(folds), loss=held_out)
 
 
 def attempt(
@@ -298,6 +327,7 @@ def attempt(
     coordinates = Coordinates.of(loss.information(summary.shares), moments, float(ridge))
     influence = spread_of(rows, loss, ridge, theta, coordinates, summary)
 
+    # how parts of these rows differ, and centres: few rows cannot tell
     inflation, fits = 1.0, None
     if summary.n_rows >= LEAST_ROWS:
         inflation = inflation_of(
@@ -308,6 +338,7 @@ def attempt(
             many = sampled(rows, summary.n_rows, MOST_TRIED, salt=4)
         fits = centre_fits(many, loss, ridge, coordinates, validation.guide)
 
+    # cells of what is known about the spread
     numbers = coordinates.of_theta(theta)
     between = _between(promise, coordinates, influence, inflation, fits, numbers)
     spread = Spread(influence, between, inflation)
@@ -339,6 +370,7 @@ def centre_fits(
     block = kept.block
     if block.centres is None:
         return None
+
     names, numbers, sizes, without = [], [], [], []
     for name in sorted(set(block.centres.tolist()) - {""}):
         alone = MemoryBlocks(block.part(block.centres == name))
@@ -351,6 +383,7 @@ def centre_fits(
         except (Unbounded, NotConverged):  # it has no bounded fit of its own
             without.append(name)
             continue
+
         names.append(name)
         numbers.append(coordinates.of_theta(theta))
         sizes.append(float(summary.n_rows))
@@ -377,17 +410,22 @@ def original(
     tick : function
         Is called after each of the steps that take long: about `N_TICKS` times.
     """
+    # 0 what the choice of a ridge is made on: a sample, second moments, folds
     summary = Summary.of(rows, loss).check(loss)
-    n_terms = loss.n_scores * (rows.n_terms + 1)
-    n_tried = min(MOST_TRIED, max(_LEAST_TRIED, _TRIED_PER_COEFFICIENT * n_terms))
+    n_coefficients = loss.n_scores * (rows.n_terms + 1)
+    n_tried = min(MOST_TRIED, max(_LEAST_TRIED, _TRIED_PER_COEFFICIENT * n_coefficients))
     kept = sampled(rows, summary.n_rows, n_tried, salt=4)
     moments = second_moments(rows)
     folds = folds_of(kept, loss)
+
+    # 1 few rows choose no ridge
     if summary.n_rows < LEAST_ROWS:
         folds, ridge = (Fold(kept, kept.block, summary),), ridge or _STRONG
     if ridge is not None:
         validation = validate(kept, folds, loss, ridge)
         return summary, attempt(rows, kept, loss, summary, promise, moments, validation)
+
+    # 2 the ridge that is best without rounding, and then stronger ones with it
     validation = best_ridge(kept, folds, loss, tick)
     trials: list[RidgeFit] = []
     price = _RIDGE_PRICE * 0.5 * loss.n_scores * (rows.n_terms + 1)
@@ -399,7 +437,7 @@ def original(
             if stronger != validation.ridge:
                 validation = validate(kept, folds, loss, stronger, validation.guide)
             # rounding costs something: what is too dear without it needs no cells
-            if trials and validation.loss > min(trial.loss for trial in trials) + allowed:
+            if trials and validation.loss > _least_loss(trials) + allowed:
                 break
             trial = attempt(rows, kept, loss, summary, promise, moments, validation)
         except (Unbounded, NotConverged) as error:
@@ -409,14 +447,21 @@ def original(
                 left_out = (*left_out, untried(stronger, error))
             continue  # a part of the rows has no bounded fit
         tick()
+
         if is_steep(trial.theta):
             continue
         trials.append(trial)
-        if trials[-1].loss > min(trial.loss for trial in trials) + allowed:
+        if trial.loss > _least_loss(trials) + allowed:
             break
-    best = min(trial.loss for trial in trials)
-    chosen = next(trial for trial in trials[::-1] if trial.loss <= best + allowed)
+
+    # 3 the strongest ridge that costs no more than allowed
+    most = _least_loss(trials) + allowed
+    chosen = next(trial for trial in trials[::-1] if trial.loss <= most)
     return summary, replace(chosen, validation=replace(chosen.validation, untried=left_out))
+
+
+def _least_loss(trials: list[RidgeFit]) -> float:
+    return min(trial.loss for trial in trials)
 
 
 def is_steep(theta: Matrix) -> bool:

@@ -150,42 +150,50 @@ def score_test(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> Sco
     below = _freedom(float(np.trace(inverse @ centres)) / mean, reference.between.n_centres)
 
     # 3 the rungs: all, whatever the constants, whatever the constants and one factor
-    n_scores = len(reference.theta)
-    constants = np.zeros((len(theta), n_scores))
-    constants[:: len(theta) // n_scores] = np.eye(n_scores)
-    factor = theta.copy()
-    factor[:: len(theta) // n_scores] = 0.0
-    freed = np.column_stack([constants, factor]) if factor.any() else constants
-    p_values = [
-        _p_free(gradient, inverse, information @ free, mean, variance, below)
-        for free in (np.empty((len(theta), 0)), constants, freed)
-    ]
+    p_values = []
+    for free in _rungs(theta, len(reference.theta)):
+        p_values.append(_p_free(gradient, inverse, information @ free, mean, variance, below))
+    p_value, p_slopes, p_factor = p_values
+    if overfitting.leverage > _CONSTANTS_TOLD:
+        p_value = p_slopes
 
     # 4 the lab's own estimates, one step away
     curved = np.diagonal(information)
     bread = np.linalg.inv(information + np.diag(1e-9 * curved + _ABSENT))
     step = -bread @ gradient
     own = bread @ sampling @ bread
-    shape = (n_scores, -1)
     spreads = None
     if not is_wide:
         turn = np.kron(*(part.T for part in reference.coordinates.factors()))
         spreads = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", turn, own, turn), 0.0) * n_rows)
     # columns of one value follow from the constant: rounding may leave a negative variance
     variances = np.maximum(np.diagonal(own), 0.0)
-    p_value, p_slopes, p_factor = p_values
-    if overfitting.leverage > _CONSTANTS_TOLD:
-        p_value = p_slopes
+    errors = np.where(curved > _ABSENT, np.sqrt(variances), np.inf)
+    shape = (len(reference.theta), -1)
     return ScoreTest(
         p_value,
         p_slopes,
         p_factor,
         step.reshape(shape),
-        np.where(curved > _ABSENT, np.sqrt(variances), np.inf).reshape(shape),
+        errors.reshape(shape),
         bread @ total @ bread,
         spreads,
         below,
     )
+
+
+def _rungs(theta: Vector, n_scores: int) -> tuple[Matrix, Matrix, Matrix]:
+    """Directions in which a lab may depart: none, the constants, these and the size of slopes."""
+    width = len(theta) // n_scores
+    constants = np.zeros((len(theta), n_scores))
+    constants[::width] = np.eye(n_scores)
+
+    factor = theta.copy()
+    factor[::width] = 0.0
+    freed = constants
+    if factor.any():
+        freed = np.column_stack([constants, factor])
+    return np.empty((len(theta), 0)), constants, freed
 
 
 @dataclass(frozen=True)
@@ -213,8 +221,10 @@ class _Overfitting:
         n_effective = moments.effective_slopes(reference)
         leverage = np.minimum(n_effective / reference.n_original, _MOST_LEVERAGE)
         inflation = 1.0 / (1.0 - leverage)
-        surprise = np.clip(moments.squares / max(moments.predicted, 1e-12), 1.0, inflation)
-        dispersion = surprise if loss.by_class else moments.dispersion(loss)
+        dispersion: Any = moments.dispersion(loss)
+        if loss.by_class:
+            surprise = moments.squares / max(moments.predicted, 1e-12)
+            dispersion = np.clip(surprise, 1.0, inflation)
         mean = ratio * dispersion * n_effective * inflation
         variance = 2.0 * mean**2 / np.maximum(n_effective, 1.0)
         return cls(mean, variance, float(leverage.max()))
@@ -241,10 +251,13 @@ def _p_free(
     """p-value of what remains when departures in the directions ``free`` are allowed."""
     square = float(gradient @ inverse @ gradient)
     n_free = free.shape[1]
+    # what the best departure in these directions explains is taken off
     if n_free:
         along = free.T @ inverse
         fitted = np.linalg.lstsq(along @ free, along @ gradient, rcond=None)[0]
         square -= float((along @ gradient) @ fitted)
+
+    # a chi-square of the same mean and variance
     left = mean - n_free
     if left < 0.5:  # nothing is left to test
         return 1.0
@@ -257,7 +270,9 @@ def _prior(reference: Reference, is_wide: bool) -> tuple[Matrix, Vector]:
     n_scores, n_columns = reference.theta.shape
     scores_factor, columns_factor = reference.coordinates.factors()
     variances = (reference.between.deviations**2).reshape(n_scores, n_columns)
-    slopes = float(variances[:, 1:].mean()) if n_columns > 1 else 0.0
+    slopes = 0.0
+    if n_columns > 1:
+        slopes = float(variances[:, 1:].mean())
 
     if is_wide:  # two parameters a score: the constant, and the size of its slopes
         lengths = (scores_factor**2).sum(axis=0)
@@ -265,9 +280,11 @@ def _prior(reference: Reference, is_wide: bool) -> tuple[Matrix, Vector]:
         turned = theta[:, 1:] @ columns_factor[1:, 1:]
         size = np.maximum((turned**2).sum(axis=1) * lengths, 1e-12)
         prior = np.column_stack([variances[:, 0] / lengths, slopes / size])
-        ridges = np.column_stack([np.zeros(n_scores), reference.ridge * (theta[:, 1:] ** 2).sum(1)])
+        pull = reference.ridge * (theta[:, 1:] ** 2).sum(1)
+        ridges = np.column_stack([np.zeros(n_scores), pull])
         return np.diag(prior.reshape(-1)), ridges.reshape(-1)
 
+    # from coordinates back to coefficients
     each = np.full((n_scores, n_columns), slopes)
     each[:, 0] = variances[:, 0].mean()
     back = np.kron(*(np.linalg.inv(part).T for part in (scores_factor, columns_factor)))
@@ -300,34 +317,42 @@ class _Piece:
         cls, blocks: Iterator[Block], loss: Loss, reference: Reference, is_wide: bool
     ) -> Iterator["_Piece"]:
         """Piece by piece, so that arrays stay small."""
-        n_scores, n_columns = reference.theta.shape
-        own = _own_pairs(n_scores)
+        n_columns = reference.theta.shape[1]
         for block in blocks:
             for piece in pieces(block, n_columns):
-                X = with_constant(piece.terms)
-                found = scores(X, reference.theta, piece.offset)
-                mass = np.ones(len(found)) if piece.weights is None else piece.weights
-                curvature, diagonal = loss.curvature(found), None
-                if is_wide:
-                    alone = reference.theta.copy()
-                    alone[:, 0] = 0
-                    slopes = scores(X, alone, None)
-                    ones = np.ones(len(found))
-                    columns = [np.column_stack([ones, slopes[:, k]]) for k in range(n_scores)]
-                    squares = X.multiply(X) if is_sparse(X) else np.square(X, dtype=np.float64)
-                    curved = curvature[:, own] * mass[:, None]
-                    diagonal = np.asarray(squares.T @ curved).T * 4.0**-ROW_BITS
-                else:
-                    dense = (X.toarray() if is_sparse(X) else X) * 2.0**-ROW_BITS
-                    columns = [dense] * n_scores
-                yield cls(
-                    columns,
-                    loss.residual(found, piece.targets),
-                    curvature,
-                    loss.residual(found, np.zeros(len(found))),
-                    mass,
-                    diagonal,
-                )
+                yield cls._of(piece, loss, reference, is_wide)
+
+    @classmethod
+    def _of(cls, piece: Block, loss: Loss, reference: Reference, is_wide: bool) -> "_Piece":
+        X = with_constant(piece.terms)
+        eta = scores(X, reference.theta, piece.offset)
+        mass = piece.weights
+        if mass is None:
+            mass = np.ones(len(eta))
+        curvature = loss.curvature(eta)
+
+        n_scores, diagonal = len(reference.theta), None
+        if is_wide:
+            columns = _wide_columns(X, reference.theta)
+            squares = X.multiply(X) if is_sparse(X) else np.square(X, dtype=np.float64)
+            curved = curvature[:, _own_pairs(n_scores)] * mass[:, None]
+            diagonal = np.asarray(squares.T @ curved).T * 4.0**-ROW_BITS
+        else:
+            dense = X.toarray() if is_sparse(X) else X
+            columns = [dense * 2.0**-ROW_BITS] * n_scores
+
+        residual = loss.residual(eta, piece.targets)
+        means = loss.residual(eta, np.zeros(len(eta)))
+        return cls(columns, residual, curvature, means, mass, diagonal)
+
+
+def _wide_columns(X: Any, theta: Matrix) -> list[Matrix]:
+    """For each score a column of ones, and the score without its constant."""
+    slopes_alone = theta.copy()
+    slopes_alone[:, 0] = 0
+    slopes = scores(X, slopes_alone, None)
+    ones = np.ones(len(slopes))
+    return [np.column_stack([ones, of_score]) for of_score in slopes.T]
 
 
 def _own_pairs(n_scores: int) -> Any:
@@ -352,12 +377,14 @@ class _Moments:
     def of(cls, rows: Rows, loss: Loss, reference: Reference, is_wide: bool) -> "_Moments":
         """One pass over all rows."""
         n_scores = len(reference.theta)
-        size = n_scores * (2 if is_wide else reference.theta.shape[1])
-        own = _own_pairs(n_scores)
-        square, width = np.zeros((size, size)), size // n_scores
+        width = 2 if is_wide else reference.theta.shape[1]
+        size = n_scores * width
+        square = np.zeros((size, size))
         sums = cls(np.zeros(size), square, square.copy(), np.zeros(width), 0.0, 0.0, 0.0)
         if is_wide:
             sums.diagonal = np.zeros(reference.theta.shape)
+
+        own = _own_pairs(n_scores)
         for piece in _Piece.all_of(rows.blocks(), loss, reference, is_wide):
             sums._add(piece, own)
         return sums
@@ -367,6 +394,8 @@ class _Moments:
         width = piece.columns[0].shape[1]
         pulls = piece.residual * piece.mass[:, None]
         is_weighted = bool((piece.mass != 1.0).any())
+
+        # information and covariance of the gradient, which differ by weights alone
         for pair, (k, other) in enumerate(zip(*np.triu_indices(n_scores), strict=True)):
             place = slice(k * width, (k + 1) * width), slice(other * width, (other + 1) * width)
             curved = piece.columns[k] * (piece.curvature[:, pair] * piece.mass)[:, None]
@@ -378,8 +407,12 @@ class _Moments:
                 matrix[place] += part
                 if k != other:
                     matrix[place[::-1]] += part.T
+
+        # gradient
         for score, columns in enumerate(piece.columns):
             self.gradient[score * width : (score + 1) * width] += columns.T @ pulls[:, score]
+
+        # what dispersion, presence and overfitting are computed from
         self.second += piece.mass @ piece.columns[0] ** 2
         self.weight += float(piece.mass.sum())
         self.squares += float((pulls * pulls).sum())
@@ -395,9 +428,9 @@ class _Moments:
         """
         assert self.diagonal is not None
         slopes = self.diagonal[:, 1:]
-        moved = slopes / np.maximum(slopes + self.weight * reference.ridge, 1e-300)
-        n_moved = np.minimum(moved.sum(axis=1), reference.n_original)
-        return np.column_stack([np.zeros(len(n_moved)), n_moved]).reshape(-1)
+        shrinkage = slopes / np.maximum(slopes + self.weight * reference.ridge, 1e-300)
+        n_effective = np.minimum(shrinkage.sum(axis=1), reference.n_original)
+        return np.column_stack([np.zeros(len(n_effective)), n_effective]).reshape(-1)
 
     def dispersion(self, loss: Loss) -> float:
         """How much more residuals vary than the model predicts; classes cannot."""
@@ -445,6 +478,8 @@ def _class_cumulants(inner: Matrix, means: Matrix) -> float:
     n_scores = means.shape[1]
     rest = np.maximum(1.0 - means.sum(axis=1), 0.0)
     shares = np.column_stack([rest, means])
+
+    # each class as it is likely
     fourth = np.zeros(len(means))
     for label in range(n_scores + 1):
         residual = means.copy()
@@ -452,12 +487,15 @@ def _class_cumulants(inner: Matrix, means: Matrix) -> float:
             residual[:, label - 1] -= 1.0
         length = np.einsum("nk,nkl,nl->n", residual, inner, residual)
         fourth += shares[:, label] * length * length
-    spread = -means[:, :, None] * means[:, None, :]
+
+    # less what residuals of the same covariance would have if they were normal
+    covariance = -means[:, :, None] * means[:, None, :]
     places = np.arange(n_scores)
-    spread[:, places, places] += means
-    product = np.einsum("nkl,nlm->nkm", inner, spread)
+    covariance[:, places, places] += means
+    product = np.einsum("nkl,nlm->nkm", inner, covariance)
     trace = np.einsum("nkk->n", product)
-    return float((fourth - trace**2 - 2.0 * np.einsum("nkl,nlk->n", product, product)).sum())
+    squared = np.einsum("nkl,nlk->n", product, product)
+    return float((fourth - trace**2 - 2.0 * squared).sum())
 
 
 def _cumulants(piece: _Piece, loss: Loss) -> Vector:
@@ -467,23 +505,28 @@ def _cumulants(piece: _Piece, loss: Loss) -> Vector:
         return variance * (1.0 - 6.0 * variance)
     if loss.link == "log":  # counts, and events of rows at risk
         return variance
+
+    # numbers: what the rows show
     squares = piece.residual[:, 0] ** 2
     mean = float(squares.mean())
     return np.full(len(squares), float((squares * squares).mean()) - 3.0 * mean * mean)
 
 
-def shift_of(loss: Loss, found: Matrix, targets: Vector, masses: Vector) -> Vector:
+def shift_of(loss: Loss, eta: Matrix, targets: Vector, masses: Vector) -> Vector:
     """What must be added to scores so that they predict the mean outcome: one for each score."""
-    n_scores = found.shape[1]
+    n_scores = eta.shape[1]
     first, second = np.triu_indices(n_scores)
     shift = np.zeros(n_scores)
     for _ in range(50):
-        moved = found + shift
-        gradient = (loss.residual(moved, targets) * masses[:, None]).sum(axis=0)
-        curvature = (loss.curvature(moved) * masses[:, None]).sum(axis=0)
+        shifted = eta + shift
+        gradient = (loss.residual(shifted, targets) * masses[:, None]).sum(axis=0)
+        curvature = (loss.curvature(shifted) * masses[:, None]).sum(axis=0)
+
+        # a little is added, since all outcomes may be the same
         information = np.zeros((n_scores, n_scores))
         information[first, second] = information[second, first] = curvature
         information += 1e-9 * np.eye(n_scores) * (1.0 + np.trace(information))
+
         step = np.clip(-np.linalg.solve(information, gradient), -2.0, 2.0)
         shift = shift + step
         if float(np.abs(step).max()) < 1e-10 or math.isnan(float(step.sum())):

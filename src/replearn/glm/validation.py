@@ -89,12 +89,15 @@ def validate(
         share = newton.share_of(summary.n_rows, theta.size)
         total = sums_at(kept.blocks(), loss, theta, share, work=kept.work)
         guide = newton.Guide(theta, factor_of(total, loss, float(ridge)))
+
     fitted = []
     for fold in folds:
-        nearby = None if total is None else one_step(fold, loss, ridge, guide, total)
-        if nearby is None:
-            nearby = fit(fold.learn, loss, ridge, fold.summary, newton.NEAR_ENOUGH, guide)
-        fitted.append(replace(fold, theta=nearby))
+        of_fold = None
+        if total is not None:
+            of_fold = one_step(fold, loss, ridge, guide, total)
+        if of_fold is None:  # one step is too short a way
+            of_fold = fit(fold.learn, loss, ridge, fold.summary, newton.NEAR_ENOUGH, guide)
+        fitted.append(replace(fold, theta=of_fold))
     return Validation(ridge, held_out_loss(fitted, loss), tuple(fitted), guide)
 
 
@@ -125,9 +128,11 @@ def held_out_loss(folds: Sequence[Fold], loss: Loss) -> float:
     """Mean loss of held-out rows in nats, from an exact sum."""
     total = weight = 0
     for fold in folds:
-        for found, piece in scored(fold):
-            value = loss.value(found, piece.targets)
-            masses = np.ones(piece.n_rows) if piece.weights is None else piece.weights
+        for eta, piece in scored(fold):
+            value = loss.value(eta, piece.targets)
+            masses = piece.weights
+            if masses is None:
+                masses = np.ones(piece.n_rows)
             total += int(on_grid(np.minimum(value, 1e6) * masses, 20).sum())
             weight += int(on_grid(masses, WEIGHT_BITS).sum())
     return float(total) * 2.0 ** (WEIGHT_BITS - 20) / float(weight)
@@ -137,8 +142,9 @@ def scored(fold: Fold) -> Iterator[tuple[Matrix, Block]]:
     """Scores of the held-out rows, piece by piece."""
     assert fold.theta is not None
     for piece in pieces(fold.held, fold.theta.shape[1]):
-        terms = piece.terms
-        rows = terms if isinstance(terms, LevelRows) else with_constant(terms)
+        rows = piece.terms
+        if not isinstance(rows, LevelRows):
+            rows = with_constant(rows)
         yield scores(rows, fold.theta, piece.offset), piece
 
 
@@ -156,17 +162,20 @@ def best_ridge(
     left_out: list[str] = []
     for ridge in RIDGES[2::2]:  # whole decades; `tried` looks between them
         try:
-            found = validate(kept, folds, loss, ridge, guide)
+            validation = validate(kept, folds, loss, ridge, guide)
         except (Unbounded, NotConverged) as error:
             if isinstance(error, NotConverged):
                 left_out.append(untried(ridge, error))
+            # ridges become weaker: after a good one, those that follow would fail, too
             if best is None:
                 continue
             break
         tick()
-        if best is not None and found.loss >= best.loss:
+
+        if best is not None and validation.loss >= best.loss:
             break
-        best, guide = found, found.guide
+        best, guide = validation, validation.guide
+
     if best is None:
         raise ReplearnError(
             "rows must allow a bounded fit, but even a ridge of "
