@@ -47,14 +47,13 @@ def load_readmission(
         raise ReplearnError(f"centre must be one of {', '.join(CENTRES)}, got {centre!r}.")
     if n_rows < 1:
         raise ReplearnError(f"rows must be one or more, got {n_rows}. Ask for some thousands.")
-    parts = {
-        name: _patients(Coins(f"readmission/{seed}/{name}"), n_rows)
-        for name in (CENTRES if centre is None else (centre,))
-    }
-    first = next(iter(parts.values()))
-    columns = {name: np.concatenate([part[name] for part in parts.values()]) for name in first}
+
+    names: tuple[str, ...] = (centre,) if centre is not None else CENTRES
+    parts = [_patients(Coins(f"readmission/{seed}/{name}"), n_rows) for name in names]
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     if centre is None:
         columns = {"centre": np.repeat(np.array(CENTRES, dtype=object), n_rows)} | columns
+
     if not as_frame:
         return columns
     try:
@@ -79,6 +78,7 @@ def _patients(coins: Coins, n_rows: int) -> dict[str, NDArray[Any]]:
         places = np.searchsorted(ends, coins.uniforms(name, n_rows))
         return np.array([text.replace("_", " ") for text in shares], dtype=object)[places]
 
+    # each column has a stream of its own, so that a new one would change no other
     age = np.minimum(normal("age", 72, 11, 0, 35), 99)
     nyha = level("nyha", I=0.12, II=0.38, III=0.36, IV=0.14)
     discharge = level("discharge", home=0.58, home_care=0.2, nursing_home=0.14, rehabilitation=0.08)
@@ -89,6 +89,8 @@ def _patients(coins: Coins, n_rows: int) -> dict[str, NDArray[Any]]:
     haemoglobin = normal("haemoglobin", 12.6, 1.8, 1, 5)
     systolic = normal("systolic", 128, 20, 0, 70)
     diabetes = level("diabetes", no=0.64, yes=0.36)
+
+    # the truth, before any value is lost
     score = (
         -2.9
         + 0.0008 * (age - 66) * np.abs(age - 66)
@@ -104,11 +106,14 @@ def _patients(coins: Coins, n_rows: int) -> dict[str, NDArray[Any]]:
         + 0.3 * (diabetes == "yes")
     )
     readmitted = coins.uniforms("outcome", n_rows) < 1 / (1 + np.exp(-score))
+
+    # gaps that say nothing about the outcome
     gaps = {"creatinine": 0.04, "sodium": 0.04, "haemoglobin": 0.07}
     numbers = {"creatinine": creatinine, "sodium": sodium, "haemoglobin": haemoglobin}
     for name, share in gaps.items():
         numbers[name][coins.uniforms(f"gaps/{name}", n_rows) < share] = np.nan
     diabetes[coins.uniforms("gaps/diabetes", n_rows) < 0.03] = None
+
     return {
         "age": age.astype(np.int64),
         "sex": level("sex", female=0.46, male=0.54),
@@ -169,17 +174,22 @@ def make_margin(
     >>> bool((y * (X @ margin_direction(3)) >= 0.2 - 1e-12).all())
     True
     """
-    top = min(4 * margin, 0.95) if max_margin is None else max_margin
+    top = max_margin
+    if top is None:
+        top = min(4 * margin, 0.95)
     if n_features < 2:
         raise ReplearnError(f"n_features must be at least 2, got {n_features}.")
     if not 0 < margin <= top < 1:
         raise ReplearnError(
             f"margins must satisfy 0 < margin <= max_margin < 1, got {margin} and {top}."
         )
+
     rng = np.random.default_rng(random_state)
     normal = margin_direction(n_features, population)
     labels = rng.choice(np.array([-1, 1]), size=n_samples)
     heights = rng.uniform(margin, top, size=n_samples)
+
+    # g: unit vectors along the boundary, which the decoy bends
     side = rng.standard_normal((n_samples, n_features))
     side -= np.outer(side @ normal, normal)
     side /= np.linalg.norm(side, axis=1, keepdims=True)
@@ -187,6 +197,8 @@ def make_margin(
         agrees = np.where(rng.random(n_samples) < 0.75, labels, -labels)
         side = np.sqrt(1 - decoy**2) * side + np.outer(decoy * agrees, _decoy(n_features, normal))
         side /= np.linalg.norm(side, axis=1, keepdims=True)
+
+    # as far from the boundary as the margin says: the length stays 1
     side *= np.sqrt(1 - heights**2)[:, None]
     side += np.outer(labels * heights, normal)
     flipped = rng.random(n_samples) < label_noise
@@ -201,6 +213,7 @@ def margin_direction(n_features: int, population: int = 0) -> Vector:
 
 def _decoy(n_features: int, normal: Vector) -> Vector:
     """A fixed unit vector orthogonal to the normal."""
+    # the axis that is least along the normal loses least
     axis = np.zeros(n_features)
     axis[np.argmin(np.abs(normal))] = 1.0
     axis -= (axis @ normal) * normal

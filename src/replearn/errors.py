@@ -70,8 +70,13 @@ def short(value: object, most: int = 60) -> str:
     >>> short("a" * 100, most=10)
     "'aaaaaa..."
     """
-    text = repr(value[:most] if isinstance(value, str | bytes | list | tuple) else value)
-    return text if len(text) <= most else text[: most - 3] + "..."
+    if isinstance(value, str | bytes | list | tuple):
+        value = value[:most]  # the text of a long one would take long
+
+    text = repr(value)
+    if len(text) > most:
+        text = text[: most - 3] + "..."
+    return text
 
 
 def whole_number(name: str, value: Any, least: int = 1, remedy: str = "") -> int:
@@ -114,7 +119,9 @@ def is_real(value: Any) -> bool:
 
 def plain_float(value: Any) -> float:
     """The float64 with the digits of a number: those of a float32 are fewer than its bits."""
-    return float(str(value)) if hasattr(value, "dtype") else float(value)
+    if hasattr(value, "dtype"):  # of NumPy and its like
+        return float(str(value))
+    return float(value)
 
 
 #: What moves the cursor, changes colours, ends a line, turns the direction of writing, or cannot be

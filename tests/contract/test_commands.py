@@ -141,7 +141,7 @@ CALLS = [
     ("export a.model.json --out a.export.csv", 0, "The model is in a.export.csv"),
     ("audit b.csv --study study.json --pairs 1 --rows 1200", 0, ""),
     ("audit labs.csv --study study.json --by hospital", 0, "3 of 3 centres got the study"),
-    ("sums study.json lab.parquet --out lab.sums.json", 0, "Sums of 1,200 rows"),
+    ("sums study.json lab.parquet --out lab.sums.json", 0, "Sums over 1,200 rows"),
     ("combine study.json --begin --out first.json", 0, "The next round begins"),
     (
         "fit data.csv --target y --algorithm sgd --margin 0.4 --bits 2",
@@ -370,6 +370,29 @@ def test_json(inside: Path) -> None:
     assert found["same"] is True
     assert len(found["fingerprint"]) == 64
     assert found["warnings"] == []
+
+
+def test_a_model_is_shown_with_its_clearest_effects(inside: Path) -> None:
+    """Below the fingerprint, in at most eight lines: those that the table of details has."""
+    code, text, _ = replearn("show", "a.model.json")
+    assert code == 0
+    lines = text.rstrip("\n").split("\n")
+    assert len(lines) <= 9
+    effects = [line.split("  ") for line in lines if line.endswith("estimated odds ratio")]
+    assert len(effects) >= 4
+
+    # the same numbers, in an order that nobody's unit changes
+    _, text, _ = replearn("show", "a.model.json", "--details")
+    assert "estimated odds ratio" not in text
+    table = text.partition("own estimates")[2].split("\n")
+    own = {line[2:].partition("  ")[0]: line.split()[-5:] for line in table if line[:2] == "  "}
+    distances = []
+    for _, name, *_, said in effects:
+        estimate, error, ratio, low, high = own[name]
+        shown = [float(cell) for cell in re.findall(r"[\d.]+", said)]
+        assert shown == pytest.approx([float(ratio), float(low), float(high)], rel=0.01)
+        distances.append(abs(float(estimate)) / float(error))
+    assert distances == sorted(distances, reverse=True)
 
 
 def test_sealed_until_it_is_opened(inside: Path, tmp_path: Path) -> None:
@@ -775,6 +798,8 @@ REFUSALS = [
     ("publish a.csv --target died --out study.json", "is a study already"),
     ("publish a.csv --target died --rows 3 --out {tmp}/s.json", "no row of some class"),
     ("publish a.csv --target died --registered --out {tmp}/s.json", "needs --rows"),
+    ("publish a.csv --target age --out {tmp}/s.json", "--kind linear"),
+    ("predict study.json b.csv", "is a study, and this needs a model. Run replearn replicate"),
     ("replicate nofile.json b.csv", "No such file"),
     ("replicate study.json nofile.csv", "nofile.csv cannot be read"),
     ("replicate a.csv b.csv", "must be one JSON object"),

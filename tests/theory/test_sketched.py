@@ -83,7 +83,8 @@ def test_certified_rows_grow_like_a_logarithm(recipe):
         return recipe.sizes(promise, 50, "certified", Sizes(sketch_bits=bits)).n_rows
 
     assert rows(1e-5) < 6 * rows(0.1)  # without a sketch: 1e8 times as many
-    assert rows(1e-3) < rows(1e-3, bits=0) / 1e5
+    # 1 / rho^2 is 1e6; a certified sketch pays for the union over batches and components
+    assert rows(1e-3) < rows(1e-3, bits=0) / 4e4
 
 
 @pytest.mark.slow
@@ -136,14 +137,14 @@ def test_practical_sketches_keep_their_promise(recipe, name, seeds):
 def test_few_rows_in_many_dimensions(name, n_rows, d, seeds):
     """Shorter batches show their spread, so cells are fine and the model is right."""
     plan = SVM.sizes(Promise(0.1, 0.05, 0.01, 0.05), d, "practical", Sizes(sketch_bits=3))
-    trials, n_differ, errors = 40, 0, []
+    trials, n_differ, errors = 15, 0, []
     for seed in seeds(trials):
         fits = pair(SVM, plan, name, n_rows, d, 0.1, seed)
         n_differ += differ(fits)
         errors.append(error(fits[0], seed, name, d, 0.1))
     assert_rate_at_most(n_differ, trials, 0.01)
     assert np.mean(errors) < 0.02
-    # would catch a disagreement of 0.25 with probability 0.9
+    # would catch a disagreement of 0.5 with probability 0.9
 
 
 def test_a_covariance_of_rank_one_is_covered(seeds):

@@ -85,7 +85,12 @@ def test_certified_rows_are_flat_in_d_and_better_in_tau():
 @pytest.mark.slow
 def test_every_line_has_numbers():
     for name, modes in table().exponents.items():
-        assert set(modes) == {"practical", "certified"} | ({"paper"} if "+" not in name else set())
+        planned = {"practical", "certified", "paper"}
+        if "+" in name:
+            planned.remove("paper")
+        if name in ("net", "dp"):
+            planned.remove("practical")  # no net that can be searched covers 10,000 inputs
+        assert set(modes) == planned
         for powers in modes.values():
             assert None not in powers.values()
 

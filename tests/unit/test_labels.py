@@ -41,11 +41,17 @@ def test_classes_of_an_original(labels, classes):
         (["a", "NA"], "got 1 missing labels"),
         ([0.5, 1.5], "continuous"),
         (np.arange(2000), "at most 100 classes, got 2,000.*kind=linear"),
+        (np.arange(64).repeat(9), "got 64 different whole numbers.*kind=linear"),
     ],
 )
 def test_labels_that_are_no_classes(labels, words):
     with pytest.raises(ReplearnError, match=words):
         learn_classes(column_from(labels))
+
+
+def test_many_numbered_classes_with_rows_enough_are_classes():
+    letters = np.arange(26).repeat(10)
+    assert learn_classes(column_from(letters))[0] == tuple(range(26))
 
 
 @pytest.mark.parametrize(

@@ -329,7 +329,7 @@ def test_the_methods_paragraph_says_what_the_study_says(original) -> None:
         "5 categorical predictors entered as indicators",
         f"{ROWS:,} rows, as it states",
         original.study.fingerprint[:16],
-        "99% of the studies",
+        "with probability 99%",
     ):
         assert words in text
     encoding = replace(design.encoding, products=(Product(0, 1),), products_halved=2)

@@ -336,6 +336,15 @@ def test_texts_of_several_lines_are_no_stray_quotes(tmp_path):
     assert sum(batch.n_rows for batch in table.batches()) == 60
 
 
+def test_a_character_on_the_end_of_the_head_is_text(tmp_path):
+    path = tmp_path / "a.csv"
+    rows = "1,\N{GRINNING FACE}\n" * 160_000  # seven bytes each, more than the head in all
+    for mark in ("", "\ufeff"):
+        for n_letters in range(1, 8):
+            path.write_text(f"{mark}a,{'b' * n_letters}\n{rows}", encoding="utf-8")
+            assert open_table(path).names == ("a", "b" * n_letters)
+
+
 def test_levels_of_several_types_and_wide_integers():
     """Both were errors of the libraries below."""
     rng = np.random.default_rng(0)

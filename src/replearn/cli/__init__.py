@@ -17,6 +17,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -49,7 +50,7 @@ COMMANDS = {
     "bundle": "a folder with all that a lab needs to replicate, offline",
     "show": "explain a file of replearn",
     "compare": "are these models the same?",
-    "evaluate": "what a model is worth on labelled rows",
+    "evaluate": "performance of a model on labelled rows",
     "predict": "predictions of a model for the rows of a table",
     "export": "write a model as SQL, CSV or ONNX",
     "audit": "how often two labs get the same model, by counting",
@@ -94,7 +95,7 @@ def _parser(chosen: str | None) -> Parser:
         )
         module.add_arguments(command)
         command.add("--json", "print one JSON object instead of text", action="store_true")
-        command.add("--details", "show everything, not eight lines", action="store_true")
+        command.add("--details", "print all details", action="store_true")
         command.set_defaults(run=module.run, command=command)
     return parser
 
@@ -110,77 +111,110 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # small products lose most of their time when several threads wait for each other
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     given = list(sys.argv[1:] if arguments is None else arguments)
-    command: Parser | None = None
     Parser.as_json = "--json" in given
-    try:
-        for stream in (sys.stdout, sys.stderr):
-            if hasattr(stream, "reconfigure"):
-                stream.reconfigure(errors="backslashreplace")  # names are not ours
-        if sys.stdout is None:
-            complain("error", "standard output is closed. Send it to a file, or to /dev/null.")
-            return BAD_INPUT
-        parser = _parser(next((word for word in given if word in COMMANDS), None))
-        options, unknown = parser.parse_known_args(given)
-        command = options.command
-        if unknown:
-            command.error(f"unrecognized arguments: {' '.join(unknown)}")
-        Parser.inputs = tuple(inputs_of(options))
-        options.typed = typed_options(given)
-        page = getattr(options, "page", None)
-        _check_page(page, options)
-        with _warnings_in_one_line(command) as warned:
-            outcome: Outcome = options.run(options)
-        if page is not None and outcome.title:  # a round in between has none
-            may_leave("page", outcome.n_rows)
-            from replearn.documents import write_atomically
+    if sys.stdout is None:
+        complain("error", "standard output is closed. Send it to a file, or to /dev/null.")
+        return BAD_INPUT
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # names are not ours
 
-            text = (outcome.page or outcome.facts).html(outcome.title)
-            write_atomically(page, text.encode("utf-8", "replace"))
-        elif page is not None:
-            complain("warning", "no page was written: this is a round in between.", command)
-        if options.json:
-            print(json.dumps(outcome.facts.data() | {"warnings": warned}, allow_nan=False))
-        elif outcome.raw is not None:
-            sys.stdout.write(outcome.raw)
-        else:
-            more = "--details, --page FILE" if "page" in options and page is None else "--details"
-            print(outcome.facts.text(width(), options.details, more))
-        sys.stdout.flush()
-        return outcome.code
+    running = _Running()
+    try:
+        return _run(given, running)
     except _interrupts():
         raise KeyboardInterrupt from None
-    except ReplearnError as problem:
-        complain("error", problem, command)
-        return BAD_INPUT
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CLOSED_PIPE
-    except OSError as problem:
+    except Exception as problem:
+        return _explain(problem, running.command)
+
+
+@dataclass
+class _Running:
+    """The command of this call, once it is known: errors are told in the words of its options."""
+
+    command: Parser | None = None
+
+
+def _run(given: list[str], running: _Running) -> int:
+    """Parse, run the command, write its page and print its answer."""
+    # 1 only the parser of the command that was named is complete
+    parser = _parser(next((word for word in given if word in COMMANDS), None))
+    options, unknown = parser.parse_known_args(given)
+    command = running.command = options.command
+    if unknown:
+        command.error(f"unrecognized arguments: {' '.join(unknown)}")
+    Parser.inputs = tuple(inputs_of(options))
+    options.typed = typed_options(given)
+
+    # 2 a page that could not be written is refused before the work
+    page = getattr(options, "page", None)
+    _check_page(page, options)
+    with _warnings_in_one_line(command) as warned:
+        outcome: Outcome = options.run(options)
+    if page is not None:
+        _write_page(page, outcome, command)
+
+    # 3 the answer, in the form that was asked for
+    if options.json:
+        print(json.dumps(outcome.facts.data() | {"warnings": warned}, allow_nan=False))
+    elif outcome.raw is not None:
+        sys.stdout.write(outcome.raw)
+    else:
+        more = "--details, --page FILE" if "page" in options and page is None else "--details"
+        print(outcome.facts.text(width(), options.details, more))
+    sys.stdout.flush()
+    return outcome.code
+
+
+def _write_page(path: str, outcome: Outcome, command: Parser) -> None:
+    """Write the result as a page, if the data owner lets it leave."""
+    if not outcome.title:
+        complain("warning", "no page was written: this is a round in between.", command)
+        return
+    from replearn.documents import write_atomically
+
+    may_leave("page", outcome.n_rows)
+    text = (outcome.page or outcome.facts).html(outcome.title)
+    write_atomically(path, text.encode("utf-8", "replace"))
+
+
+def _explain(problem: Exception, command: Parser | None) -> int:
+    """Say in one line what stopped a command; what nobody expected is a bug."""
+    if isinstance(problem, ReplearnError):
+        complain("error", problem, command)
+        return BAD_INPUT
+
+    if isinstance(problem, OSError):
         from replearn.documents import system_words
 
         where = f"{problem.filename}: " if problem.filename else ""
         complain("error", f"{where}{system_words(problem)}", command)
         return BAD_INPUT
-    except MemoryError:
+
+    if isinstance(problem, MemoryError):
         complain("error", "there is not enough memory for this table. Use fewer columns or rows.")
         return BAD_INPUT
-    except ModuleNotFoundError as problem:
+
+    if isinstance(problem, ModuleNotFoundError):
+        package = (problem.name or "").partition(".")[0]
         complain(
             "error",
             f"this needs the package {problem.name}, which is not installed. Run pip install "
-            f"{(problem.name or '').partition('.')[0]}.",
+            f"{package}.",
         )
         return BAD_INPUT
-    except Exception as problem:
-        if sys.flags.dev_mode:
-            raise
-        what = f"{type(problem).__name__}: {problem}"
-        complain(
-            "internal error",
-            f"{what}. This is a bug of replearn; report it with what python -X dev -m replearn "
-            "prints in its place.",
-        )
-        return BUG
+
+    if sys.flags.dev_mode:
+        raise problem
+    complain(
+        "internal error",
+        f"{type(problem).__name__}: {problem}. This is a bug of replearn; report it with what "
+        "python -X dev -m replearn prints in its place.",
+    )
+    return BUG
 
 
 def _interrupts() -> type[BaseException]:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from replearn.cli.command import (
     DIFFERENT,
-    DONE,
     Outcome,
     Parser,
     check_output_path,
@@ -20,7 +19,17 @@ from replearn.errors import ReplearnError
 from replearn.words import Facts, Row
 
 if TYPE_CHECKING:
-    from replearn.study import LabColumns
+    from replearn.glm import Model
+    from replearn.study import Coalition, Founded, LabColumns, State, Study
+
+#: What labs add up their rows for, in a statistician's words.
+_PASSES = {
+    "scale": "scale of the weights",
+    "counts": "counts of rows and classes",
+    "one step": "one Newton step",
+    "a step": "one Newton step",
+    "spread": "spread of the coefficients",
+}
 
 EPILOG = """\
 examples:
@@ -77,21 +86,18 @@ def run(options: argparse.Namespace) -> Outcome:
         refuse_unused(options, "a draft from columns", *rounds)
         return _draft(first, options)
     refuse_unused(options, "a round of a study", "ridge", "seed")
+
     study: Study = first
     opened, nonce = read_opened(options.opened, study)
     if options.begin:
-        refuse_unused(options, "--begin", "state", "publish", "replication_rows", "page")
-        if options.sums:
-            raise ReplearnError("--begin needs no sums: no lab has added up rows yet.")
-        begun = study.begin(opened)
-        begun.save(options.out)
-        return Outcome(_next(begun, options.out, 0))
+        return _begin(study, opened, options)
     if not options.publish:
         refuse_unused(options, "a joint fit without --publish", "replication_rows")
+
     state = None if options.state is None else State.load(options.state)
     sums = [LabSums.load(path) for path in options.sums]
     with working("adding up sums"):
-        found = combine(
+        result = combine(
             study,
             *sums,
             state=state,
@@ -100,26 +106,51 @@ def run(options: argparse.Namespace) -> Outcome:
             publish=options.publish,
             replication_rows=options.replication_rows,
         )
-    n_rows, n_numbers = sum(part.rows for part in sums), study.design.n_numbers
-    may_leave("model", n_rows, n_numbers)
-    if isinstance(found, Founded):
-        may_leave("study", n_rows, n_numbers, found.study)
-        found.study.save(options.out)
-        path = f"{options.out.removesuffix('.json')}.model.json"
-        found.model.save(path, private=True)
-        files = [Row("send", options.out, note="not the model"), Row("keep", path)]
-        facts = replace(found.facts(), items=[*files, *found.facts().items])
-        return Outcome(facts, title=f"Original of {options.out}", n_rows=n_rows)
-    if not isinstance(found, Coalition):
-        found.save(options.out)
-        return Outcome(_next(found, options.out, len(sums)))
-    code, facts = DONE, found.facts()
-    if found.replication.same is False:  # what these rows give is nobody's fit
-        code = DIFFERENT
+    n_rows = sum(part.rows for part in sums)
+    may_leave("model", n_rows, study.design.n_numbers)
+
+    # a round in between, the end of a joint original, or that of a joint replication
+    if isinstance(result, Founded):
+        return _publish(result, n_rows, study.design.n_numbers, options)
+    if isinstance(result, Coalition):
+        return _finish(result, options)
+    result.save(options.out)
+    return Outcome(_next(result, options.out, len(sums)))
+
+
+def _begin(study: "Study", opened: "Model | None", options: argparse.Namespace) -> Outcome:
+    """Write the state of the first round."""
+    refuse_unused(options, "--begin", "state", "publish", "replication_rows", "page")
+    if options.sums:
+        raise ReplearnError("--begin needs no sums: no lab has added up rows yet.")
+    state = study.begin(opened)
+    state.save(options.out)
+    return Outcome(_next(state, options.out, 0))
+
+
+def _publish(
+    original: "Founded", n_rows: int, n_numbers: int, options: argparse.Namespace
+) -> Outcome:
+    """Write the study of all labs together, and keep their model."""
+    may_leave("study", n_rows, n_numbers, original.study)
+    original.study.save(options.out)
+    path = f"{options.out.removesuffix('.json')}.model.json"
+    original.model.save(path, private=True)
+
+    files = [Row("send", options.out, note="not the model"), Row("keep", path)]
+    facts = original.facts()
+    facts = replace(facts, items=[*files, *facts.items])
+    return Outcome(facts, title=f"Original of {options.out}", n_rows=n_rows)
+
+
+def _finish(coalition: "Coalition", options: argparse.Namespace) -> Outcome:
+    """Write the model of a joint replication, unless it is not the original's."""
+    facts, title = coalition.facts(), f"Coalition of {options.study}"
+    if coalition.replication.same is False:  # what these rows give is nobody's fit
         facts = replace(facts, items=["No model file was written.", *facts.items])
-    else:
-        found.model.save(options.out)
-    return Outcome(facts, code, title=f"Coalition of {options.study}")
+        return Outcome(facts, DIFFERENT, title=title)
+    coalition.model.save(options.out)
+    return Outcome(facts, title=title)
 
 
 def _draft(first: "LabColumns", options: argparse.Namespace) -> Outcome:
@@ -144,13 +175,13 @@ def _draft(first: "LabColumns", options: argparse.Namespace) -> Outcome:
     )
 
 
-def _next(state: object, path: str, n_labs: int) -> Facts:
+def _next(state: "State", path: str, n_labs: int) -> Facts:
     return Facts(
         f"The next round begins: send {path} to all labs.",
         [
             f"Each runs: replearn sums STUDY TABLE --state {path} --out LAB.sums.json",
             *([Row("labs", n_labs)] if n_labs else []),
-            Row("asked for", state.asks),  # type: ignore[attr-defined]
+            Row("next round", _PASSES[state.asks], key="asked_for"),
         ],
         values={"done": False},
     )

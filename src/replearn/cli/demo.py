@@ -12,7 +12,7 @@ from replearn.words import Facts, Row, Table, counted, percent
 
 if TYPE_CHECKING:
     from replearn.glm import Model
-    from replearn.study import Study
+    from replearn.study import Original, Study
 
 EPILOG = """\
 Both doors of the library, in seconds. Two labs that share a seed fit a
@@ -86,9 +86,10 @@ def _halfspaces() -> _Door:
 
     new = make_margin(_NEW_ROWS, _INPUTS, _MARGIN, random_state=2)
     errors = [1 - float(model.score(*new)) for model in (fits[0], rivals[0])]
+    words = {True: "yes", False: "no"}
     lines = [
-        ("Algorithm 1", percent(errors[0]), "yes" if same else "no"),
-        ("LinearSVC", percent(errors[1]), "yes" if rivals_agree else "no"),
+        ("Algorithm 1", percent(errors[0]), words[same]),
+        ("LinearSVC", percent(errors[1]), words[rivals_agree]),
     ]
     table = Table(
         f"Errors on {_NEW_ROWS:,} new examples",
@@ -113,65 +114,40 @@ def _halfspaces() -> _Door:
 
 
 def _study(n_rows: int, n_labs: int) -> _Door:
-    """An original, a blind replication, and what the model is worth beside its rivals."""
+    """An original, a blind replication, and the model's performance beside its rivals."""
     from replearn.datasets import load_readmission
     from replearn.study import Request, publish, register_study, replicate
-    from replearn.tables import open_table
 
     def lab(name: str, size: int = n_rows, seed: int = 0) -> Any:
         return load_readmission(name, size, seed=seed, as_frame=False)
 
-    def table(columns: Any) -> Any:
-        return open_table(columns, target=_TARGET)
-
     ashford, birchwood = lab("Ashford"), lab("Birchwood")
-    originals = {
-        bits: publish(table(ashford), Request(target=_TARGET, sketch_bits=bits)) for bits in _BITS
-    }
+    originals = {}
+    for bits in _BITS:
+        request = Request(target=_TARGET, sketch_bits=bits)
+        originals[bits] = publish(_table(ashford), request)
     first = originals[8]
-    model, found = replicate(first.study, table(birchwood))
+    model, replication = replicate(first.study, _table(birchwood))
 
     # the same at further labs, and on new patients
-    others = [lab("Dunmore", seed=seed) for seed in range(n_labs)]
-    new = lab("Castleton", _NEW_ROWS)
-    rows = _base_and_sklearn(ashford, others, new)
-    with warnings.catch_warnings():  # the table shows what it is worth
+    with warnings.catch_warnings():  # the table shows how well it predicts
         warnings.simplefilter("ignore")
         pilot = lab("Castleton", _PILOT_ROWS, seed=1)
         registered = register_study(pilot, _TARGET, samples_per_lab=n_rows)
-    models = [(registered, replicate(registered, table(ashford))[0])]
+    models = [(registered, replicate(registered, _table(ashford))[0])]
     models += [(original.study, original.model) for original in originals.values()]
-    for study, model_of_ashford in models:
-        n_same = sum(
-            replicate(study, table(other))[0].fingerprint == model_of_ashford.fingerprint
-            for other in others
-        )
-        rows.append(_line(study, model_of_ashford, n_same, new))
-    performance = Table(
-        f"Performance on {_NEW_ROWS:,} new patients",
-        ("model", "AUC", "log-loss", f"same at {n_labs} labs", "patients to match"),
-        rows,
-        key="performance",
-    )
+    others = [lab("Dunmore", seed=seed) for seed in range(n_labs)]
+    performance = _performance(models, ashford, others, lab("Castleton", _NEW_ROWS))
 
     share = percent(float(ashford[_TARGET].mean()))
-    size = len(first.study.canonical_bytes())
     text = [
         _said(
             f"2. Studies: Ashford publishes. Ashford and Birchwood have {n_rows:,} invented "
             f"patients each, no patient in both. {share} of Ashford's return within 30 days. No "
             "row leaves a lab."
         ),
-        "",
-        "$ replearn publish ashford.csv --target readmitted --out study.json",
-        _said(
-            f"Ashford fits a model and sends a study file of {size:,} bytes: one byte for each of "
-            f"{first.study.design.n_numbers} coefficients, and a fingerprint. Planned: "
-            f"{percent(1 - first.certificate.planned)} of centres that differ as centres typically "
-            "do get it."
-        ),
-        "$ replearn replicate study.json birchwood.csv",
-        *(_said(line) for line in found.facts().text(10_000).split("\n")[:3]),
+        *_study_text(first),
+        *(_said(line) for line in replication.facts().text(10_000).split("\n")[:3]),
         "",
         _shown(performance),
         "",
@@ -182,7 +158,50 @@ def _study(n_rows: int, n_labs: int) -> _Door:
         Row("replication", model.fingerprint),
         performance,
     ]
-    return _Door(bool(found.same), facts, text)
+    return _Door(bool(replication.same), facts, text)
+
+
+def _table(columns: Any) -> Any:
+    """A lab's patients, with their outcome as the target."""
+    from replearn.tables import open_table
+
+    return open_table(columns, target=_TARGET)
+
+
+def _study_text(original: "Original") -> list[str]:
+    """What the first lab does and sends."""
+    size = len(original.study.canonical_bytes())
+    planned = percent(1 - original.certificate.planned)
+    return [
+        "",
+        "$ replearn publish ashford.csv --target readmitted --out study.json",
+        _said(
+            f"Ashford fits a model and sends a study file of {size:,} bytes: one byte for each of "
+            f"{original.study.design.n_numbers} coefficients, and a fingerprint. Planned: "
+            f"{planned} of centres that differ as centres typically do get it."
+        ),
+        "$ replearn replicate study.json birchwood.csv",
+    ]
+
+
+def _performance(
+    models: "list[tuple[Study, Model]]", ashford: Any, others: list[Any], new: Any
+) -> Table:
+    """Each model on new patients, and how many further labs get it."""
+    from replearn.study import replicate
+
+    rows = _base_and_sklearn(ashford, others, new)
+    for study, model in models:
+        n_same = 0
+        for other in others:
+            n_same += replicate(study, _table(other))[0].fingerprint == model.fingerprint
+        rows.append(_line(study, model, n_same, new))
+    return Table(
+        f"Performance on {_NEW_ROWS:,} new patients",
+        ("model", "AUC", "log-loss", f"same at {len(others)} labs", "patients to match"),
+        rows,
+        key="performance",
+    )
 
 
 def _said(sentence: str) -> str:
@@ -244,23 +263,23 @@ def _base_and_sklearn(ashford: Any, others: list[Any], new: Any) -> list[tuple[A
     from replearn.glm import Bernoulli
     from replearn.study import Performance
 
-    def terms(columns: Any) -> Any:
+    def encoded(columns: Any) -> Any:
         """Standardised numbers with gaps filled, and a column for each level."""
-        found = []
+        terms = []
         for name, values in ashford.items():
             cells = columns[name]
             if values.dtype == object:
-                found += [cells == level for level in sorted({*values} - {None})]
+                terms += [cells == level for level in sorted({*values} - {None})]
             elif name != _TARGET:
                 units = (cells - np.nanmean(values)) / np.nanstd(values)
-                found.append(np.where(np.isnan(units), 0.0, units))
-        return np.column_stack(found).astype(np.float64)
+                terms.append(np.where(np.isnan(units), 0.0, units))
+        return np.column_stack(terms).astype(np.float64)
 
     def fitted(columns: Any) -> Any:
-        return LogisticRegression().fit(terms(columns), columns[_TARGET])
+        return LogisticRegression().fit(encoded(columns), columns[_TARGET])
 
     model = fitted(ashford)
-    scores = model.decision_function(terms(new))[:, None]
+    scores = model.decision_function(encoded(new))[:, None]
     worth = Performance.of(Bernoulli(), scores, new[_TARGET].astype(np.float64))
     assert worth.auc is not None
     n_same = sum(np.array_equal(fitted(other).coef_, model.coef_) for other in others)

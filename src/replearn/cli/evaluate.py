@@ -1,4 +1,4 @@
-"""``replearn evaluate``: what a model is worth on labelled rows."""
+"""``replearn evaluate``: performance of a model on labelled rows."""
 
 import argparse
 from dataclasses import replace
@@ -10,7 +10,7 @@ from replearn.errors import ReplearnError
 EPILOG = """\
 examples:
   replearn evaluate a.model.json new.csv
-  replearn evaluate a.model.json new.csv --by ward --page worth.html
+  replearn evaluate a.model.json new.csv --by ward --page a.html
   replearn evaluate a.model.json new.csv --horizon 365
 
 exit codes: 0 done; 1 the model ranks the wrong way round (AUC below 0.5);
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.by is not None and not (options.details or options.json):
         facts = replace(facts, details=())
         options.details = True  # a table that nobody cuts
-    code, title = DIFFERENT if found.is_inverted else DONE, f"Worth of {options.model}"
+    code, title = DIFFERENT if found.is_inverted else DONE, f"Performance of {options.model}"
     return Outcome(facts, code, title=title, n_rows=found.worth.n_rows, page=page)
 
 
@@ -66,5 +66,5 @@ def _at_horizon(model: Any, options: argparse.Namespace) -> Outcome:
     with working("scoring the rows"):
         found = evaluate_at(model, options.table, options.horizon, csv_options(options))
     code = DIFFERENT if found.is_inverted else DONE
-    title = f"Worth of {options.model}"
+    title = f"Performance of {options.model}"
     return Outcome(found.facts(), code, title=title, n_rows=found.n_rows)

@@ -126,7 +126,7 @@ def _facts(estimator: Any, files: list[Row]) -> Facts:
             *files,
             Row("algorithm", plan.recipe, note=f"{plan.mode} mode"),
             Row("rows here", n_rows, note=f"planned {plan.n_rows:,}"),
-            Row("right labels", right, "%", note="on these rows, which made the model"),
+            Row("training accuracy", right, "%"),
         ],
         details=[Row(name.replace("_", " "), n) for name, n in estimator.counts_.items()],
         values={"fingerprint": estimator.fingerprint_},

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from replearn.glm import Model
-    from replearn.study import Original, Study
+    from replearn.study import Original, Request, Study
     from replearn.tables import Remark, Table
 
 EPILOG = """\
@@ -48,6 +48,17 @@ def add_arguments(parser: Parser) -> None:
     parser.add("--target COLUMN", "what to predict")
     parser.add("--out FILE", "the study, to send to other labs", required=True)
     parser.add("--keep FILE", "your model (default: named after the table)")
+    _add_kind(parser)
+    _add_terms(parser)
+    _add_promise(parser)
+    _add_columns(parser)
+    parser.add("--seed TEXT", "published; any text (default 0)", default="0", dest="shared_seed")
+    parser.add_csv()
+    parser.add_page()
+
+
+def _add_kind(parser: Parser) -> None:
+    """Add what the target is, and who is first."""
     parser.add(
         "--kind",
         "what the target is: classes (default), a measurement, a count",
@@ -63,6 +74,10 @@ def add_arguments(parser: Parser) -> None:
         action="store_true",
     )
     parser.add("--scores COLUMNS", "registered: finished scores to recalibrate", type=names)
+
+
+def _add_terms(parser: Parser) -> None:
+    """Add which terms the model has, and how many bits are published of each."""
     parser.add(
         "--basis",
         "straight lines (default), curves, or the better of both",
@@ -76,6 +91,10 @@ def add_arguments(parser: Parser) -> None:
         type=int,
         dest="sketch_bits",
     )
+
+
+def _add_promise(parser: Parser) -> None:
+    """Add what is promised to which labs."""
     parser.add("--centres COLUMN", "hospital or month of a row: shows how much centres differ")
     parser.add(
         "--between X",
@@ -101,6 +120,10 @@ def add_arguments(parser: Parser) -> None:
         type=int,
         dest="replication_rows",
     )
+
+
+def _add_columns(parser: Parser) -> None:
+    """Add the penalty, and what columns mean."""
     parser.add("--ridge X", "penalty per row (default: by cross-validation)", type=float)
     parser.add(
         "--missing",
@@ -118,44 +141,28 @@ def add_arguments(parser: Parser) -> None:
     parser.add("--weights COLUMN", "weights of rows")
     parser.add("--offset COLUMN", "a known part of the score, such as log exposure")
     parser.add("--groups COLUMN", "rows of one group belong together, such as a person's")
-    parser.add("--seed TEXT", "published; any text (default 0)", default="0", dest="shared_seed")
-    parser.add_csv()
-    parser.add_page()
 
 
 def run(options: argparse.Namespace) -> Outcome:
     """Fit, refuse what must not be published, write."""
-    from replearn.reports.files import Opening
-    from replearn.study import Request, publish
-    from replearn.tables import open_table, refuse_unsafe
+    from replearn.study import publish
+    from replearn.tables import refuse_unsafe
 
+    # 1 what can be refused before the work
     stem = os.path.basename(options.table).split(".")[0] or "original"
-    beside = os.path.join(os.path.dirname(options.out), stem)
-    model_path = options.keep or f"{beside}.model.json"
-    opening_path = f"{model_path.removesuffix('.json').removesuffix('.model')}.opening.json"
+    model_path = options.keep or os.path.join(os.path.dirname(options.out), f"{stem}.model.json")
     check_output_path(options.out, "study", [options.table], ("replearn/study/glm",))
     check_output_path(model_path, None, [options.table, options.out], ("replearn/model/glm",))
     _refuse_forgotten(options)
     _refuse_unused(options)
     _prepare_survival(options)
-    is_survival = options.kind == "survival"
-    table = open_table(
-        options.table,
-        target=options.time if is_survival else options.target,
-        weights=options.weights,
-        offset=options.event if is_survival else options.offset,
-        groups=options.groups,
-        centres=options.centres,
-        csv=csv_options(options),
-    )
+    table = _table(options)
     if options.registered:
         return _register(table, options)
-    known = [field.name for field in fields(Request) if field.name in options]
-    given = {name: getattr(options, name) for name in known}
-    given["interactions"] = _pairs(options.interactions)
-    request = Request(**{name: value for name, value in given.items() if value is not None})
+
+    # 2 the fit, and what must not be published
     with working("fitting the original"):
-        original = publish(table, request)
+        original = publish(table, _request(options))
     refuse_unsafe(original.remarks)
     study, model = original.study, original.model.stating(original.own)
     study.refuse_problems()
@@ -163,30 +170,85 @@ def run(options: argparse.Namespace) -> Outcome:
     may_leave("study", study.n_original, study.design.n_numbers, study)
     if options.page is not None:  # it has all coefficients
         may_leave("model", study.n_original, study.design.n_numbers)
-    kept: dict[str, Document] = {}
-    files = [
-        Row("send", options.out, note="not the model"),
-        Row("keep", model_path, note="your model"),
-    ]
-    if original.nonce is not None:
-        kept[opening_path] = Opening(study.fingerprint, model.fingerprint, original.nonce)
-        files.append(Row("keep", opening_path, note="opens the seal", key="opening"))
-    kept[model_path] = model
-    _keep(kept)
-    study.save(options.out)  # last: who has it may rely on the others
+
+    # 3 the files: the study last, since who has it may rely on the others
+    files = _write_private(original, model, options.out, model_path)
+    study.save(options.out)
+
     facts = page = _facts(original, files)
     if options.page is not None:
-        from replearn.reports.evaluate import evaluate_original
-        from replearn.reports.methods import with_methods
-
-        measured = ("by cross-validation within this lab:", evaluate_original(original))
-        page = with_methods(facts, study, model, measured)
-        until = "before all fingerprints are on record" if study.sealed else "with the study"
-        words = f"Do not send this page ({options.page}) {until}: it holds the model."
-        facts, page = (replace(one, told=[words, *one.told]) for one in (facts, page))
+        facts, page = _with_page(facts, original, model, options.page)
     auc, title = original.worth.auc, f"Original of {options.out}"
     code = DIFFERENT if auc is not None and auc.value < 0.5 else DONE
     return Outcome(facts, code, title=title, n_rows=study.n_original, page=page)
+
+
+def _table(options: argparse.Namespace) -> "Table":
+    """The rows of the original, with the roles of its columns."""
+    from replearn.tables import open_table
+
+    target, offset = options.target, options.offset
+    if options.kind == "survival":
+        target, offset = options.time, options.event
+    return open_table(
+        options.table,
+        target=target,
+        weights=options.weights,
+        offset=offset,
+        groups=options.groups,
+        centres=options.centres,
+        csv=csv_options(options),
+    )
+
+
+def _request(options: argparse.Namespace) -> "Request":
+    """What was asked for: an option is stored under the name of the field that it sets."""
+    from replearn.study import Request
+
+    given = {}
+    for field in fields(Request):
+        value = getattr(options, field.name, None)
+        if value is not None:
+            given[field.name] = value
+    if options.interactions is not None:
+        given["interactions"] = _pairs(options.interactions)
+    return Request(**given)
+
+
+def _write_private(
+    original: "Original", model: "Model", study_path: str, model_path: str
+) -> list[Row]:
+    """Write what stays with the original, and say what to do with each file."""
+    from replearn.reports.files import Opening
+
+    files = [
+        Row("send", study_path, note="not the model"),
+        Row("keep", model_path, note="your model"),
+    ]
+    kept: dict[str, Document] = {}
+    if original.nonce is not None:
+        path = f"{model_path.removesuffix('.json').removesuffix('.model')}.opening.json"
+        kept[path] = Opening(original.study.fingerprint, model.fingerprint, original.nonce)
+        files.append(Row("keep", path, note="opens the seal", key="opening"))
+    kept[model_path] = model
+    _keep(kept)
+    return files
+
+
+def _with_page(
+    facts: Facts, original: "Original", model: "Model", path: str
+) -> tuple[Facts, Facts]:
+    """Facts for the terminal, and for the page, which holds the model."""
+    from replearn.reports.evaluate import evaluate_original
+    from replearn.reports.methods import with_methods
+
+    measured = ("by cross-validation within this lab:", evaluate_original(original))
+    page = with_methods(facts, original.study, model, measured)
+
+    until = "before all fingerprints are on record" if original.study.sealed else "with the study"
+    warning = f"Do not send this page ({path}) {until}: it holds the model."
+    facts = replace(facts, told=[warning, *facts.told])
+    return facts, replace(page, told=[warning, *page.told])
 
 
 #: What only rows of an original say, or what only an original writes.
@@ -337,59 +399,69 @@ def _pairs(text: str | None) -> Any:
 
 
 def _facts(original: "Original", files: list[Row]) -> Facts:
-    from replearn.study import sample_size_row
+    study = original.study
+    told, notes = _notes(original.remarks)
+    if original.gaps:
+        told.append(original.gaps)
 
-    certificate, study = original.certificate, original.study
-    verdict = (
+    worth = original.worth
+    items: list[Any] = [
+        *files,
+        Row(
+            "same population", 1 - original.certificate.expected, "%", note="of samples, estimated"
+        ),
+        study.evidence(original.model).words(),
+        *original.certificate.cautions,
+        *worth.rows()[:2],
+    ]
+    if worth.loss.high >= worth.base:
+        items.append(f"These rows do not show that the model beats the {worth.null} alone.")
+
+    figure = Figure(
+        "Performance of the model, beside the base rate and the fit before rounding",
+        lambda: _ladder(original),
+        "Cross-validated within this lab.",
+    )
+    details = _details(original, notes)
+    return Facts(_verdict(original), items, details, figures=[figure], told=told)
+
+
+def _verdict(original: "Original") -> str:
+    """How often other labs get this model."""
+    certificate = original.certificate
+    if original.study.commitment is None:
+        return f"The study is registered: nobody is first. {certificate.facts().verdict}"
+    return (
         f"The study is published: {certificate.centre_words}, with "
         f"{certificate.n_replication:,} rows, gets exactly this model in "
         f"{percent(1 - certificate.at_new_centre)} of the cases (estimated; "
         f"{percent(1 - certificate.planned)} planned)."
     )
-    if study.commitment is None:
-        verdict = f"The study is registered: nobody is first. {certificate.facts().verdict}"
-    own = original.own_worth
-    told, notes = _notes(original.remarks)
-    told = [*told, original.gaps] if original.gaps else told
-    cohort = [] if original.cohort is None else [original.cohort]
-    evidence = study.evidence(original.model)
-    worth = original.worth
-    unclear = [f"These rows do not show that the model beats the {worth.null} alone."]
-    unclear = unclear if worth.loss.high >= worth.base else []
-    return Facts(
-        verdict,
-        [
-            *files,
-            Row("same population", 1 - certificate.expected, "%", note="of samples, estimated"),
-            evidence.words(),
-            *certificate.cautions,
-            *original.worth.rows()[:2],
-            *unclear,
-        ],
-        details=[
-            *original.worth.rows()[2:],
-            Row(f"{own.words} before rounding", own.loss.value),
-            Row("basis", original.basis),
-            Row("ridge", study.design.ridge),
-            Row("published bits", study.design.bits, "for each coefficient"),
-            Row("fingerprint", original.model.fingerprint),
-            Row("study", study.fingerprint),
-            *(item for item in certificate.facts().items[1:] if isinstance(item, Row)),
-            Row("patients needed to match", evidence.rows, note="half of the time"),
-            *sample_size_row(original.rows_needed, study.n_original),
-            *notes,
-            *cohort,
-            *original.model.stating(original.own).coefficients.own_tables(),
-        ],
-        figures=[
-            Figure(
-                "What the model is worth, beside the base rate and the fit before rounding",
-                lambda: _ladder(original),
-                "Cross-validated within this lab.",
-            )
-        ],
-        told=told,
-    )
+
+
+def _details(original: "Original", notes: list[str]) -> list[Any]:
+    """What is shown on demand, and on the page."""
+    from replearn.study import sample_size_row
+
+    study, own = original.study, original.own_worth
+    details: list[Any] = [
+        *original.worth.rows()[2:],
+        Row(f"{own.words} before rounding", own.loss.value),
+        Row("basis", original.basis),
+        Row("ridge", study.design.ridge),
+        Row("published bits", study.design.bits, "for each coefficient"),
+        Row("fingerprint", original.model.fingerprint),
+        Row("study", study.fingerprint),
+        *(item for item in original.certificate.facts().items[1:] if isinstance(item, Row)),
+        Row(
+            "patients needed to match", study.evidence(original.model).rows, note="half of the time"
+        ),
+        *sample_size_row(original.rows_needed, study.n_original),
+        *notes,
+    ]
+    if original.cohort is not None:
+        details.append(original.cohort)
+    return details + original.model.stating(original.own).coefficients.own_tables()
 
 
 def _notes(remarks: "Sequence[Remark]") -> tuple[list[str], list[str]]:

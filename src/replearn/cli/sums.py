@@ -24,7 +24,7 @@ examples:
   replearn sums study.json lab.parquet --state next.json --out lab.sums.json
   replearn sums lab.parquet --target died --out lab.columns.json
 
-the file holds sums of many rows as whole numbers, and no row. No file is made
+the file holds sums over many rows and no individual data. No file is made
 if a term, a class, or both together have 1 to 9 rows (or fewer than a policy
 asks for): such sums show single patients. Whoever combines sees your sums;
 with three or more labs the others see totals only, and two labs get none.

@@ -107,13 +107,16 @@ class Run:
         A block of which ``rest`` coordinates are in use counts ``sqrt(rest / n)``: that bounds the
         mean length of the part of the normals that lies in them (Cauchy-Schwarz).
         """
-        whole, rest = divmod(self.n_components, self.cell.block)
-        return self.cell.surface / 2 * (whole + math.sqrt(rest / self.cell.block))
+        n_full, rest = divmod(self.n_components, self.cell.block)
+        return self.cell.surface / 2 * (n_full + math.sqrt(rest / self.cell.block))
 
 
 def check_rounding(name: object) -> None:
     """Refuse what names no rounding: known parts, larger blocks first, "ak" only alone."""
-    parts = name.split("+") if isinstance(name, str) else [""]
+    parts = [""]
+    if isinstance(name, str):
+        parts = name.split("+")
+
     sizes = [CELLS[part].block for part in parts if part in CELLS]
     larger_first = all(size > after for size, after in itertools.pairwise(sizes))
     if len(sizes) < len(parts) or not larger_first or ("ak" in parts and len(parts) > 1):
@@ -134,18 +137,24 @@ def runs(rounding: str, n_components: int) -> tuple[Run, ...]:
     >>> [(run.name, run.start, run.stop, run.n_components) for run in runs("e8", 17)]
     [('e8', 0, 24, 17)]
     """
-    found, start = [], 0
-    *before, last = rounding.split("+")
-    for name in before:
-        size = (n_components - start) // CELLS[name].block * CELLS[name].block
+    stretches, start = [], 0
+    *leading, last = rounding.split("+")
+
+    # all parts but the last take full blocks
+    for name in leading:
+        cell = CELLS[name]
+        size = (n_components - start) // cell.block * cell.block
         if size:
-            found.append(Run(name, CELLS[name], start, start + size, size))
+            stretches.append(Run(name, cell, start, start + size, size))
             start += size
-    if start < n_components:
-        rest, block = n_components - start, CELLS[last].block
-        stop = start + -(-rest // block) * block
-        found.append(Run(last, CELLS[last], start, stop, rest))
-    return tuple(found)
+
+    # the last one takes what remains, padded
+    rest = n_components - start
+    if rest:
+        cell = CELLS[last]
+        stop = start + -(-rest // cell.block) * cell.block
+        stretches.append(Run(last, cell, start, stop, rest))
+    return tuple(stretches)
 
 
 def second_moment(rounding: str, n_components: int) -> float:
@@ -174,21 +183,22 @@ def proved_flips(projection: str, rounding: str, n_components: int) -> float:
     * None: blocks add up, and by Cauchy-Schwarz a difference is worst when its part in each block
       is proportional to the block's own constant.
     """
-    parts = runs(rounding, n_components)
+    k, parts = n_components, runs(rounding, n_components)
+
     if projection in ("gaussian", "rotation"):
-        k, size = n_components, math.sqrt(n_components)
+        size = math.sqrt(k)
         if projection == "rotation":
             size = math.sqrt(2) * math.exp(math.lgamma((k + 1) / 2) - math.lgamma(k / 2))
         return math.sqrt(2 / math.pi) / size * sum(run.crossings for run in parts)
+
     if projection == "hadamard":
-        return sum(
-            run.cell.worst_flips
-            * (
-                run.n_components // run.cell.block * math.sqrt(run.cell.block / n_components)
-                + math.sqrt(run.n_components % run.cell.block / n_components)
-            )
-            for run in parts
-        )
+        flips = []
+        for run in parts:
+            n_full, rest = divmod(run.n_components, run.cell.block)
+            mean_lengths = n_full * math.sqrt(run.cell.block / k) + math.sqrt(rest / k)
+            flips.append(run.cell.worst_flips * mean_lengths)
+        return sum(flips)
+
     return math.hypot(*(run.cell.worst_flips * math.sqrt(run.n_blocks) for run in parts))
 
 
@@ -207,18 +217,21 @@ def walls(rounding: str, place: Vector, spread: Matrix) -> tuple[Vector, Matrix]
     """
     padded = np.zeros((len(spread), place.size))
     padded[:, : spread.shape[1]] = spread
-    found = []
+
+    distances, displacements = [], []
     for run in runs(rounding, spread.shape[1]):
-        for start in range(run.start, run.stop, run.cell.block if run.cell.block > 1 else run.stop):
-            stop = run.stop if run.cell.block == 1 else start + run.cell.block
-            found.append(_near(run.name, place[start:stop], padded[:, start:stop]))
-    return (
-        np.concatenate([slacks for slacks, _ in found]),
-        np.concatenate([moves for _, moves in found], axis=1),
-    )
+        size = run.cell.block
+        if size == 1:  # intervals need no loop
+            size = run.stop - run.start
+        for start in range(run.start, run.stop, size):
+            own = slice(start, start + size)
+            slacks, moves = _block_walls(run.name, place[own], padded[:, own])
+            distances.append(slacks)
+            displacements.append(moves)
+    return np.concatenate(distances), np.concatenate(displacements, axis=1)
 
 
-def _near(name: str, place: Vector, spread: Matrix) -> tuple[Vector, Matrix]:
+def _block_walls(name: str, place: Vector, spread: Matrix) -> tuple[Vector, Matrix]:
     """Near walls of one lattice cell, or of a row of intervals."""
     if CELLS[name].block == 1:
         slacks = np.concatenate([0.5 - place, 0.5 + place])
@@ -227,8 +240,10 @@ def _near(name: str, place: Vector, spread: Matrix) -> tuple[Vector, Matrix]:
         largest = math.sqrt(float(np.linalg.norm(spread.T @ spread, 2)))
         slacks, normals = near_walls(name, place, _REACH * largest)
         moves = spread @ normals.T
+
+    # the nearest ones, in standard deviations of the displacement across each
     ratios = slacks / np.maximum(np.sqrt((moves**2).sum(axis=0)), 1e-300)
-    near = np.flatnonzero(ratios < _REACH)
-    if near.size > _MAX_WALLS:
-        near = near[np.argpartition(ratios[near], _MAX_WALLS)[:_MAX_WALLS]]
-    return slacks[near], moves[:, near]
+    kept = np.flatnonzero(ratios < _REACH)
+    if kept.size > _MAX_WALLS:
+        kept = kept[np.argpartition(ratios[kept], _MAX_WALLS)[:_MAX_WALLS]]
+    return slacks[kept], moves[:, kept]

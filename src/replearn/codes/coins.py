@@ -34,7 +34,9 @@ def seed_text(seed: Any, name: str = "shared_seed") -> str:
             f"{name} must be an int or a string, got {short(seed)}. Publish one and pass it at "
             "every lab."
         )
+
     text = str(seed)
+    # half of a character cannot be written to a file
     if len(text) > MAX_TEXT or any("\ud800" <= character <= "\udfff" for character in text):
         raise ReplearnError(
             f"{name} must be a string of at most {MAX_TEXT} Unicode characters, got {short(text)}. "
@@ -58,9 +60,8 @@ class Coins:
     def key(self, stream: str) -> Words:
         """Philox key of a named stream: the first 16 bytes of a SHA-256, little-endian."""
         seed = str(self.seed).encode()
-        digest = hashlib.sha256(
-            STREAM_FORMAT + len(seed).to_bytes(8, "little") + seed + stream.encode()
-        ).digest()
+        size = len(seed).to_bytes(8, "little")  # so that no seed runs into a name
+        digest = hashlib.sha256(STREAM_FORMAT + size + seed + stream.encode()).digest()
         return np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)
 
     def words(self, stream: str, n: int, row: int = 0) -> Words:
@@ -106,7 +107,9 @@ class Coins:
         """A uniformly random order of ``n`` rows: sorted by their keys, the words of row 0."""
         keys = self.words(stream, n)
         order = np.argsort(keys)
+
+        # of equal keys the first row comes first; they are rare, and a stable sort is slow
         sorted_keys = keys[order]
-        if (sorted_keys[1:] == sorted_keys[:-1]).any():  # of equal keys the first row comes first
+        if (sorted_keys[1:] == sorted_keys[:-1]).any():
             order = np.argsort(keys, kind="stable")
         return order

@@ -44,9 +44,11 @@ _SERIES = tuple(-((-1.0) ** k) / (2 * math.factorial(2 * k)) for k in range(11, 
 
 def sin_squared(x: Matrix) -> Matrix:
     """``sin^2(pi x)`` within 1e-15: additions, multiplications and floors in a fixed order."""
+    # by symmetry to an eighth of a turn, where the series is short
     fraction = x - np.floor(x)
     fold = np.minimum(fraction, 1.0 - fraction)
     w = np.minimum(fold, 0.5 - fold)
+
     y = _FOUR_PI_SQUARED * (w * w)
     series = np.full_like(y, _SERIES[0])
     for coefficient in _SERIES[1:]:
@@ -81,19 +83,23 @@ def share_leaving_foam(
 ) -> float:
     """Share of the points ``point + moved[i]`` whose codes are not those of the point."""
     last, points, reach = int(codes[0]), point + moved, np.abs(moved).max(axis=0)
+
+    # those that the droplet of the point does not hold
     corner = foam_centre(codes, round_number, coins) - 0.5
     left = ~_held(points, _draw(last, 1, point.size, round_number, coins)).any(axis=1)
     left |= (np.floor(points - corner) != 0).any(axis=1)
+
+    # and those that an earlier proposal takes
     n_neighbours = 0
     for first, drawn in _proposals(point.size, round_number, coins):
         if first >= last:
             break
-        near = drawn[: last - first]
-        near = near[_reachable(point, reach, near)]
-        n_neighbours += len(near)
+        earlier = drawn[: last - first]
+        neighbours = earlier[_reachable(point, reach, earlier)]
+        n_neighbours += len(neighbours)
         if n_neighbours > _NEIGHBOURS:  # then most points leave
             return 1.0
-        left |= _held(points, near).any(axis=1)
+        left |= _held(points, neighbours).any(axis=1)
     return float(left.mean())
 
 

@@ -17,6 +17,7 @@ be finite, at most 2^50 in size.
 """
 
 import functools
+import itertools
 import math
 
 import numpy as np
@@ -99,28 +100,33 @@ def _repaired(codes: Codes, errors: Codes, step: int) -> Codes:
     That is where the error is largest. Among equals the lexicographically smallest result: the
     first coordinate that can go down (``error <= 0``), or else the last one.
     """
-    largest = np.abs(errors) == np.abs(errors).max(axis=1, keepdims=True)
+    sizes = np.abs(errors)
+    largest = sizes == sizes.max(axis=1, keepdims=True)
     down = largest & (errors <= 0)
     last = errors.shape[1] - 1 - np.argmax(largest[:, ::-1], axis=1)
     chosen = np.where(down.any(axis=1), np.argmax(down, axis=1), last)
+
     rows = np.arange(len(codes))
-    moved = codes.copy()
-    moved[rows, chosen] += np.where(errors[rows, chosen] > 0, step, -step)
-    return moved
+    repaired = codes.copy()
+    repaired[rows, chosen] += np.where(errors[rows, chosen] > 0, step, -step)
+    return repaired
 
 
 def _nearest_e8(scaled: Matrix) -> Codes:
     """The better of the nearest points of D8 and D8 + 1/2 [CS99, Ch. 20]."""
     wholes, fractions = _split(scaled, 2)
-    found = []
+    nearest = []
     for parity in range(2):
         n_steps, values, errors = _nearest_of_class(fractions, parity, 1)
         codes = 2 * wholes + values
         costs = (values * (values * np.int64(_ONE) - 2 * fractions)).sum(axis=1)
+
+        # where the sum rule fails, one coordinate takes its second nearest value
         odd = (wholes + n_steps).sum(axis=1) % 2 == 1
-        costs = costs + np.where(odd, 4 * (_ONE - np.abs(errors).max(axis=1)), 0)
-        found.append((costs, np.where(odd[:, None], _repaired(codes, errors, 2), codes)))
-    (even_costs, even), (odd_costs, odds) = found
+        costs += np.where(odd, 4 * (_ONE - np.abs(errors).max(axis=1)), 0)
+        nearest.append((costs, np.where(odd[:, None], _repaired(codes, errors, 2), codes)))
+
+    (even_costs, even), (odd_costs, odds) = nearest
     best = np.where((odd_costs < even_costs)[:, None], odds, even)
     for row in np.flatnonzero(odd_costs == even_costs):
         best[row] = min(even[row].tolist(), odds[row].tolist())
@@ -138,16 +144,18 @@ def _nearest_leech(scaled: Vector) -> Codes:
     octets = golay_octets()
     costs = np.empty((2, len(octets)), dtype=np.int64)
     for parity in range(2):
-        cost, repair, odd = _octet_tables(wholes, fractions, parity)
-        of_words = [(cost[i, octets[:, i]], repair[i, octets[:, i]], odd[i, octets[:, i]])
-                    for i in range(3)]  # fmt: skip
-        total = of_words[0][0] + of_words[1][0] + of_words[2][0]
-        least = np.minimum(np.minimum(of_words[0][1], of_words[1][1]), of_words[2][1])
-        breaks = of_words[0][2] ^ of_words[1][2] ^ of_words[2][2] ^ parity
-        costs[parity] = total + np.where(breaks == 1, least, 0)
-    best = np.argwhere(costs == costs.min())
-    found = [_leech_coset(wholes, fractions, int(p), octets[word]) for p, word in best]
-    return min(found, key=lambda codes: codes.tolist())  # the lexicographically smallest
+        # row i has the entries of octet i of each word
+        cost, repair, odd = (
+            np.take_along_axis(table, octets.T.astype(np.intp), axis=1)
+            for table in _octet_tables(wholes, fractions, parity)
+        )
+        breaks = np.bitwise_xor.reduce(odd, axis=0) ^ parity
+        costs[parity] = cost.sum(axis=0) + np.where(breaks == 1, repair.min(axis=0), 0)
+
+    nearest = []
+    for parity, word in np.argwhere(costs == costs.min()).tolist():
+        nearest.append(_leech_coset(wholes, fractions, parity, octets[word]))
+    return min(nearest, key=lambda codes: codes.tolist())  # the lexicographically smallest
 
 
 def _octet_tables(wholes: Codes, fractions: Codes, parity: int) -> tuple[Codes, Codes, Codes]:
@@ -158,7 +166,9 @@ def _octet_tables(wholes: Codes, fractions: Codes, parity: int) -> tuple[Codes, 
     """
     cost, odd = np.zeros((3, 1), dtype=np.int64), np.zeros((3, 1), dtype=np.int64)
     repair = np.full((3, 1), 16 * _ONE, dtype=np.int64)
-    by_octet, steps = fractions.reshape(3, 8), wholes.reshape(3, 8)
+    by_octet, steps = fractions.reshape(3, 8, 1), wholes.reshape(3, 8, 1)
+
+    # each coordinate doubles the tables: patterns without its bit, then those with it
     for i in range(8):
         halves = []
         for bit in range(2):
@@ -167,9 +177,7 @@ def _octet_tables(wholes: Codes, fractions: Codes, parity: int) -> tuple[Codes, 
             add = value * (value * np.int64(_ONE) - 2 * fraction)
             extra = 16 * _ONE - 8 * np.abs(error)
             flip = (steps[:, i] + n_steps) & 1
-            halves.append(
-                (cost + add[:, None], np.minimum(repair, extra[:, None]), odd ^ flip[:, None])
-            )
+            halves.append((cost + add, np.minimum(repair, extra), odd ^ flip))
         cost, repair, odd = (np.concatenate(pair, axis=1) for pair in zip(*halves, strict=True))
     return cost, repair, odd
 
@@ -193,9 +201,8 @@ def _signed_pairs(n: int, size: int) -> NDArray[np.int8]:
     first, second = np.triu_indices(n, k=1)
     rows = np.arange(first.size)
     vectors = np.zeros((4, first.size, n), dtype=np.int8)
-    for signs in range(4):
-        vectors[signs, rows, first] = size if signs & 1 else -size
-        vectors[signs, rows, second] = size if signs & 2 else -size
+    for k, (b, a) in enumerate(itertools.product((-size, size), repeat=2)):
+        vectors[k, rows, first], vectors[k, rows, second] = a, b
     return vectors.reshape(-1, n)
 
 
@@ -216,9 +223,13 @@ def minimal_vectors(name: str) -> NDArray[np.int8]:
     if name == "e8":
         return np.concatenate([_signed_pairs(8, 2), _even_signs(8)])
     words = np.unpackbits(golay_octets(), axis=1, bitorder="little").astype(np.int8)
+
+    # +-2 on the eight places of a word
     places = np.nonzero(words[words.sum(axis=1) == 8])[1].reshape(-1, 1, 8)
     eights = np.zeros((len(places), 128, 24), dtype=np.int8)
     np.put_along_axis(eights, places, 2 * _even_signs(8)[None], axis=2)
+
+    # +-1, and +-3 at one place
     ones = np.repeat(1 - 2 * words[:, None], 24, axis=1)
     ones[:, range(24), range(24)] *= -3
     return np.concatenate([_signed_pairs(24, 4), eights.reshape(-1, 24), ones.reshape(-1, 24)])
@@ -238,5 +249,5 @@ def near_walls(name: str, place: Vector, reach: float) -> tuple[Vector, Matrix]:
     """
     size, scale = _SHORTEST[name], UNITS[name] / _SHORTEST[name]
     slacks = size / 2 - _float_vectors(name) @ (place * scale).astype(np.float32)
-    near = np.flatnonzero(slacks < reach)
-    return slacks[near].astype(np.float64), minimal_vectors(name)[near].astype(np.float64) * scale
+    kept = np.flatnonzero(slacks < reach)
+    return slacks[kept].astype(np.float64), minimal_vectors(name)[kept].astype(np.float64) * scale

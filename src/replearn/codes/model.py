@@ -49,7 +49,7 @@ class HalfspaceDesign(Part):
             raise Unfit("n_inputs must leave a feature besides the intercept, got none")
         if self.columns is not None and len(self.columns) != self.n_features:
             raise Unfit(f"columns must be {self.n_features:,} names, got {len(self.columns):,}")
-        if self.columns == self.positions:
+        if self.columns == positions(self.n_features):
             raise Unfit("columns must be absent where they are x0, x1, ...")
 
     @property
@@ -58,14 +58,9 @@ class HalfspaceDesign(Part):
         return self.space.n_inputs - self.fit_intercept
 
     @property
-    def positions(self) -> tuple[str, ...]:
-        """What columns of arrays are called."""
-        return tuple(f"x{i}" for i in range(self.n_features))
-
-    @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the columns; x0, x1, ... of arrays."""
-        return self.columns or self.positions
+        return self.columns or positions(self.n_features)
 
     @property
     def loss(self) -> None:
@@ -78,10 +73,17 @@ class HalfspaceDesign(Part):
 
 def names_in_design(names: Sequence[str] | None) -> tuple[str, ...] | None:
     """Names of columns as a design has them: None where they are those of an array."""
-    given = None if names is None else tuple(str(name) for name in names)
-    if given is None or given == tuple(f"x{i}" for i in range(len(given))):
+    if names is None:
+        return None
+    given = tuple(map(str, names))
+    if given == positions(len(given)):  # so that arrays and their files give one design
         return None
     return given
+
+
+def positions(n_columns: int) -> tuple[str, ...]:
+    """What columns of arrays are called."""
+    return tuple(f"x{i}" for i in range(n_columns))
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,9 @@ class HalfspaceModel(Spoken, Document):
     @property
     def intercept(self) -> float:
         """Weight of a row's length, 0 without one: the constant of rows of length 1."""
-        return float(self.direction[-1]) if self.design.fit_intercept else 0.0
+        if not self.design.fit_intercept:
+            return 0.0
+        return float(self.direction[-1])
 
     def decision_function(self, X: Any) -> Vector:
         """Score of each row of an array, a CSR matrix or a table with the model's columns.
@@ -151,8 +155,11 @@ class HalfspaceModel(Spoken, Document):
         scores = row_products(rows, self.coef)
         if self.design.fit_intercept:
             scores = scores + self.intercept * lengths(rows)
-        if not np.isfinite(scores).all():
-            row = int(np.argmin(np.isfinite(scores)))
+
+        # scores show it as well as cells, and are fewer
+        finite = np.isfinite(scores)
+        if not finite.all():
+            row = int(np.argmin(finite))
             raise ReplearnError(f"X must be finite, got NaN or inf in row {row}. Fill or drop it.")
         return scores
 
@@ -175,20 +182,16 @@ class HalfspaceModel(Spoken, Document):
         return [[self.classes[int(score > 0)], score] for score in scores.tolist()]
 
     def _rows(self, X: Any) -> Any:
+        """Checked rows, as an array of floats or a CSR matrix."""
         if is_sparse(X):
             rows = X.tocsr()
             rows.sum_duplicates()
         else:
-            names = self.design.columns
-            if names is not None and hasattr(X, "columns"):
-                missing = [name for name in names if name not in list(X.columns)]
-                if missing:
-                    raise ReplearnError(
-                        f"X must have the column {missing[0]!r}, got none of that name. Pass the "
-                        "columns that the model was fitted on."
-                    )
-                X = X[list(names)]
-            rows = np.asarray(X, dtype=None if np.asarray(X).dtype.kind == "f" else np.float64)
+            columns = self._own_columns(X)
+            rows = np.asarray(columns)
+            if rows.dtype.kind != "f":
+                rows = np.asarray(columns, dtype=np.float64)  # of the table: it knows its gaps
+
         if rows.ndim != 2 or rows.shape[1] != self.n_features:
             raise ReplearnError(
                 f"X must have {self.n_features} columns, as in training, got shape {rows.shape}. "
@@ -196,10 +199,26 @@ class HalfspaceModel(Spoken, Document):
             )
         return rows
 
+    def _own_columns(self, X: Any) -> Any:
+        """Columns of a dataframe by their names, in whichever order it has them."""
+        names = self.design.columns
+        if names is None or not hasattr(X, "columns"):
+            return X
+
+        for name in names:
+            if name not in list(X.columns):
+                raise ReplearnError(
+                    f"X must have the column {name!r}, got none of that name. Pass the columns "
+                    "that the model was fitted on."
+                )
+        return X[list(names)]
+
     def facts(self) -> Facts:
         """What the model is, in words."""
+        # ten columns at most: a text is no list of thousands
         order = np.argsort(-np.abs(self.coef), kind="stable")[:10]
         weights = [Row(self.feature_names[i], float(self.coef[i])) for i in order]
+
         return Facts(
             f"This halfspace tells {self.classes[1]} from {self.classes[0]}.",
             [

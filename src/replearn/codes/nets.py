@@ -17,6 +17,7 @@ import numpy as np
 from replearn.codes.coins import Coins
 from replearn.codes.projection import check_components, lift, n_draws
 from replearn.codes.space import MAX_INPUTS
+from replearn.codes.stability import least_whole
 from replearn.documents import Part, Range, Text, Unfit
 from replearn.errors import ReplearnError
 from replearn.exact import normals
@@ -40,6 +41,8 @@ def candidates(indices: Order, n_components: int, coins: Coins) -> Matrix:
     """
     rows, places = np.divmod(indices, _TOGETHER)
     words = np.empty((indices.size, n_components), dtype=np.uint64)
+
+    # indices of one row of the stream together, so that no row is drawn twice
     order = np.argsort(rows, kind="stable")
     starts = np.flatnonzero(np.diff(rows[order], prepend=-1))
     for here in np.split(order, starts[1:]):
@@ -95,12 +98,15 @@ def log_cap(n_components: int, radius: float) -> float:
     if n_components == 1:
         return math.log(0.5)
     x, a = radius**2, (n_components - 1) / 2
+
+    # until a term is below the last bit of the sum
     term = series = 1.0
     n = 0
     while term > 1e-17 * series:
         term *= x * (a + 0.5 + n) / (a + 1 + n)
         series += term
         n += 1
+
     log_beta = math.lgamma(a) + math.lgamma(0.5) - math.lgamma(a + 0.5)
     return a * math.log(x) + 0.5 * math.log1p(-x) - math.log(2 * a) - log_beta + math.log(series)
 
@@ -127,27 +133,20 @@ def log_projected_tail(n_components: int, margin: float, cosine: float) -> float
     constant = (
         math.log((k - 1) / math.pi) + k / 2 * math.log1p(-(m**2)) + log_beta - math.log(2) / 2
     )
+
     step = (1 + cosine) / 500
-    logs = [
-        (k - 3) / 2 * math.log1p(-(r**2)) - (k - 0.5) * math.log1p(-m * r)
-        for r in (cosine - (i + 0.5) * step for i in range(500))
-    ]
-    largest = max(logs)
+    logs = []
+    for i in range(500):
+        r = cosine - (i + 0.5) * step
+        logs.append((k - 3) / 2 * math.log1p(-(r**2)) - (k - 0.5) * math.log1p(-m * r))
+
+    largest = max(logs)  # so that no exponential is beyond a float
     return constant + largest + math.log(step * math.fsum(math.exp(x - largest) for x in logs))
 
 
 def fewest_components(margin: float, radius: float, log_tail: float) -> int:
     """Components for which a cosine falls from the margin below the radius rarely enough."""
-    low, high = 3, 4
-    while log_projected_tail(high, margin, radius) > log_tail:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if log_projected_tail(middle, margin, radius) > log_tail:
-            low = middle
-        else:
-            high = middle
-    return high
+    return least_whole(lambda k: log_projected_tail(k, margin, radius) <= log_tail, least=4)
 
 
 def decimal_up(value: float) -> str:

@@ -40,49 +40,57 @@ def project(name: str, points: Matrix, n_components: int, coins: Coins) -> Matri
     streams "projection/..." and no other.
     """
     n_inputs = points.shape[1]
+
     if name == "gaussian":
         out = np.empty((len(points), n_components))
         for start, rows in _gaussian_rows(n_inputs, n_components, coins):
             for point, own in zip(points, out, strict=True):
                 own[start : start + len(rows)] = row_products(rows, point)
         return out / math.sqrt(n_components)
+
     if name == "hadamard":
         kept, first, second, window = _hadamard_coins(n_inputs, n_components, coins)
         mixed = points * first
         mixed[:, :window] = _transformed(mixed[:, :window])
         mixed *= second
-        mixed[:, n_inputs - window :] = _transformed(mixed[:, n_inputs - window :])
+        mixed[:, -window:] = _transformed(mixed[:, -window:])
         return np.asarray(mixed[:, kept] * math.sqrt(n_inputs / n_components))
+
     if name == "rotation":
         turned = points.copy()
         for i, normal in _mirrors(n_inputs, coins, back=False):
             _reflect(i, normal, turned, back=False)
         return turned
+
     return points
 
 
 def lift(name: str, components: Vector, n_inputs: int, coins: Coins) -> Vector:
     """The transpose of `project`: a point from its components."""
     k = components.size
+
     if name == "gaussian":
         total = np.zeros(n_inputs)
         for start, rows in _gaussian_rows(n_inputs, k, coins):
             for i, row in enumerate(rows):
                 total += components[start + i] * row
         return total / math.sqrt(k)
-    if name == "hadamard":
+
+    if name == "hadamard":  # symmetric steps, from the last to the first
         kept, first, second, window = _hadamard_coins(n_inputs, k, coins)
         mixed = np.zeros(n_inputs)
         mixed[kept] = components * math.sqrt(n_inputs / k)
-        mixed[n_inputs - window :] = _transformed(mixed[n_inputs - window :])
+        mixed[-window:] = _transformed(mixed[-window:])
         mixed *= second
         mixed[:window] = _transformed(mixed[:window])
         return np.asarray(mixed * first)
+
     if name == "rotation":
         turned = components[None, :].copy()
         for i, normal in _mirrors(n_inputs, coins, back=True):
             _reflect(i, normal, turned, back=True)
         return np.asarray(turned[0])
+
     return components
 
 
@@ -99,22 +107,23 @@ def projection_matrix(name: str, n_inputs: int, n_components: int, coins: Coins)
 
 def n_draws(name: str, n_inputs: int, n_components: int) -> int:
     """Numbers that are drawn to project or lift once."""
-    return n_inputs * (n_components if name in ("gaussian", "rotation") else 1)
+    if name in ("gaussian", "rotation"):
+        return n_inputs * n_components
+    return n_inputs
 
 
 def check_components(name: str, n_components: int, n_inputs: int) -> None:
     """Refuse a number of components that a map cannot have."""
-    full = name in FULL
     if name not in PROJECTIONS:
         raise ReplearnError(f"projection must be one of {', '.join(PROJECTIONS)}, got {name!r}.")
-    if (
-        n_components < 1
-        or (full and n_components != n_inputs)
-        or (name == "hadamard" and n_components > n_inputs)
-    ):
+
+    rule, fits = f"at most {n_inputs}", n_components <= n_inputs or name == "gaussian"
+    if name in FULL:
+        rule, fits = f"{n_inputs}", n_components == n_inputs
+    if n_components < 1 or not fits:
         raise ReplearnError(
-            f"n_components must be {'' if full else 'at most '}{n_inputs} for projection {name!r}, "
-            f'got {n_components}. Leave it out, or use projection="gaussian".'
+            f"n_components must be {rule} for projection {name!r}, got {n_components}. Leave it "
+            'out, or use projection="gaussian".'
         )
 
 
@@ -130,21 +139,25 @@ def _gaussian_rows(n_inputs: int, n_components: int, coins: Coins) -> Iterator[t
 def _mirrors(n_inputs: int, coins: Coins, back: bool) -> Iterator[tuple[int, Vector]]:
     """Numbers and normals of the mirrors of a rotation, in the order in which they are applied."""
     at_once = max(1, _CHUNK // n_inputs)
-    starts = range(0, n_inputs, at_once)
-    for start in reversed(starts) if back else starts:
+    direction = 1 - 2 * back  # a step of -1 is the reverse order
+    for start in range(0, n_inputs, at_once)[::direction]:
         numbers = range(start, min(start + at_once, n_inputs))
         words = [coins.words("projection/rotation", n_inputs - i, row=i) for i in numbers]
         drawn = normals(np.concatenate(words))
+        # mirror i has a normal of n_inputs - i entries
         parts = np.split(drawn, np.cumsum([n_inputs - i for i in numbers])[:-1])
-        pairs = list(zip(numbers, parts, strict=True))
-        yield from reversed(pairs) if back else pairs
+        yield from list(zip(numbers, parts, strict=True))[::direction]
 
 
 def _reflect(i: int, normal: Vector, points: Matrix, back: bool) -> None:
     """Mirror ``i`` of a Haar rotation ``D H_{d-2} ... H_0``, in place; it acts on ``[:, i:]``."""
+    # the sign of Householder's vector that cancels nothing
     size = length(normal)
-    sign = 1.0 if normal[0] >= 0 else -1.0
+    sign = -1.0
+    if normal[0] >= 0:
+        sign = 1.0
     normal[0] += sign * size
+
     if back:
         points[:, i] *= -sign
     if i < points.shape[1] - 1:
@@ -169,11 +182,10 @@ def _hadamard_coins(
 
 def _transformed(points: Matrix) -> Matrix:
     """Orthonormal Walsh-Hadamard transform along the last axis, a power of two long."""
-    n, stride = points.shape[-1], 1
-    found = points
+    shape, n, stride = points.shape, points.shape[-1], 1
     while stride < n:
-        pairs = found.reshape(*points.shape[:-1], -1, 2, stride)
+        pairs = points.reshape(*shape[:-1], -1, 2, stride)
         left, right = pairs[..., 0, :], pairs[..., 1, :]
-        found = np.stack([left + right, left - right], axis=-2).reshape(points.shape)
+        points = np.stack([left + right, left - right], axis=-2).reshape(shape)
         stride *= 2
-    return found * (1.0 / math.sqrt(n))
+    return points * (1.0 / math.sqrt(n))

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol, TypeVar, get_args
 import numpy as np
 
 from replearn.codes.coins import Coins
+from replearn.codes.stability import least_whole
 from replearn.errors import NotEnoughSamples, ReplearnError, short
 from replearn.types import BlockMap, Codes, Order, Signs
 from replearn.words import Facts, Row, Spoken
@@ -80,7 +81,9 @@ def after_constant(promise: Promise) -> Promise:
 
 def has_intercept(mode: str, asked: bool | None) -> bool:
     """Whether a constant is appended: as asked; else always but in paper mode, which has none."""
-    return mode != "paper" if asked is None else bool(asked)
+    if asked is None:
+        return mode != "paper"
+    return bool(asked)
 
 
 #: Sizes by hand that are names; and those for which 0 makes sense: a hard margin, one run.
@@ -107,25 +110,14 @@ class Sizes:
                 f'constants belong to mode="paper", got mode={mode!r}. Leave them out, or use '
                 "paper mode."
             )
-        for kind, given, known in (
-            ("sizes", self.by_hand, names),
-            ("constants", self.constants, constants),
-        ):
-            for name in sorted(set(given) - set(known)):
-                words = ", ".join(f"{key} ({meaning})" for key, meaning in known.items())
-                raise ReplearnError(f"{kind} has no {name!r} here. Use one of {words}.")
+
+        # names first: what a recipe does not know has no range
+        _check_names("sizes", self.by_hand, names)
+        _check_names("constants", self.constants, constants)
         for name, value in (*self.constants.items(), *self.by_hand.items()):
-            if name in _NAMED:
-                continue  # checked where the names are known
-            whole = name.startswith("n_") or name == "batch_size"
-            least = 0 if name in _MAY_BE_ZERO else 1 if whole else 1e-30
-            of_kind = isinstance(value, int | np.integer if whole else Real)
-            if isinstance(value, bool) or not of_kind or not least <= value < 1e30:
-                kind = "an integer" if whole else "a number"
-                raise ReplearnError(
-                    f"{name} must be {kind} of at least {least:g}, got {short(value)}. Leave it "
-                    "out for the planned value."
-                )
+            if name not in _NAMED:  # those are checked where the names are known
+                _check_size(name, value)
+
         if not (isinstance(self.sketch_bits, int) and 0 <= self.sketch_bits <= 4):
             raise ReplearnError(
                 f"sketch_bits must be an integer from 0 to 4, got {short(self.sketch_bits)}. Three "
@@ -139,6 +131,27 @@ class Sizes:
     def constant(self, symbol: str) -> float:
         """A constant of the paper's formulas; 1 unless it was given."""
         return float(self.constants.get(symbol, 1.0))
+
+
+def _check_names(kind: str, given: Mapping[str, Any], known: Mapping[str, str]) -> None:
+    for name in sorted(set(given) - set(known)):
+        words = ", ".join(f"{key} ({meaning})" for key, meaning in known.items())
+        raise ReplearnError(f"{kind} has no {name!r} here. Use one of {words}.")
+
+
+def _check_size(name: str, value: Any) -> None:
+    types: Any = Real
+    kind, least = "a number", 1e-30  # not 0: sizes stand below fraction bars
+    if name.startswith("n_") or name == "batch_size":
+        kind, types, least = "an integer", int | np.integer, 1
+    if name in _MAY_BE_ZERO:
+        least = 0
+
+    if isinstance(value, bool) or not isinstance(value, types) or not least <= value < 1e30:
+        raise ReplearnError(
+            f"{name} must be {kind} of at least {least:g}, got {short(value)}. Leave it out for "
+            "the planned value."
+        )
 
 
 def log_terms(promise: Promise) -> float:
@@ -183,12 +196,14 @@ class Plan:
         """Refuse a fit of too few rows; practical mode fits what there is."""
         if self.mode == "practical" or n_rows >= self.n_rows:
             return
+
+        remedy = "Get more rows, relax the promise, "
+        if self.mode == "paper":
+            remedy += "set sizes by hand, "
         raise NotEnoughSamples(
             f"{self.mode} mode needs {self.n_rows:,} rows for margin {self.promise.margin:g}, "
             f"max_error {self.promise.max_error:g} and max_disagreement "
-            f"{self.promise.max_disagreement:g}, got {n_rows:,}. Get more rows, relax the promise, "
-            + ("set sizes by hand, " if self.mode == "paper" else "")
-            + 'or use mode="practical".',
+            f'{self.promise.max_disagreement:g}, got {n_rows:,}. {remedy}or use mode="practical".',
             available=n_rows,
             needed=self.n_rows,
         )
@@ -218,22 +233,28 @@ class Bound(Spoken):
 
     def facts(self) -> Facts:
         """The certificate in words; it says of how many labs it speaks."""
-        labs = "two labs" if self.n_labs == 2 else f"{self.n_labs} labs"
-        verdict = f"How often {labs} differ is not known from these rows."
-        if self.expected is not None:
-            verdict = f"Not all of {labs} get the same model with probability {self.expected:.3g}."
-        expected = Row("expected disagreement", self.expected)
+        labs, differ = f"{self.n_labs} labs", "do not all get the same model"
+        if self.n_labs == 2:
+            labs, differ = "two labs", "get different models"
+
+        # what these rows say of this seed
         if self.expected is None:
+            verdict = f"How often {labs} differ is not known from these rows."
             few = "too few batches or groups of rows show a spread, or no candidate was good enough"
-            expected = Row("expected disagreement", None, note=few)
+        else:
+            verdict = f"{labs.capitalize()} {differ} with probability {self.expected:.3g}."
+            few = ""
+
+        # what the theorem says of all seeds
         proved = Row("proved bound, over seeds", self.proved)
         if self.proved >= 1:
             proved = Row("proved bound, over seeds", None, note="the theorem says nothing here")
+
         return Facts(
             verdict,
             [
                 Row("labs", self.n_labs),
-                expected,
+                Row("expected disagreement", self.expected, note=few),
                 proved,
                 Row("confidence of the bound", self.confidence),
                 Row("assumes", self.assumes),
@@ -242,9 +263,11 @@ class Bound(Spoken):
 
     def in_mode(self, mode: str) -> float:
         """The number that a mode stands for: practical the expected one, else the proved one."""
-        if mode == "practical":
-            return 1.0 if self.expected is None else self.expected
-        return self.proved
+        if mode != "practical":
+            return self.proved
+        if self.expected is None:
+            return 1.0
+        return self.expected
 
 
 class Sample(Protocol):
@@ -322,17 +345,14 @@ def rows_for(
         bound = stability(plan, n_steps * step, None)
         return bound.in_mode(plan.mode) <= plan.promise.max_disagreement
 
+    # a search that only asks whether some rows suffice ends here
     if most and (least * step > most or not keeps(most // step)):
         return most + step
-    low, high = least - 1, least  # low is too few
-    while not keeps(high):
-        low, high = high, 2 * high
-        if high * step > MAX_ROWS:
-            raise ReplearnError(
-                f"no number of rows keeps max_disagreement {plan.promise.max_disagreement:g} with "
-                "these sizes. Relax the promise, or set fewer sizes by hand."
-            )
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if keeps(middle) else (middle, high)
-    return high * step
+
+    n_rows = step * least_whole(keeps, least, MAX_ROWS // step)
+    if n_rows > MAX_ROWS:
+        raise ReplearnError(
+            f"no number of rows keeps max_disagreement {plan.promise.max_disagreement:g} with "
+            "these sizes. Relax the promise, or set fewer sizes by hand."
+        )
+    return n_rows

@@ -82,16 +82,16 @@ class CodeSpace(Part):
 
     def encode(self, components: Vector, coins: Coins, sketch: Codes | None = None) -> Codes:
         """Codes of components; a replication gives the sketch of the original."""
-        if self.sketch_bits:
-            cells, parts = self._cells(coins), 1 << self.sketch_bits
-            if sketch is None:
-                codes, sketch = cells.publish(components)
-            else:
-                codes = cells.replicate(components, sketch)
-            return codes * parts + sketch
-        padded = np.zeros(self.n_codes)
-        padded[: components.size] = components / float(self.grid_width)
-        return np.asarray(self._each_run(_codes, padded, coins))
+        if not self.sketch_bits:
+            return np.asarray(self._each_run(_codes, self._padded(components), coins))
+
+        # the cell and the place in it, as one number
+        cells, parts = self._cells(coins), 1 << self.sketch_bits
+        if sketch is None:
+            codes, sketch = cells.publish(components)
+        else:
+            codes = cells.replicate(components, sketch)
+        return codes * parts + sketch
 
     def sketch(self, codes: Codes) -> Codes:
         """The bits of these codes that an original publishes."""
@@ -102,10 +102,10 @@ class CodeSpace(Part):
 
         With a sketch cells are centred at what the codes stand for.
         """
-        padded = np.zeros(self.n_codes)
-        padded[: components.size] = components / float(self.grid_width)
+        padded = self._padded(components)
         if self.sketch_bits:
             return padded - self.components(codes, coins) / float(self.grid_width)
+
         centre = self._each_run(_point, codes, coins)
         if self.rounding == "ak":  # c stands for what is from c - u to c + 1 - u above the offset
             centre = centre + (0.5 - coins.uniforms("rounding/threshold", self.n_codes))
@@ -115,14 +115,19 @@ class CodeSpace(Part):
         """Components that stand for the codes."""
         if self.sketch_bits:
             sketch = self.sketch(codes)
-            whole = (codes - sketch) >> self.sketch_bits
-            return self._cells(coins).decode(whole, sketch)
+            return self._cells(coins).decode((codes - sketch) >> self.sketch_bits, sketch)
         point = self._each_run(_point, codes, coins)
         return np.asarray(point[: self.n_components] * float(self.grid_width))
 
     def decode(self, codes: Codes, coins: Coins) -> Vector:
         """Direction that stands for the codes: a function of codes and coins alone."""
         return lift(self.projection, self.components(codes, coins), self.n_inputs, coins)
+
+    def _padded(self, components: Vector) -> Vector:
+        """Components in units of the width, with zeros up to full blocks."""
+        padded = np.zeros(self.n_codes)
+        padded[: components.size] = components / float(self.grid_width)
+        return padded
 
     def _cells(self, coins: Coins) -> Cells:
         widths = np.full(self.n_components, float(self.grid_width))
@@ -148,6 +153,8 @@ def _codes(run: Run, point: Vector, coins: Coins) -> Codes:
         return nearest_codes(run.name, shifted.reshape(-1, run.cell.block)).ravel()
     if run.name == "centre":
         return np.floor(point + offsets + 0.5).astype(np.int64)
+
+    # "ak": a corner of the cube, with the paper's probability
     above_corner = point - offsets
     corner = np.floor(above_corner)
     share_of_corner = 1.0 - (above_corner - corner)  # the paper's p(z)
@@ -160,4 +167,6 @@ def _point(run: Run, codes: Codes, coins: Coins) -> Vector:
     offsets = _drawn(run, coins)
     if run.name in UNITS:
         return codes * UNITS[run.name] + offsets * DITHER[run.name]
-    return codes - offsets if run.name == "centre" else codes + offsets
+    if run.name == "centre":
+        return codes - offsets
+    return codes + offsets

@@ -23,7 +23,7 @@ def least_whole(holds: Callable[[int], bool], least: int = 1, most: int = 10**12
 
     If it does not hold at ``most``, the answer is a number above it.
     """
-    low, high = least - 1, least
+    low, high = least - 1, least  # it does not hold at low
     while not holds(high):
         low, high = high, 2 * high
         if low >= most:
@@ -31,7 +31,10 @@ def least_whole(holds: Callable[[int], bool], least: int = 1, most: int = 10**12
 
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
+        if holds(middle):
+            high = middle
+        else:
+            low = middle
     return high
 
 
@@ -46,7 +49,10 @@ def least_number(holds: Callable[[float], bool], start: float = 1.0) -> float:
         middle = (low + high) / 2
         if middle in (low, high) or high - low < high * 2.0**-40:
             break
-        low, high = (low, middle) if holds(middle) else (middle, high)
+        if holds(middle):
+            high = middle
+        else:
+            low = middle
     return high
 
 
@@ -128,7 +134,8 @@ def chance_of_leaving(
         return min(1.0, tail(half - residual, freedom) + tail(half + residual, freedom))
 
     reach = width / 2 ** (bits + 1)
-    if bits >= 4:  # the difference of two areas would cancel: Simpson's rule over so little
+    if bits >= 4:
+        # the difference of two areas would cancel: Simpson's rule over so little
         ends = tail(half - reach, freedom) + tail(half + reach, freedom)
         return min(1.0, (ends + 4 * tail(half, freedom)) / 3)
     areas = _tail_area(half + reach, freedom) - _tail_area(half - reach, freedom)
@@ -165,8 +172,9 @@ def freedom_of(sampling: float, between: float, n_centres: int) -> int | None:
     """
     if n_centres < 2 or between <= 0:
         return None
-    learned = 4 + (n_centres - 1)
+
+    learned = 4 + (n_centres - 1)  # the prior's, and those of the centres
     freedom = learned * ((sampling + between) / between) ** 2
     if freedom > _MOST_FREEDOM:
         return None
-    return 2 * math.floor(freedom / 2)
+    return 2 * math.floor(freedom / 2)  # even, so that the tail is a finite sum

@@ -50,7 +50,9 @@ def hypothesis(rounding: str, codes: Codes, t: int, coins: Coins) -> Vector:
     """Weak hypothesis of round t: the direction of the centre."""
     vector = centre(rounding, codes, t, coins)
     length = math.sqrt(total(vector * vector))
-    return vector / length if length > 0 else vector
+    if length > 0:
+        return vector / length
+    return vector
 
 
 def vote(rounding: str, codes: Codes, n_inputs: int, coins: Coins) -> Vector:
@@ -102,7 +104,8 @@ class VoteSpace(Part):
                 f"codes must be {size:,} numbers for each of 1 to {MAX_ROUNDS:,} rounds, got "
                 f"{codes.size:,}"
             )
-        if self.rounding == "foam":
+
+        if self.rounding == "foam":  # its reader draws up to the proposal
             proposals = codes[::size]
             if proposals.min() < 0 or proposals.max() >= MAX_PROPOSAL:
                 raise Unfit(f"proposals must be below {MAX_PROPOSAL:,}, got others")

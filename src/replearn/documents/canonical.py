@@ -60,7 +60,9 @@ def _canonical(value: Any) -> str:
         if value and set(map(type, value)) == {int} and max(map(abs, value)) <= MAX_WHOLE:
             return _encoded(value)  # codes are many
         return "[" + ",".join(map(_canonical, value)) + "]"
-    return _real(value) if isinstance(value, float) else _encoded(value)
+    if isinstance(value, float):
+        return _real(value)
+    return _encoded(value)
 
 
 def _real(value: float) -> str:
@@ -70,7 +72,7 @@ def _real(value: float) -> str:
     sign, digits, exponent = Decimal(repr(float(value))).normalize().as_tuple()
     assert isinstance(exponent, int)
     text, point = "".join(map(str, digits)), len(digits) + exponent
-    if text == "0":
+    if text == "0":  # also -0
         return "0"
     if len(text) <= point <= 21:
         text += "0" * (point - len(text))
@@ -79,5 +81,6 @@ def _real(value: float) -> str:
     elif -6 < point <= 0:
         text = f"0.{'0' * -point}{text}"
     else:
-        text = f"{text[0]}{'.' if text[1:] else ''}{text[1:]}e{point - 1:+d}"
-    return f"-{text}" if sign else text
+        mantissa = f"{text[0]}.{text[1:]}".rstrip(".")
+        text = f"{mantissa}e{point - 1:+d}"
+    return "-" * sign + text

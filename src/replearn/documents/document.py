@@ -73,8 +73,11 @@ class Document(Part):
             self._read(Part.content(self))
         except ReplearnError as problem:
             raise ReplearnError(f"{path} was not written: {problem}") from None
-        extra = {} if self.provenance is None else {"provenance": self.provenance}
-        write_json(path, self.content() | {"fingerprint": self.fingerprint} | extra, private, new)
+
+        content = self.content() | {"fingerprint": self.fingerprint}
+        if self.provenance is not None:
+            content["provenance"] = self.provenance
+        write_json(path, content, private, new)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -84,13 +87,19 @@ class Document(Part):
     @classmethod
     def from_content(cls, content: Any, where: str = "the document") -> Self:
         """The same from what JSON gives; ``where`` names it in messages."""
-        body = dict(content) if isinstance(content, dict) else {}
+        body = {}
+        if isinstance(content, dict):
+            body = dict(content)
+
         try:
+            # the header first: a file of a different kind breaks every other rule, too
             read_inside("format", OneOf((cls.FORMAT,)), body.pop("format", None))
             read_inside("version", OneOf((cls.VERSION,)), body.pop("version", None))
-            if cls.KIND is not None and (found := _design_kind(body)) != cls.KIND:
-                rule = f"must be {cls.KIND!r}, got {short(found)}"
+            kind = _design_kind(body)
+            if cls.KIND not in (None, kind):
+                rule = f"must be {cls.KIND!r}, got {short(kind)}"
                 raise Unfit(rule, "replearn.load opens files of all kinds.", "design.kind")
+
             said, provenance = body.pop("fingerprint", None), body.pop("provenance", None)
             if "provenance" in content and not isinstance(provenance, dict):
                 raise Unfit(f"must be an object, got {short(provenance)}", key="provenance")
@@ -102,6 +111,7 @@ class Document(Part):
                 )
         except ReplearnError as problem:  # of `check`, or of a constructor
             raise InvalidFile(f"{where}: {problem}") from None
+
         object.__setattr__(document, "provenance", provenance)  # nobody has seen it yet
         return document
 
@@ -116,12 +126,12 @@ def document_of(path: str | os.PathLike[str], classes: Iterable[type[D]]) -> D:
         known.setdefault(cls.FORMAT, {})[cls.KIND] = cls
     most = max(cls.MAX_BYTES for kinds in known.values() for cls in kinds.values())
     content = read_json(path, most)
-    found = content.get("format")
+
     try:
-        read_inside("format", OneOf(tuple(known)), found)
-        kinds = known[str(found)]
-        kind = _design_kind(content) if len(kinds) > 1 else next(iter(kinds))
-        read_inside("design.kind", OneOf(tuple(kinds)), kind)
+        kinds = known[read_inside("format", OneOf(tuple(known)), content.get("format"))]
+        kind = next(iter(kinds))
+        if len(kinds) > 1:
+            kind = read_inside("design.kind", OneOf(tuple(kinds)), _design_kind(content))
     except Unfit as problem:
         raise InvalidFile(f"{path}: {problem}") from None
     return kinds[kind].from_content(content, str(path))
@@ -130,4 +140,6 @@ def document_of(path: str | os.PathLike[str], classes: Iterable[type[D]]) -> D:
 def _design_kind(content: dict[str, Any]) -> Any:
     """The kind that the design of a document names, whatever it is; None without one."""
     design = content.get("design")
-    return design.get("kind") if isinstance(design, dict) else None
+    if not isinstance(design, dict):
+        return None
+    return design.get("kind")

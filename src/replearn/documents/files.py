@@ -67,11 +67,13 @@ def write_atomically(
 
 def check_replaced(path: str | os.PathLike[str], start: bytes) -> None:
     """Refuse to write a page (``<``) or a result (``{``) over a file of a different kind."""
-    if os.path.isfile(path):
-        with open(path, "rb") as file:
-            if file.read(1) not in (b"", start):
-                kind = "page" if start == b"<" else "result of replearn"
-                raise ReplearnError(f"{path} is there and is no {kind}. Name a new file.")
+    if not os.path.isfile(path):
+        return
+    with open(path, "rb") as file:
+        first = file.read(1)
+    if first not in (b"", start):
+        kind = {b"<": "page"}.get(start, "result of replearn")
+        raise ReplearnError(f"{path} is there and is no {kind}. Name a new file.")
 
 
 @contextmanager
@@ -88,18 +90,22 @@ def in_place_of(
     names = (f".{target.name[:100]}.", ".part")
     try:
         _sweep(target.parent, *names)
+        rights = 0o666
         if folder:
+            rights = 0o777
             made = Path(tempfile.mkdtemp(names[1], names[0], target.parent))
         else:
             number, name = tempfile.mkstemp(names[1], names[0], target.parent)
             os.close(number)
             made = Path(name)
+
         try:
             yield made
+
             if not private:  # it was made for its owner
                 mask = os.umask(0)
                 os.umask(mask)
-                os.chmod(made, (0o777 if folder else 0o666) & ~mask)
+                os.chmod(made, rights & ~mask)
             if new:
                 _appear(made, target)
             else:
@@ -151,12 +157,16 @@ def _limited_bytes(path: str | os.PathLike[str], most: int) -> bytes:
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     if os.path.isdir(path):
         raise InvalidFile(f"{path} must be a file, got a folder. Name a file in it.")
+
     number = os.open(path, flags)
     with open(number, "rb") as file:
         status = os.fstat(number)
         if not stat.S_ISREG(status.st_mode):
             raise InvalidFile(f"{path} must be a regular file. Copy it to one first.")
-        content = file.read(most + 1) if status.st_size <= most else b""
+        content = b""
+        if status.st_size <= most:
+            content = file.read(most + 1)  # it may grow while it is read
+
     if len(content) > most or status.st_size > most:
         raise InvalidFile(
             f"{path} must have at most {most:,} bytes, got {status.st_size:,}. "
@@ -181,22 +191,29 @@ def _parsed(content: bytes) -> dict[str, Any]:
         raise ValueError(f"it is nested more than {MAX_DEPTH} deep") from None
     if not isinstance(document, dict):
         raise ValueError("it holds no object")
+
     level: list[Any] = [document]
     for _ in range(MAX_DEPTH):
-        level = [
-            inner
-            for value in level
-            for inner in (value.values() if isinstance(value, dict) else value)
-            if isinstance(inner, dict | list)
-        ]
+        level = _one_deeper(level)
     if level:
         raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
+
     if _HALF_CHARACTER.search(content):
         try:
             json.dumps(document, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             raise ValueError("a text has half of a character") from None
     return document
+
+
+def _one_deeper(level: list[Any]) -> list[Any]:
+    """The lists and objects inside of these."""
+    inside: list[Any] = []
+    for part in level:
+        if isinstance(part, dict):
+            part = part.values()
+        inside += (value for value in part if isinstance(value, dict | list))
+    return inside
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -40,19 +40,25 @@ class Unfit(ReplearnError):
     """
 
     def __init__(self, rule: str, remedy: str = _GET_AGAIN, key: str = "") -> None:
-        joint = " " if rule.startswith("must ") else ": "
-        super().__init__(f"{key}{joint if key else ''}{rule}. {remedy}")
+        said = rule
+        if key and rule.startswith("must "):
+            said = f"{key} {rule}"
+        elif key:
+            said = f"{key}: {rule}"
+        super().__init__(f"{said}. {remedy}")
         self.rule, self.remedy, self.key = rule, remedy, key
 
     def inside(self, key: str) -> "Unfit":
         """The same complaint, seen from one level above."""
-        joint = "." if self.key and not self.key.startswith("[") else ""
-        return Unfit(self.rule, self.remedy, f"{key}{joint}{self.key}")
+        if self.key and not self.key.startswith("["):
+            key += "."
+        return Unfit(self.rule, self.remedy, key + self.key)
 
 
 def _refuse(rule: str, value: Any) -> NoReturn:
-    is_large = isinstance(value, dict | list)
-    got = f"{type(value).__name__} of {len(value):,}" if is_large else short(value)
+    got = short(value)
+    if isinstance(value, dict | list):
+        got = f"{type(value).__name__} of {len(value):,}"
     raise Unfit(f"must be {rule}, got {got}")
 
 
@@ -79,18 +85,24 @@ class Range(_Kind):
     high: int = MAX_WHOLE
 
     def _read(self, value: Any) -> int:
-        found = value
+        number, where = value, ""
         if _as_text(self):
-            most = 1 + len(str(max(abs(self.low), abs(self.high))))
-            fits = isinstance(value, str) and len(value) <= most and _WHOLE.fullmatch(value)
-            found = int(value) if fits else None
-        if type(found) is not int or not self.low <= found <= self.high:
-            where = " in a string" if _as_text(self) else ""
+            number, where = self._from_text(value), " in a string"
+        if type(number) is not int or not self.low <= number <= self.high:
             _refuse(f"a whole number from {self.low:,} to {self.high:,}{where}", value)
-        return found
+        return number
+
+    def _from_text(self, value: Any) -> int | None:
+        """The number that a text is; a long one is not even looked at."""
+        most = 1 + len(str(max(abs(self.low), abs(self.high))))
+        if isinstance(value, str) and len(value) <= most and _WHOLE.fullmatch(value):
+            return int(value)
+        return None
 
     def _write(self, value: int) -> int | str:
-        return str(int(value)) if _as_text(self) else int(value)
+        if _as_text(self):
+            return str(int(value))
+        return int(value)
 
 
 @dataclass(frozen=True)
@@ -147,43 +159,64 @@ class Integers(_Kind):
     triangular: bool = False
 
     def _read(self, value: Any) -> Any:
-        rows = [value] if self.ndim == 1 else value
+        rows, form = value, "a list of rows"
+        if self.ndim == 1:
+            rows, form = [value], "a list"
         if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
-            _refuse("a list" if self.ndim == 1 else "a list of rows", value)
+            _refuse(form, value)
         if len(rows) * max(map(len, rows), default=0) > self.max_size:
             _refuse(f"an array of at most {self.max_size:,} numbers", value)
+
         if _as_text(self):
             one = Range(self.low, self.high)
             rows = [[one._read(cell) for cell in row] for row in rows]
-        for number, row in enumerate(rows):
-            if len(row) != (number + 1 if self.triangular else len(rows[0])):
-                _refuse("triangular" if self.triangular else "rectangular", value)
-            if row and not (
-                set(map(type, row)) == {int} and self.low <= min(row) <= max(row) <= self.high
-            ):
+        self._check_rows(rows, value)
+        return self._array(rows)
+
+    def _check_rows(self, rows: list[list[Any]], value: Any) -> None:
+        """The shape, and then the numbers of each row."""
+        form, sizes = "rectangular", [len(row) for row in rows[:1]] * len(rows)
+        if self.triangular:
+            form, sizes = "triangular", list(range(1, len(rows) + 1))
+
+        for size, row in zip(sizes, rows, strict=True):
+            if len(row) != size:
+                _refuse(form, value)
+            if not row:
+                continue
+            # rows are long: built-in functions look at them faster than a loop
+            if set(map(type, row)) != {int} or min(row) < self.low or max(row) > self.high:
                 odd = next(v for v in row if type(v) is not int or not self.low <= v <= self.high)
                 _refuse(f"whole numbers from {self.low:,} to {self.high:,}", odd)
+
+    def _array(self, rows: list[list[int]]) -> Any:
+        """Rows with zeros up to the length of the last, as an array that nobody writes to."""
         import numpy as np  # not needed for words, so that `replearn --help` is quick
 
-        n_columns = len(rows[-1]) if rows else 0
+        n_columns = max(map(len, rows[-1:]), default=0)
         padded = [row + [0] * (n_columns - len(row)) for row in rows]
-        kind = object if _as_text(self) else np.int64
-        found = np.array(padded, dtype=kind).reshape((len(rows), n_columns)[-self.ndim :])
-        found.setflags(write=False)
-        return found
+        kind: Any = np.int64
+        if _as_text(self):
+            kind = object
+
+        array = np.array(padded, dtype=kind).reshape((len(rows), n_columns)[-self.ndim :])
+        array.setflags(write=False)
+        return array
 
     def _write(self, value: Any) -> list[Any]:
         import numpy as np
 
         array = np.asarray(value)
         if _as_text(self):
-            array = np.array([str(int(cell)) for cell in array.flat], dtype=object).reshape(
-                array.shape
-            )
+            texts = [str(int(cell)) for cell in array.flat]
+            array = np.array(texts, dtype=object).reshape(array.shape)
         elif array.dtype.kind == "f":
             array = array.astype(np.int64)
+
         rows: list[Any] = array.tolist()
-        return [row[: i + 1] for i, row in enumerate(rows)] if self.triangular else rows
+        if not self.triangular:
+            return rows
+        return [row[: i + 1] for i, row in enumerate(rows)]
 
 
 @dataclass(frozen=True)
@@ -205,9 +238,11 @@ Sha256 = Annotated[str, Text(64, "[0-9a-f]{64}")]
 
 class _AnyLabel(_Kind):
     def _read(self, value: Any) -> Label:
-        if isinstance(value, bool):
+        if isinstance(value, bool):  # before int: True is one of these, too
             return value
-        return Range()._read(value) if isinstance(value, int) else Text()._read(value)
+        if isinstance(value, int):
+            return Range()._read(value)
+        return Text()._read(value)
 
 
 @dataclass(frozen=True)
@@ -248,8 +283,11 @@ class _PartOf(_Kind):
     def _read(self, value: Any) -> "Part":
         if len(self.classes) == 1:
             return self.classes[0]._read(value)
+
         kinds = {get_args(get_type_hints(cls)["kind"])[0]: cls for cls in self.classes}
-        kind = value.get("kind") if isinstance(value, dict) else None
+        kind = None
+        if isinstance(value, dict):
+            kind = value.get("kind")
         if not isinstance(kind, str) or kind not in kinds:
             _refuse(f"an object of the kind {' or '.join(map(repr, kinds))}", value)
         return kinds[kind]._read(value)
@@ -283,11 +321,12 @@ class Part:
 
     def content(self) -> dict[str, Any]:
         """What defines it, as JSON types."""
-        return {
-            name: kind._write(value)
-            for name, (kind, _) in _kinds_of(type(self)).items()
-            if (value := getattr(self, name)) is not None
-        }
+        content = {}
+        for name, (kind, _) in _kinds_of(type(self)).items():
+            value = getattr(self, name)
+            if value is not None:
+                content[name] = kind._write(value)
+        return content
 
     def canonical_bytes(self) -> bytes:
         """Canonical JSON (RFC 8785) of the content."""
@@ -314,14 +353,17 @@ class Part:
         kinds = _kinds_of(cls)
         if not isinstance(value, dict):
             _refuse("an object", value)
+
+        # keys first, so that a file of a newer version is called one
         for key in value:
             if key not in kinds:
                 raise Unfit(f"the key {short(key)} is unknown", "Does it need a newer replearn?")
         for name, (_, optional) in kinds.items():
             if name not in value and not optional:
                 raise Unfit(f"the key {name!r} is missing")
-        found = {name: read_inside(name, kinds[name][0], item) for name, item in value.items()}
-        part = cls(**dict.fromkeys(kinds) | found)
+
+        given = {name: read_inside(name, kinds[name][0], item) for name, item in value.items()}
+        part = cls(**dict.fromkeys(kinds) | given)
         part.check()
         return part
 
@@ -345,21 +387,23 @@ def read_inside(key: str, kind: _Kind, value: Any) -> Any:
 def _find_kinds(cls: Any) -> dict[str, tuple[_Kind, bool]]:
     """The kind of each field, and whether it may be absent."""
     hints = get_type_hints(cls, include_extras=True)
-    found = {}
+    kinds = {}
     for field in fields(cls):
-        if field.compare:
+        if field.compare:  # the others are no part of the content
             members = _members(hints[field.name])
             given = tuple(member for member in members if member is not NoneType)
-            found[field.name] = (_kind_of(given), len(given) < len(members))
-    return found
+            kinds[field.name] = (_kind_of(given), len(given) < len(members))
+    return kinds
 
 
-#: The same, found once for each class.
+#: The same, looked up once for each class.
 _kinds_of: Callable[[Any], dict[str, tuple[_Kind, bool]]] = cache(_find_kinds)
 
 
 def _members(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if get_origin(hint) in (Union, UnionType):
+        return get_args(hint)
+    return (hint,)
 
 
 def _kind_of(members: tuple[Any, ...], length: Length | None = None) -> _Kind:
@@ -370,16 +414,24 @@ def _kind_of(members: tuple[Any, ...], length: Length | None = None) -> _Kind:
         return _PartOf(members)
     if len(members) > 1:
         raise TypeError(f"only parts may form a union, got {members}")
+
+    # a plain type
     (hint,) = members
     simple: dict[Any, _Kind] = {int: Range(), bool: OneOf((False, True)), str: Text()}
     if hint in simple:
         return simple[hint]
+
+    # a type with what restricts it: a kind, or the length of a tuple
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
         last = hint.__metadata__[-1]
-        return _kind_of((inner[0],), last) if isinstance(last, Length) else last
+        if isinstance(last, Length):
+            return _kind_of(inner[:1], last)
+        return last
     if origin is Literal:
         return OneOf(inner)
+
+    # tuples
     if origin is tuple and inner[-1] is Ellipsis:
         return _Items((_kind_of(_members(inner[0])),), length or Length())
     if origin is tuple:

@@ -70,6 +70,7 @@ def usable(client: Any) -> Any:
             raise ReplearnError(
                 "a cluster needs a Dask client, got none. Start one: client = Client(address)."
             ) from None
+
     asked = client.submit(int, pure=False)  # clusters that grow with their work start a worker
     try:
         asked.result(timeout=PATIENCE)
@@ -78,9 +79,10 @@ def usable(client: Any) -> Any:
             f"the cluster must have a worker, and none did anything within {PATIENCE:.0f} s "
             f"({type(problem).__name__}). Start workers: dask worker ADDRESS."
         ) from None
+
     # a builtin, since a worker may not be able to import anything of ours
-    found = client.run(eval, "__import__('replearn').__version__", on_error="return")
-    for version in found.values():
+    versions = client.run(eval, "__import__('replearn').__version__", on_error="return")
+    for version in versions.values():
         if version != __version__:
             raise other_version(__version__, version if isinstance(version, str) else "none")
     return client
@@ -109,6 +111,8 @@ def gathered(
                 "Check that the partitions can be computed, and that all workers have the same "
                 "packages."
             ) from problem
+
+    # nothing came back: say what died
     if workers is None:
         what = "the scheduler is gone. Start it, connect anew, and fit again: only time is lost."
     elif idle:

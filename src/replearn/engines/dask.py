@@ -117,19 +117,26 @@ def _parts(design: Design, source: Any) -> list[Any]:
     """What tells a worker where its rows are."""
     if hasattr(source, "to_delayed"):
         return list(source[columns_of(design, source.columns)].to_delayed())
-    found: list[Any] = []
+
+    parts: list[Any] = []
     for path in _paths(source):
         table_of(design, path)  # what is wrong with its columns is told at once
-        if path.lower().endswith((".parquet", ".pq")):
-            sizes = group_sizes(path)
-            ends = zip(range(len(sizes)), accumulate(sizes), strict=True)
-            tasks = groupby(ends, lambda group: (group[1] - 1) // TASK_ROWS)
-            found += [(path, [number for number, _ in groups]) for _, groups in tasks]
-        else:
-            found.append((path, None))
-    return found
+        if not path.lower().endswith((".parquet", ".pq")):
+            parts.append((path, None))
+            continue
+
+        # neighbouring row groups go to one worker, until they are a task
+        sizes = group_sizes(path)
+        ends = zip(range(len(sizes)), accumulate(sizes), strict=True)
+        for _, groups in groupby(ends, lambda group: (group[1] - 1) // TASK_ROWS):
+            parts.append((path, [number for number, _ in groups]))
+    return parts
 
 
 def _paths(source: Any) -> list[str]:
     given = [source] if isinstance(source, str | os.PathLike) else source
-    return [path for one in given for path in sorted(glob.glob(os.fspath(one))) or [os.fspath(one)]]
+    paths: list[str] = []
+    for one in given:
+        # a path without a match is kept, so that its reader can say what is wrong with it
+        paths += sorted(glob.glob(os.fspath(one))) or [os.fspath(one)]
+    return paths

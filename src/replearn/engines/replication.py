@@ -46,22 +46,27 @@ def replicate(
     opened, nonce
         As in `replearn.study.replication.replicate`.
     """
-    found: State | Fitted = study.begin()
+    # 1 passes over all rows, until the fit ends
+    step: State | Fitted = study.begin()
     findings: list[Any] = []
-    while isinstance(found, State):
-        state = found
+    while isinstance(step, State):
+        state = step
         total = _total(state, pass_over)
         findings += findings_of(study, total)
-        found = study.step(total, state)
-    n_rows = found.counts.rows
-    if found.theta.size <= MOST_STEERED:  # beyond, there is no information about pairs of columns
-        asked = spread_state(state, found.theta, found.counts, found.behind)
+        step = study.step(total, state)
+    fitted, n_rows = step, step.counts.rows
+
+    # 2 one more for the spread; with many columns there is no information about pairs of them
+    if fitted.theta.size <= MOST_STEERED:
+        asked = spread_state(state, fitted.theta, fitted.counts, fitted.behind)
         spread = spread_of(asked, _total(asked, pass_over))
         findings += spread_findings(study, np.sqrt(spread.variance), n_rows)
+
+    # 3 the answer
     told = Later.known(tuple(findings))
-    agreement = agreement_of(study, found.model, found.theta, opened, nonce)
-    return agreement.usable(found.model), compare_with_original(
-        study, found.model, found.theta, n_rows, agreement, told
+    agreement = agreement_of(study, fitted.model, fitted.theta, opened, nonce)
+    return agreement.usable(fitted.model), compare_with_original(
+        study, fitted.model, fitted.theta, n_rows, agreement, told
     )
 
 
@@ -69,10 +74,12 @@ def _total(state: State, pass_over: PassOver) -> Sums:
     light = state
     if state.newton is not None and not state.then:  # workers need not know what is behind
         light = replace(state, newton=replace(state.newton, behind=None))
+
+    # errors about rows come back as results
     parts = list(pass_over(light))
-    for found in parts:
-        if isinstance(found, ReplearnError):
-            raise found
+    for part in parts:
+        if isinstance(part, ReplearnError):
+            raise part
     if not parts:
         raise ReplearnError("there must be partitions with rows, got none. Check the source.")
     return replace(reduce(add, parts), of=state.fingerprint)
@@ -120,6 +127,7 @@ def one_line(problem: BaseException) -> str:
     lines = [
         line.strip().removeprefix("Caused by").lstrip(": ") for line in str(problem).split("\n")
     ]
+
     names = r"[\w.]*(Error|Exception)\b|details = "
     raised = [line for line in lines if re.match(names, line) and not line.endswith("last):")]
     return (raised[-1:] or [*filter(None, lines), type(problem).__name__])[0][:300].rstrip(".")

@@ -52,8 +52,8 @@ def replicate(
                     kept.append(_mapped(rows, _in_pieces, work(study, state, keep=True)).persist())
             if kept:
                 rows, task = kept[0], _of_kept
-            found = _mapped(rows, task, work(study, state)).collect()
-            return [pickle.loads(row[0]) for row in found]
+            results = _mapped(rows, task, work(study, state)).collect()
+            return [pickle.loads(row[0]) for row in results]
         except ReplearnError:
             raise
         except Exception as problem:  # pyspark need not be imported to name its exceptions
@@ -79,10 +79,12 @@ def _selected(design: Design, frame: Any) -> Any:
         )
     if "connect" in type(frame).__module__:
         _knock(frame.sparkSession)
+
     if frame.isStreaming:
         raise ReplearnError(
             "the dataframe must have an end, got a streaming one. Fit what was written so far."
         )
+
     names = columns_of(design, frame.columns)
     # in quotes, so that a dot in a name is no field of a struct
     return frame.select(*("`" + name.replace("`", "``") + "`" for name in names))
@@ -116,8 +118,9 @@ def _task(
     """What an executor calls with the batches of a partition."""
     import pyarrow as pa
 
-    for found in task(work, (batch.rename_columns(names) for batch in batches)):
-        yield pa.RecordBatch.from_pydict({"result": [pickle.dumps(found)]})
+    renamed = (batch.rename_columns(names) for batch in batches)
+    for result in task(work, renamed):
+        yield pa.RecordBatch.from_pydict({"result": [pickle.dumps(result)]})
 
 
 def _at_once(work: Work, batches: Iterable[Any]) -> Iterator[Any]:

@@ -46,10 +46,11 @@ def study_of(given: Any, kind: str) -> Any:
             f"study must be a path, a Study or a fitted estimator, got {short(given)}. Pass "
             "study_ of an original."
         )
-    found = study.design.recipe
-    if found != kind:
+
+    recipe = study.design.recipe
+    if recipe != kind:
         raise ReplearnError(
-            f"study must be one of {_ESTIMATORS[kind]}, got one of {_ESTIMATORS[found]}. Use that "
-            "estimator."
+            f"study must be one of {_ESTIMATORS[kind]}, got one of {_ESTIMATORS[recipe]}. Use "
+            "that estimator."
         )
     return study

@@ -57,7 +57,7 @@ class ReplicableBoostingClassifier(HalfspaceClassifier):
                 f'rounding must be "box" or "foam", got {short(self.rounding)}. Boxes take any '
                 "number of features."
             )
-        return BOX if self.rounding == "box" else FOAM
+        return {"box": BOX, "foam": FOAM}[self.rounding]
 
     def _warn(self, n_rows: int) -> None:
         super()._warn(n_rows)

@@ -80,10 +80,15 @@ class _ReplicableGLM(Options, BaseEstimator):
         """
         roles = {"groups": groups, "centres": centres}
         table = self._table(X, y, sample_weight, offset, fitting=True, **roles)
+
+        # what a study calls its columns
         names = {"target": _target_name(X, y)}
-        names |= {} if sample_weight is None else {"weights": _name(sample_weight, "sample_weight")}
-        names |= {} if offset is None else {"offset": _name(offset, "offset")}
-        study = None if self.study is None else self._load_study()
+        if sample_weight is not None:
+            names["weights"] = _name(sample_weight, "sample_weight")
+        if offset is not None:
+            names["offset"] = _name(offset, "offset")
+
+        study = self._load_study()
         if study is not None:
             _say_unlike(study, sample_weight is not None, offset is not None)
         self._learn(table, names, study)
@@ -114,13 +119,14 @@ class _ReplicableGLM(Options, BaseEstimator):
         -------
         self
         """
-        study = None if self.study is None else self._load_study()
+        study, columns = self._load_study(), None
         names: dict[str, Any] = {"target": target, "weights": sample_weight, "offset": offset}
         if study is not None:  # columns may have a different name here
             names = {role: name or getattr(study.design, role) for role, name in names.items()}
+            columns = study.design.encoding.names
             groups = centres = None  # only the original uses them
             _say_unlike(study, names["weights"] is not None, names["offset"] is not None)
-        columns = None if study is None else study.design.encoding.names
+
         table = open_table(path, columns=columns, groups=groups, centres=centres, **names)
         set_columns(self, table)
         names["target"] = names["target"] or "y"  # files of arrays bring theirs, without a name
@@ -136,6 +142,7 @@ class _ReplicableGLM(Options, BaseEstimator):
             if study is not None:
                 self._set_replication(study, *replicate(study, table, n_jobs=self.n_jobs))
                 return
+
             request = Request(
                 **{option.name: getattr(self, option.name) for option in fields(Options)},
                 kind=self._kind,
@@ -162,10 +169,12 @@ class _ReplicableGLM(Options, BaseEstimator):
         self
         """
         study = self._load_study()
-        before = self.__dict__.get("_stream")
-        table = self._table(X, y, fitting=True, reset=before is None)
-        with threadpool_limits(1, "blas"):
-            self._stream, model, replication = replicate_more(study, table, before)
+        assert study is not None  # without one there is no such method
+        stream = self.__dict__.get("_stream")
+        table = self._table(X, y, fitting=True, reset=stream is None)
+
+        with threadpool_limits(1, "blas"):  # as in `_learn`
+            self._stream, model, replication = replicate_more(study, table, stream)
         self._set_replication(study, model, replication)
         if self._kind == "logistic":
             self.classes_ = np.array(self.model_.classes)
@@ -178,6 +187,8 @@ class _ReplicableGLM(Options, BaseEstimator):
         self._performance: Later[Performance | None] = Later.known(original.worth)
         self.replication_: Replication | None = None
         self._own = original.own_later
+
+        # what a user must hear before the study leaves the house
         for problem in original.certificate.problems:
             warn(f"The study cannot be published: {problem}", ReplicabilityWarning)
         for remark in original.remarks:
@@ -189,9 +200,12 @@ class _ReplicableGLM(Options, BaseEstimator):
         if original.worth.is_useless:
             warn("The model is no better than the base rate.", UselessModelWarning)
 
-    def _load_study(self) -> Study:
-        found: Study = study_of(self.study, self._kind)
-        return found
+    def _load_study(self) -> Study | None:
+        """The study to replicate; None for an original."""
+        if self.study is None:
+            return None
+        study: Study = study_of(self.study, self._kind)
+        return study
 
     def _set_replication(self, study: Study, model: Model, replication: Replication) -> None:
         self.study_, self.model_, self.replication_ = study, model, replication
@@ -227,6 +241,8 @@ class _ReplicableGLM(Options, BaseEstimator):
         is_finite = False
         X = unmasked(X)
         refuse_lazy(X)
+
+        # columns by name, or an array as scikit-learn checks it
         if _has_columns(X):
             table = open_table(X)  # says in our words what no table is
             if not isinstance(X, Mapping):
@@ -242,8 +258,10 @@ class _ReplicableGLM(Options, BaseEstimator):
             is_finite = True  # scikit-learn has looked
             if not is_sparse(X):
                 names = tuple(getattr(self, "feature_names_in_", ())) or None
+
         if not fitting:
             return open_table(X, columns=self.model_.feature_names, offset=offset, names=names)
+
         y = _column(y)
         if sample_weight is not None:
             sample_weight = _weights(sample_weight, len(y))
@@ -311,9 +329,11 @@ def _say_unlike(study: Study, weighted: bool, has_offset: bool) -> None:
             f"the study has an offset, {design.offset!r}, got none. Pass offset= as the original "
             "has it."
         )
+
     if weighted != (design.weights is not None):
-        there = f"has weights, {design.weights!r}" if design.weights else "has no weights"
-        here = "some" if weighted else "none"
+        there, here = "has no weights", "some"
+        if not weighted:
+            there, here = f"has weights, {design.weights!r}", "none"
         warn(
             f"The study {there}, and these rows have {here}: the same rows would give a different "
             "model.",
@@ -328,7 +348,9 @@ def _target_name(X: Any, y: Any) -> str:
     the table still has that column, it is a different one.
     """
     name = _name(y, "y")
-    return "y" if _has_columns(X) and name in open_table(X).names else name
+    if _has_columns(X) and name in open_table(X).names:
+        return "y"
+    return name
 
 
 def _name(values: Any, default: str) -> str:
@@ -358,12 +380,16 @@ def _column(y: Any) -> Any:
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
     if isinstance(y, str | Mapping):
-        what = f"the text {y!r}" if isinstance(y, str) else "a mapping"
+        what = "a mapping"
+        if isinstance(y, str):
+            what = f"the text {y!r}"
         raise ReplearnError(
             f"y must hold a value for each row, got {what}. Pass the column itself, such as "
             "table['y']; or name it to fit_file."
         )
+
     refuse_lazy(y)
+    # a series stays one: its name is that of the target
     if not hasattr(y, "__array__") or not hasattr(y, "name"):
         y = np.asarray(unmasked(y))
     if len(y.shape) == 2 and y.shape[1] == 1:
@@ -393,6 +419,8 @@ def _with_weight(values: Any, chosen: NDArray[np.bool_]) -> Any:
         return {name: _with_weight(column, chosen) for name, column in values.items()}
     if isinstance(values, np.ndarray) or is_sparse(values):
         return values[chosen]
+
+    # a series or dataframe, of whichever library
     import narwhals as nw
 
     frame = nw.from_native(values, allow_series=True, pass_through=True)
@@ -475,10 +503,10 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
 
     def decision_function(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
         """Log-odds of the second class; for more classes a column for each."""
-        found = self._scores(X, offset)
-        if found.shape[1] == 1:
-            return found[:, 0]
-        return np.column_stack([np.zeros(len(found)), found])
+        scores = self._scores(X, offset)
+        if scores.shape[1] == 1:
+            return scores[:, 0]
+        return np.column_stack([np.zeros(len(scores)), scores])
 
     def predict_proba(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
         """Probability of each class."""
@@ -490,8 +518,7 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
 
     def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
         """The most probable class of each row."""
-        found = self._scores(X, offset)
-        return self.classes_[decided(found)]
+        return self.classes_[decided(self._scores(X, offset))]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -500,8 +527,8 @@ class _ReplicableRegressor(RegressorMixin, _ReplicableGLM):
 
     def predict(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
         """The expected number of each row."""
-        found = self._scores(X, offset)
-        return self._model().design.loss.mean(found)
+        scores = self._scores(X, offset)  # first: it says what is not fitted
+        return self._model().design.loss.mean(scores)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -552,8 +579,8 @@ class ReplicablePoissonRegressor(_ReplicableRegressor):
         """Share of the deviance that the model explains (D2), as `PoissonRegressor` has it."""
         from sklearn.metrics import d2_tweedie_score
 
-        found = d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1)
-        return float(found)
+        score = d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1)
+        return float(score)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -68,9 +68,11 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
         self
         """
         event, time, (event_name, time_name) = _event_and_time(y)
+        # the event stands where other models have an offset: a number of each row
         table = self._table(X, time, None, event.astype(np.float64), groups, fitting=True)
-        study = None if self.study is None else self._load_study()
-        if study is not None:
+
+        study = self._load_study()
+        if study is not None:  # with the intervals of the original
             table = rows_at_risk(table, hazard_of_study(study).cuts, study.design.target)
         self._learn(table, {"target": event_name, "time": time_name}, study)
         return self
@@ -95,7 +97,7 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
         -------
         self
         """
-        study = None if self.study is None else self._load_study()
+        study = self._load_study()
         if study is not None:
             table = table_of(study.design, path)
             time, event = hazard_of_study(study).time, study.design.target
@@ -103,6 +105,7 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
             raise ReplearnError("fit_file needs the columns of time and event. Name both.")
         else:
             table = open_table(path, target=time, offset=event, groups=groups)
+
         set_columns(self, table)
         self._learn(table, {"target": event, "time": time}, study)
         return self

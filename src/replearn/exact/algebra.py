@@ -12,7 +12,9 @@ _ROWS = 128  # of a product that stays in a core's cache
 
 def total(x: Vector) -> float:
     """Sum from the first entry to the last, one after the other."""
-    return float(np.add.accumulate(x)[-1]) if x.size else 0.0
+    if not x.size:
+        return 0.0
+    return float(np.add.accumulate(x)[-1])
 
 
 def dot(a: Matrix, b: Matrix) -> float:
@@ -32,6 +34,7 @@ def cholesky(matrix: Matrix, floor: float = 0.0) -> Matrix:
     rest = matrix.copy()
     n = len(rest)
     product = np.empty((min(n, _ROWS), n))
+
     for j in range(n):
         pivot = max(float(rest[j, j]), floor)
         if not pivot > 0:
@@ -57,7 +60,8 @@ def forward(lower: Matrix, right: Matrix) -> Matrix:
             np.multiply(row[:j], x[:j], out=terms[1 : j + 1])
             x[j] = np.subtract.reduce(terms[: j + 1]) / row[j]  # one after the other
         return x
-    columns = np.ascontiguousarray(lower.T)  # each is read as a whole
+
+    columns = np.ascontiguousarray(lower.T)  # each is read in one piece
     for j, column in enumerate(columns):
         x[j] /= column[j]
         x[j + 1 :] -= np.multiply.outer(column[j + 1 :], x[j])
@@ -111,13 +115,19 @@ def eigenvectors(matrix: Matrix, n_sweeps: int = 12) -> tuple[Vector, Matrix]:
             for q in range(p + 1, len(a)):
                 if abs(a[p, q]) <= 1e-15 * np.sqrt(abs(a[p, p] * a[q, q])):
                     continue
+
+                # the smaller of the two angles that make this entry zero
                 ratio = (a[q, q] - a[p, p]) / (2.0 * a[p, q])
-                t = (1.0 if ratio >= 0 else -1.0) / (abs(ratio) + np.sqrt(ratio * ratio + 1.0))
+                t = 1.0 / (abs(ratio) + np.sqrt(ratio * ratio + 1.0))
+                if ratio < 0:
+                    t = -t
                 c = 1.0 / np.sqrt(t * t + 1.0)
                 s = t * c
+
                 a[p], a[q] = c * a[p] - s * a[q], s * a[p] + c * a[q]
                 a[:, p], a[:, q] = c * a[:, p] - s * a[:, q], s * a[:, p] + c * a[:, q]
                 v[p], v[q] = c * v[p] - s * v[q], s * v[p] + c * v[q]
+
     order = np.argsort(-np.diagonal(a), kind="stable")
     vectors = v[order]
     largest = vectors[np.arange(len(v)), np.abs(vectors).argmax(axis=1)]

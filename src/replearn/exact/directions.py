@@ -36,21 +36,24 @@ def unit_rows(X: Any, signs: Signs, n_inputs: int) -> Any:
     """
     # squares of so few bits add up below 2^53
     bits = min(24, (52 - n_inputs.bit_length()) // 2)
-    top = _UNIT * (math.sqrt(0.5) if n_inputs > X.shape[1] else 1.0)  # length of the columns' part
-    sparse = is_sparse(X)
+    top = _UNIT  # length of the columns' part
+    if n_inputs > X.shape[1]:
+        top *= math.sqrt(0.5)
+
     largest: Any = abs(X).max(axis=1)
-    largest = np.asarray(largest.toarray().ravel() if sparse else largest, dtype=np.float64)
-    shifts = bits - np.frexp(largest)[1]
-    if sparse:
+    if is_sparse(X):
+        shifts = bits - np.frexp(largest.toarray().ravel().astype(np.float64))[1]
         return _unit_sparse(X, signs, n_inputs, shifts, top)
-    whole = np.empty((X.shape[0], n_inputs))
-    own = whole[:, : X.shape[1]]
+    shifts = bits - np.frexp(np.asarray(largest, dtype=np.float64))[1]
+
+    units = np.empty((X.shape[0], n_inputs))
+    own = units[:, : X.shape[1]]
     np.rint(np.ldexp(X.astype(np.float64, copy=False), shifts[:, None]), out=own)
     lengths = np.sqrt(np.einsum("ij,ij->i", own, own))  # exact below the root
     own *= (signs * top / np.maximum(lengths, 1.0))[:, None]
     if n_inputs > X.shape[1]:
-        whole[:, -1] = signs * top * (lengths > 0)
-    return np.rint(whole, out=whole)
+        units[:, -1] = signs * top * (lengths > 0)
+    return np.rint(units, out=units)
 
 
 def _unit_sparse(X: Any, signs: Signs, n_inputs: int, shifts: Counts, top: float) -> Any:
@@ -60,11 +63,12 @@ def _unit_sparse(X: Any, signs: Signs, n_inputs: int, shifts: Counts, top: float
     data = np.rint(np.ldexp(X.data.astype(np.float64), shifts[owners]))
     squares = np.bincount(owners, weights=data * data, minlength=X.shape[0])
     factors = signs * top / np.maximum(np.sqrt(squares), 1.0)
-    found = sparse.csr_matrix((np.rint(data * factors[owners]), X.indices, X.indptr), shape=X.shape)
+
+    units = sparse.csr_matrix((np.rint(data * factors[owners]), X.indices, X.indptr), shape=X.shape)
     if n_inputs > X.shape[1]:
         last = np.rint(signs * top * (squares > 0))[:, None]
-        return sparse.hstack([found, sparse.csr_matrix(last)], format="csr")
-    return found
+        return sparse.hstack([units, sparse.csr_matrix(last)], format="csr")
+    return units
 
 
 def nonzero_rows(rows: Any) -> Any:
@@ -90,14 +94,16 @@ def project_rows(rows: Any, matrix: Matrix | None) -> Points:
     The matrix is the projection, transposed; None projects nothing. Each point is scaled by a power
     of two, so that its largest entry has 23 bits.
     """
-    if matrix is None:
-        found = rows.toarray() if is_sparse(rows) else rows
-    else:
+    points = rows
+    if matrix is not None:
         bits = _MAP_BITS - math.frexp(float(np.abs(matrix).max()))[1]
-        found = np.asarray(rows @ np.rint(np.ldexp(matrix, bits)))
-    exponents = np.frexp(np.abs(found).max(axis=1, initial=0.0))[1]
-    whole = np.rint(np.ldexp(found, (_POINT_BITS - exponents)[:, None]))
-    return np.ascontiguousarray(whole.T, dtype=np.float32)
+        points = np.asarray(rows @ np.rint(np.ldexp(matrix, bits)))
+    elif is_sparse(rows):
+        points = rows.toarray()
+
+    exponents = np.frexp(np.abs(points).max(axis=1, initial=0.0))[1]
+    rounded = np.rint(np.ldexp(points, (_POINT_BITS - exponents)[:, None]))
+    return np.ascontiguousarray(rounded.T, dtype=np.float32)
 
 
 def weighted_sums(rows: Any, weights: Vector, n_groups: int) -> tuple[Counts, Counts]:

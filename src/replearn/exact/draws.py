@@ -40,13 +40,13 @@ def _natural_log(x: Vector) -> Vector:
 
 
 def _ratio(parts: tuple[tuple[float, ...], tuple[float, ...]], r: Vector) -> tuple[Vector, Vector]:
-    found = []
+    values = []
     for coefficients in parts:
         value = np.full_like(r, coefficients[0])
         for coefficient in coefficients[1:]:
             value = value * r + coefficient
-        found.append(value)
-    return found[0], found[1]
+        values.append(value)
+    return values[0], values[1]
 
 
 def normals(words: Words) -> Vector:
@@ -54,14 +54,16 @@ def normals(words: Words) -> Vector:
     p = midpoints(words)
     q = p - 0.5
     above, below = _ratio(_CENTRE, 0.180625 - q * q)
-    found = q * above / below
+    quantiles = q * above / below
+
+    # the tails, by the logarithm of the probability
     outer = np.flatnonzero((p < 0.075) | (p > 0.925))
     tail = np.minimum(p[outer], 1.0 - p[outer])
     r = np.sqrt(-_natural_log(tail))
     near, far = _ratio(_NEAR, r - 1.6), _ratio(_FAR, r - 5.0)
     size = np.where(r <= 5.0, near[0] / near[1], far[0] / far[1])
-    found[outer] = np.where(q[outer] < 0, -size, size)
-    return found
+    quantiles[outer] = np.where(q[outer] < 0, -size, size)
+    return quantiles
 
 
 def exponentials(words: Words) -> Vector:

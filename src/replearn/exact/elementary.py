@@ -35,10 +35,12 @@ def exp(x: Vector) -> Vector:
     total = k * LN2_HI
     r = x - total
     r -= np.multiply(k, LN2_LO, out=total)
+
     total.fill(_TAYLOR[0])
     for coefficient in _TAYLOR[1:]:
         total *= r
         total += coefficient
+
     # as ldexp, but faster: k + 1023 in the place of a float64's exponent is 2^k
     k += 1023.0
     k *= 2.0**52
@@ -51,10 +53,10 @@ def sigmoid(score: Vector) -> Vector:
     size = np.abs(score)
     np.minimum(size, MAX_SCORE, out=size)
     e = exp(np.negative(size, out=size))
-    found = np.maximum(e, score >= 0)  # 1 or e, which is at most 1
+    probability = np.maximum(e, score >= 0)  # 1 or e, which is at most 1
     e += 1.0
-    found /= e
-    return found
+    probability /= e
+    return probability
 
 
 def log(x: Vector, n_terms: int = 8) -> Vector:
@@ -67,6 +69,7 @@ def log(x: Vector, n_terms: int = 8) -> Vector:
     low = mantissa < _SQRT_HALF
     mantissa = np.where(low, 2.0 * mantissa, mantissa)
     exponent = (exponent - low).astype(np.float64)
+
     s = (mantissa - 1.0) / (mantissa + 1.0)
     square = s * s
     series = np.zeros_like(s)

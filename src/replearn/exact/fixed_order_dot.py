@@ -28,6 +28,7 @@ def row_products(X: Any, weights: Vector) -> Vector:
         for start in range(0, X.shape[1], _N_LANES):
             block = X[:, start : start + _N_LANES].astype(np.float64, copy=False)
             lanes[:, : block.shape[1]] += block * weights[start : start + _N_LANES]
+
     while lanes.shape[1] > 1:
         half = lanes.shape[1] // 2
         lanes = lanes[:, :half] + lanes[:, half:]
@@ -42,9 +43,15 @@ def lengths(X: Any) -> Vector:
     >>> lengths(np.array([[3e200, 4e200], [0.0, 0.0]]))
     array([5.e+200, 0.e+000])
     """
-    largest: Any = abs(X).max(axis=1) if X.shape[1] else np.zeros(X.shape[0])
-    largest = largest.toarray().ravel() if is_sparse(largest) else np.asarray(largest)
-    shifts = np.frexp(largest.astype(np.float64))[1]
+    if not X.shape[1]:
+        return np.zeros(X.shape[0])
+
+    # each row by a power of two, so that no square is beyond a float
+    largest: Any = abs(X).max(axis=1)
+    if is_sparse(X):
+        largest = largest.toarray().ravel()
+    shifts = np.frexp(np.asarray(largest, dtype=np.float64))[1]
+
     scaled = X.astype(np.float64)
     if is_sparse(X):
         owners = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
@@ -68,4 +75,6 @@ def length(vector: Vector) -> float:
 def unit(vector: Vector) -> Vector:
     """The vector at length 1; the zero vector as it is."""
     size = length(vector)
-    return vector / size if size > 0 else vector
+    if size > 0:
+        return vector / size
+    return vector

@@ -68,32 +68,31 @@ def fit(
         # 3. half as far, until the objective falls
         size = 1.0
         for _ in range(_MAX_HALVINGS):
-            moved = u - size * step
-            new_losses, new_objective = _losses(groups, moved, ridge, n)
-            if new_objective <= objective - 1e-4 * size * decrease:
+            candidate = u - size * step
+            candidate_losses, candidate_objective = _losses(groups, candidate, ridge, n)
+            if candidate_objective <= objective - 1e-4 * size * decrease:
                 break
             size /= 2
         else:
             break
-        u, losses, objective = moved, new_losses, new_objective
+        u, losses, objective = candidate, candidate_losses, candidate_objective
 
     return u
 
 
 def without_each_group(groups: Sequence[Any], ridge: float, solution: Vector) -> Matrix:
     """The minimisers without one group of rows after the other: one row each."""
-    near, sizes = [], [rows.shape[0] for rows in groups]
-    for rows in groups:
-        near.append(rows[_scores(rows, solution) < _SCREEN])
+    sizes = [rows.shape[0] for rows in groups]
+    screened = [rows[_scores(rows, solution) < _SCREEN] for rows in groups]
 
-    found = []
+    refits = []
     for left_out in range(len(groups)):
-        others = [stacked(near[:left_out] + near[left_out + 1 :])]
+        others = stacked(screened[:left_out] + screened[left_out + 1 :])
         n_all = sum(sizes) - sizes[left_out]
-        n_near = max(1, sum(rows.shape[0] for rows in others))
         # the objective of all rows, divided by the share of those that are looked at
-        found.append(fit(others, ridge * n_all / n_near, solution, _REFIT_TOLERANCE))
-    return np.array(found)
+        scaled_ridge = ridge * n_all / max(1, others.shape[0])
+        refits.append(fit([others], scaled_ridge, solution, _REFIT_TOLERANCE))
+    return np.array(refits)
 
 
 def weighted_sum(rows: Any, weights: Vector) -> Vector:
@@ -101,13 +100,14 @@ def weighted_sum(rows: Any, weights: Vector) -> Vector:
     top = float(np.abs(weights).max(initial=0.0))
     if top == 0.0:
         return np.zeros(rows.shape[1])
+
     bits = _LOSS_BITS - math.frexp(top)[1]
-    whole = np.rint(np.ldexp(weights, bits))
+    rounded = np.rint(np.ldexp(weights, bits))
     total = np.zeros(rows.shape[1], dtype=np.int64)
-    for start in range(0, whole.size, _EXACT_ROWS):
+    for start in range(0, rounded.size, _EXACT_ROWS):
         part = slice(start, start + _EXACT_ROWS)
         block = rows[part].astype(np.float64)
-        total += np.asarray(block.T @ whole[part]).astype(np.int64)
+        total += np.asarray(block.T @ rounded[part]).astype(np.int64)
     return np.ldexp(total.astype(np.float64), -(bits + UNIT_BITS))
 
 
@@ -115,11 +115,12 @@ def _losses(groups: Sequence[Any], u: Vector, ridge: float, n: int) -> tuple[lis
     """``(1 - <u, v>)_+`` of each row, and the objective."""
     losses = [np.maximum(0.0, 1.0 - _scores(rows, u)) for rows in groups]
     top = max(float(loss.max(initial=0.0)) for loss in losses)
-    bits = _LOSS_BITS - math.frexp(top)[1] if top > 0 else 0
-    total = 0
+
+    # whole numbers, so that the order of additions does not matter
+    bits, total = _LOSS_BITS - math.frexp(top)[1], 0
     for loss in losses:
-        whole = np.rint(np.ldexp(loss, bits)).astype(np.int64)
-        total += int((whole * whole).sum())
+        rounded = np.rint(np.ldexp(loss, bits)).astype(np.int64)
+        total += int((rounded * rounded).sum())
     return losses, math.ldexp(float(total), -2 * bits) / (2 * n) + ridge / 2 * dot(u, u)
 
 
@@ -145,8 +146,10 @@ def _gram(rows: Any) -> Matrix:
     total = np.zeros((rows.shape[1], rows.shape[1]), dtype=np.int64)
     for start in range(0, rows.shape[0], _EXACT_ROWS):
         block = rows[start : start + _EXACT_ROWS].astype(np.float64)
-        found = block.T @ block
-        total += (found.toarray() if is_sparse(rows) else found).astype(np.int64)
+        squares = block.T @ block
+        if is_sparse(rows):
+            squares = squares.toarray()
+        total += squares.astype(np.int64)
     return np.ldexp(total.astype(np.float64), -2 * UNIT_BITS)
 
 

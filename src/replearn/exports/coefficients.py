@@ -65,31 +65,48 @@ def to_csv(source: Any, path: str | os.PathLike[str]) -> None:
     """
     rule = rule_of(source, as_table=True)
     known = getattr(source, "coefficients_", None) or getattr(source, "coefficients", None)
-    own = known.own if isinstance(known, Coefficients) else None
-    ratio, many = rule.ratio.replace(" ", "_"), len(rule.constants) > 1
+    own = None
+    if isinstance(known, Coefficients):
+        own = known.own
+
     text = io.StringIO()
     # all text is quoted: older versions of Python leave a lone "\r" in a name without quotes
-    writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-    header = [*_WORDS, "coefficient", *([ratio] if ratio else []), *_PLACES]
-    header += _OWN if own is not None else ()
-    writer.writerow(["class", *header] if many else header)
+    writer = csv.DictWriter(
+        text, _header(rule, own), "", lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC
+    )
+    writer.writeheader()
     for k in range(len(rule.constants)):
         place = 0  # of the coefficient among the estimates
         for words, coefficient, places in _lines(rule, k):
-            row: list[Any] = [harmless(rule.classes[k + 1])] if many and rule.classes else []
-            row += [*map(harmless, words), *[""] * (len(_WORDS) - len(words)), coefficient]
-            if ratio:
-                is_ratio = words[0] not in ("constant", "offset", "largest")
-                row.append(math.exp(min(coefficient, 700.0)) if is_ratio else "")
-            row += [places.get(name, "") for name in _PLACES]
+            row: dict[str, Any] = dict(zip(_WORDS, map(harmless, words), strict=False))
+            row |= {"coefficient": coefficient} | places
+            if len(rule.constants) > 1 and rule.classes:
+                row["class"] = harmless(rule.classes[k + 1])
+            if rule.ratio and words[0] not in ("constant", "offset", "largest"):
+                row[_ratio_name(rule)] = math.exp(min(coefficient, 700.0))
             if own is not None and words[0] not in ("reference", "offset", "largest"):
                 numbers = own.estimate, own.standard_error, *own.interval
-                row += [float(number[k, place]) for number in numbers]
+                row |= {name: float(n[k, place]) for name, n in zip(_OWN, numbers, strict=True)}
                 place += 1
-            elif own is not None:
-                row += [""] * len(_OWN)
             writer.writerow(row)
     write_atomically(path, text.getvalue().encode())
+
+
+def _header(rule: Rule, own: Any) -> list[str]:
+    """Columns of the table: those that some of its lines use."""
+    header = [*_WORDS, "coefficient"]
+    if len(rule.constants) > 1:
+        header.insert(0, "class")
+    if rule.ratio:
+        header.append(_ratio_name(rule))
+    header += _PLACES
+    if own is not None:
+        header += _OWN
+    return header
+
+
+def _ratio_name(rule: Rule) -> str:
+    return rule.ratio.replace(" ", "_")
 
 
 def _lines(rule: Rule, k: int) -> Iterator[tuple[tuple[str, ...], float, dict[str, float]]]:
@@ -98,13 +115,16 @@ def _lines(rule: Rule, k: int) -> Iterator[tuple[tuple[str, ...], float, dict[st
         rule.columns, rule.products, np.append(rule.constants[k], rule.weights[:, k])
     ).tolist()
     yield ("constant",), constant, {}
+
     terms: list[tuple[str, str]] = []  # column and level of each
     for column, start, _ in rule.parts():
         own = weights[start : start + len(column.terms)]
         if isinstance(column, NumberColumn):
             nodes = column.nodes.tolist()
-            ends = {"low": nodes[0], "high": nodes[-1]} if rule.clips else {}
-            yield ("number", column.name), own[0], {"if_missing": float(column.centre)} | ends
+            line = {"if_missing": float(column.centre)}
+            if rule.clips:
+                line |= {"low": nodes[0], "high": nodes[-1]}
+            yield ("number", column.name), own[0], line
             for j, height in enumerate(own[1 : len(nodes) - 1]):
                 hat = dict(zip(_PLACES[3:], nodes[j : j + 3], strict=True))
                 yield ("hat", column.name), height, hat
@@ -116,8 +136,11 @@ def _lines(rule: Rule, k: int) -> Iterator[tuple[tuple[str, ...], float, dict[st
             for level, weight in zip(column.levels, own, strict=True):
                 yield ("level", column.name, level), weight, {}
                 terms.append((column.name, level))
+
     for product, weight in zip(rule.products, weights[len(terms) :], strict=True):
         yield ("product", *terms[product.first], *terms[product.second]), weight, {}
+
+    # what is no coefficient of a column
     if rule.offset is not None:
         yield ("offset", rule.offset), rule.offset_weight, {}
     if rule.length_weight:

@@ -46,11 +46,13 @@ def to_onnx(source: Any, path: str | os.PathLike[str]) -> None:
         raise ReplearnError(
             'an ONNX export needs the package onnx. Install it: pip install "replearn[onnx]"'
         ) from None
+
     rule = rule_of(source)
     kinds = {column.name: TensorProto.STRING for column in rule.levels}
     inputs = [_tensor(name, kinds.get(name, TensorProto.DOUBLE)) for name in rule.names]
     if rule.by_position:
         inputs = [_tensor("X", TensorProto.DOUBLE, len(rule.columns))]
+
     graph = _Graph(info.name for info in inputs)
     outputs = _outputs(graph, rule, _scores(graph, rule))
     versions = {"": _OPSET, "ai.onnx.ml": _ML_OPSET}
@@ -60,6 +62,7 @@ def to_onnx(source: Any, path: str | os.PathLike[str]) -> None:
         ir_version=_IR_VERSION,
         opset_imports=[helper.make_opsetid(*version) for version in versions.items()],
     )
+
     facts = {"replearn.fingerprint": rule.fingerprint}
     if rule.classes is not None:
         facts["replearn.labels"] = json.dumps(list(rule.classes))
@@ -107,11 +110,15 @@ class _Graph:
 
 def _scores(graph: _Graph, rule: Rule) -> str:
     """A matrix with a column for each score, from terms in the order of `Rule.blocks`."""
-    blocks = _number_blocks(graph, rule) if rule.numbers else []
+    blocks = []
+    if rule.numbers:
+        blocks += _number_blocks(graph, rule)
     blocks += [_level_block(graph, rule, column) for column in rule.levels]
     if rule.offset is not None:
         blocks.append(graph.node("Unsqueeze", rule.offset, [1]))
     terms = graph.node("Concat", *blocks, axis=1)
+
+    # products of two terms stand behind the terms
     weights, pairs = rule.blocks()
     if len(pairs):
         factors = (graph.node("Gather", terms, part, axis=1) for part in pairs.T)
@@ -131,12 +138,18 @@ def _number_blocks(graph: _Graph, rule: Rule) -> list[str]:
     if not rule.by_position:
         standing = [graph.node("Unsqueeze", column.name, [1]) for column in rule.numbers]
         raw = graph.node("Concat", *standing, axis=1)
+
+    # numbers between their ends, with the centre in place of a missing one
     low, high, centres, spreads = rule.scales()
     absent = graph.node("IsNaN", raw)
     x = graph.node("Min", graph.node("Max", raw, low), high)
-    filled = np.full_like(centres, math.nan) if rule.refuses_missing else centres
+    filled = centres
+    if rule.refuses_missing:
+        filled = np.full_like(centres, math.nan)
     x = graph.node("Where", absent, filled, x)
     blocks = [graph.node("Div", graph.node("Sub", x, centres), spreads)]
+
+    # a hat is the lower of its two lines, and not below 0
     owners, (below, top, above) = rule.hats()
     if len(owners):
         x = graph.node("Gather", x, owners, axis=1)
@@ -173,10 +186,13 @@ def _outputs(graph: _Graph, rule: Rule, scores: str) -> list[Any]:
             scores = graph.node("Exp", graph.node("Min", scores, rule.largest))
         graph.node("Squeeze", scores, [1], out=name)
         return [_tensor(name, TensorProto.DOUBLE)]
+
+    # the first class has the score 0, as many times as there are rows
     label, probabilities, score = map(graph.new_name, ("label", "probabilities", "score"))
     first = graph.node("Gather", scores, [0], axis=1)
     every = graph.node("Concat", graph.node("Sub", first, first), scores, axis=1)
     place = graph.node("ArgMax", every, axis=1, keepdims=0)  # of equal scores the first
+
     known, kind = np.array(rule.classes), TensorProto.INT64
     if known.dtype.kind == "b":
         kind = TensorProto.BOOL

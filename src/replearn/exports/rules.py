@@ -72,7 +72,9 @@ class Rule:
     def names(self) -> tuple[str, ...]:
         """All columns that a table must have."""
         own = tuple(column.name for column in self.columns)
-        return own if self.offset is None else (*own, self.offset)
+        if self.offset is None:
+            return own
+        return (*own, self.offset)
 
     @property
     def by_position(self) -> bool:
@@ -93,24 +95,29 @@ class Rule:
 
         All numbers, all hats, all missing numbers, all levels, the offset, all products.
         """
-        kinds = {"z": 0, "hat": 1, "missing": 2}
-        block = [
-            3 if isinstance(column, LevelColumn) else kinds[kind]
-            for column in self.columns
-            for kind, _ in column.terms
-        ]
+        places = {"z": 0, "hat": 1, "missing": 2}  # of the blocks; levels come behind
+        block: list[int] = []
+        for column in self.columns:
+            if isinstance(column, LevelColumn):
+                block += [3] * len(column.terms)
+            else:
+                block += [places[kind] for kind, _ in column.terms]
         order = np.argsort(block, kind="stable")
+
         n_offsets = int(self.offset is not None)
         offset = np.full((n_offsets, len(self.constants)), self.offset_weight)
         weights = [self.weights[order], offset, self.weights[len(order) :]]
+
         pairs = np.array([(p.first, p.second) for p in self.products], dtype=np.int64)
         return np.concatenate(weights), np.argsort(order)[pairs.reshape(-1, 2)]
 
     def scales(self) -> Matrix:
         """Low and high ends, centres and spreads of all numbers."""
-        found = [(c.nodes[0], c.nodes[-1], float(c.centre), float(c.spread)) for c in self.numbers]
-        scales = np.array(found).T
-        return scales if self.clips else np.vstack([scales[:2] * math.inf, scales[2:]])
+        rows = [(c.nodes[0], c.nodes[-1], float(c.centre), float(c.spread)) for c in self.numbers]
+        scales = np.array(rows).T
+        if not self.clips:
+            scales[:2] *= math.inf
+        return scales
 
     def hats(self) -> tuple[Codes, Matrix]:
         """Which number each hat belongs to; and where all begin, have their tops and end."""
@@ -126,13 +133,17 @@ class Rule:
         """Texts, as programs spell them, to rows of a table of terms; and the row of all others."""
         n_levels = len(column.terms)
         kinds = np.eye(n_levels), np.zeros((1, n_levels)), np.full((1, n_levels), np.nan)
-        rows = {}
+
+        rows: dict[str, int] = {}
         for text, place in level_places(column).items():
-            also = (repr(float(text)),) if is_number_text(text) else ()  # 1.0 for 1
-            for spelling in (*BOOLEANS.get(text, (text,)), *also):
-                rows[spelling] = place % (n_levels + 1)  # -1, the reference, has zeros
+            spellings = [*BOOLEANS.get(text, (text,))]
+            if is_number_text(text):
+                spellings.append(repr(float(text)))  # 1.0 for 1
+            rows |= dict.fromkeys(spellings, place % (n_levels + 1))  # -1, the reference, has zeros
+
         other, missing = (column.places[text] % (n_levels + 1) for text in (OTHER, MISSING))
-        missing = n_levels + 1 if self.refuses_missing else missing
+        if self.refuses_missing:
+            missing = n_levels + 1
         return rows | dict.fromkeys(MISSING_WORDS, missing), other, np.vstack(kinds)
 
 
@@ -151,6 +162,8 @@ def rule_of(source: Any, as_table: bool = False) -> Rule:
             f"{type(source).__name__}. Call fit first, or load a model file."
         )
     rule = _RULES[model.design.kind](model, as_table)
+
+    # what some program could not spell
     levels = (text for column in rule.levels for text in level_places(column))
     for text in map(str, (*rule.names, *(rule.classes or ()), *levels)):
         if not text or "\0" in text:  # half of a character cannot be in a file
@@ -195,6 +208,8 @@ def _of_glm(model: Model, as_table: bool) -> Rule:
             "a survival model can be exported as a table only, since a prediction is about a time. "
             "Name a file that ends in .csv."
         )
+
+    # in the unit of the target, and of products that are not shrunk
     scale, centre = loss.scale
     weights = model.theta[:, 1:].T * scale
     for place, product in enumerate(encoding.products, encoding.n_terms - len(encoding.products)):

@@ -42,10 +42,12 @@ def to_sklearn(source: Any) -> Any:
     if rule.link == "sign":
         if rule.length_weight:
             return _of_lengths(rule, classes)
-        found = _set(LinearSVC(), rule.weights.T, rule.constants, classes)
+        halfspace = _set(LinearSVC(), rule.weights.T, rule.constants, classes)
         if not rule.by_position:
-            found.feature_names_in_ = np.array(rule.names, dtype=object)
-        return found
+            halfspace.feature_names_in_ = np.array(rule.names, dtype=object)
+        return halfspace
+
+    # products of two terms stand behind the terms
     weights, pairs = rule.blocks()
     steps = [("terms", _terms(rule))]
     if len(pairs):
@@ -142,10 +144,14 @@ def _numbers(rule: Rule) -> Any:
     from sklearn.pipeline import FeatureUnion
 
     low, high, centres, spreads = rule.scales()
-    fill = [] if rule.refuses_missing else [_function(np.nan_to_num, nan=centres)]
+    fill = []
+    if not rule.refuses_missing:
+        fill.append(_function(np.nan_to_num, nan=centres))
     clip = [_function(np.maximum, low), _function(np.minimum, high)]
     scaled = _chain(_function(np.add, -centres), _function(np.multiply, 1 / spreads))
     terms = [("scaled", scaled)]
+
+    # a hat is the lower of its two lines, and not below 0
     owners, (below, top, above) = rule.hats()
     if len(owners):
         hats = _chain(

@@ -95,6 +95,7 @@ def to_sql(source: Any, table: str = "rows", *, dialect: Dialect = "sqlite") -> 
     if dialect not in _DIALECTS:
         known = ", ".join(map(repr, _DIALECTS))
         raise ReplearnError(f"dialect must be one of {known}, got {short(dialect)}.")
+
     rule = rule_of(source)
     if dialect != "postgres" and len({name.lower() for name in rule.names}) < len(rule.names):
         raise ReplearnError(
@@ -114,10 +115,13 @@ class _Writer:
 
     def statement(self, table: str) -> str:
         """All predictions of all rows."""
-        places = range(len(self.rule.constants))
-        names = [f'"{_PREFIX}_score' + (f'_{k + 1}"' if len(places) > 1 else '"') for k in places]
-        scores = [f"{self._score(k)} AS {names[k]},\n" for k in places]
+        n_scores = len(self.rule.constants)
+        names = [f'"{_PREFIX}_score"']
+        if n_scores > 1:
+            names = [f'"{_PREFIX}_score_{k + 1}"' for k in range(n_scores)]
+        scores = [f"{self._score(k)} AS {name},\n" for k, name in enumerate(names)]
         results = self._results([f"{_SCORED}.{name}" for name in names])
+
         # Materialized: each score is computed once. Predictions come first: of two columns with
         # one name, the first is the one that is meant.
         return (
@@ -131,8 +135,11 @@ class _Writer:
         """What scores say, by name."""
         rule, one = self.rule, self._double(1.0)
         if rule.classes is None:
-            is_log = rule.link == "log"
-            return {"prediction": self._exp(scores[0], rule.largest) if is_log else scores[0]}
+            (prediction,) = scores
+            if rule.link == "log":
+                prediction = self._exp(prediction, rule.largest)
+            return {"prediction": prediction}
+
         every = [self._double(0.0), *scores]
         cases, chances = [], []
         for k, label in enumerate(rule.classes):
@@ -141,6 +148,7 @@ class _Writer:
             cases.append(f"WHEN {largest} THEN {_literal(label)}")  # of equal scores the first
             odds = [self._exp(f"({score} - {every[k]})") for score in others]
             chances.append(f"{one} / {_joined([one, *odds], '+')}")
+
         results = {"label": f"CASE {' '.join(cases)} END"}
         if len(scores) > 1:
             results |= {f"probability_{k}": chance for k, chance in enumerate(chances)}
@@ -157,6 +165,7 @@ class _Writer:
             heads.setdefault(product.first, []).append((product.second, weight))
         for first, seconds in heads.items():
             factors[first] = _joined([factors[first], *self._terms(seconds)], "+")
+
         parts = [self._double(rule.constants[k]), *self._terms(list(enumerate(factors)))]
         for column, _, own in rule.parts():
             if isinstance(column, NumberColumn):
@@ -166,6 +175,7 @@ class _Writer:
         if rule.length_weight:
             squares = [f"({self._cell(name)}) * ({self._cell(name)})" for name in rule.names]
             parts.append(f"{self._double(rule.length_weight)} * SQRT({_joined(squares, '+')})")
+
         total = _joined(parts, "+")
         if not rule.refuses_missing:
             return total
@@ -179,17 +189,17 @@ class _Writer:
         for term, factor in factors:
             column, place = self.owners[term]
             if isinstance(column, LevelColumn):
-                found = levels.setdefault(column.name, (column, {}))[1]
-                found[place] = f"({found[place]} + {factor})" if place in found else factor
+                adds = levels.setdefault(column.name, (column, {}))[1]
+                if place in adds:
+                    factor = f"({adds[place]} + {factor})"
+                adds[place] = factor
             elif place == 0:
                 x = self._clipped(column)
                 if self.rule.clips:
-                    centre, spread = (
-                        self._double(float(t)) for t in (column.centre, column.spread)
-                    )
-                    x = f"(({x} - {centre}) / {spread})"
+                    centre = self._double(float(column.centre))
+                    x = f"(({x} - {centre}) / {self._double(float(column.spread))})"
                 parts.append(f"{factor} * {x}")
-        return [*parts, *(self._case(column, found) for column, found in levels.values())]
+        return [*parts, *(self._case(column, adds) for column, adds in levels.values())]
 
     # --- cells ------------------------------------------------------------------------------------
 
@@ -217,6 +227,7 @@ class _Writer:
                 line = f"{heights[j]} * ({high} - {x}) + {heights[j + 1]} * ({x} - {low})"
                 cases += f"WHEN {x} <= {high} THEN ({line}) / ({high} - {low}) "
             parts.append(f"CASE {cases}END")
+
         if column.indicator:
             adds, zero = self._double(weights[-1]), self._double(0.0)
             parts.append(f"CASE WHEN {self._is_missing(column)} THEN {adds} ELSE {zero} END")
@@ -237,7 +248,8 @@ class _Writer:
             else:
                 texts |= dict.fromkeys(BOOLEANS.get(level, (level,)), place)
                 if level in BOOLEANS and not self.has_booleans and set(places) <= _ANSWERS:
-                    texts["1" if level == "true" else "0"] = place
+                    texts[str(int(level == "true"))] = place
+
         other = adds.get(column.places[OTHER], zero)
         if numbers:
             other = f"CASE {self.words.number.format(text)} {numbers}ELSE {other} END"
@@ -258,10 +270,16 @@ class _Writer:
 
     def _double(self, value: float) -> str:
         """A literal that reads back as the same double."""
-        digits = f"{value:.15g}"  # as many digits as SQLite promises to read exactly
-        text = digits if float(digits) == value else f"{value:.17g}"
-        text = self.words.double.format(text if "e" in text else f"{text}e0")
-        return f"({text})" if text.startswith("-") else text  # two minus signs begin a comment
+        text = f"{value:.15g}"  # as many digits as SQLite promises to read exactly
+        if float(text) != value:
+            text = f"{value:.17g}"
+        if "e" not in text:
+            text += "e0"
+
+        text = self.words.double.format(text)
+        if text.startswith("-"):  # two minus signs begin a comment
+            text = f"({text})"
+        return text
 
 
 def _joined(parts: Sequence[str], operator: str) -> str:

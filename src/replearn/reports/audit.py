@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
 
@@ -71,6 +71,8 @@ class Audit(Spoken):
         seen = f"In {n_same} of {counted(self.n_pairs, 'pair')} both labs got the same model"
         if not self.conditional:
             seen = f"{n_same} of {counted(self.n_pairs, 'lab')} got the original's model"
+
+        # so many pairs without a difference would show the claim
         needed = math.ceil(math.log(1 - CONFIDENCE) / math.log1p(-self.claim))
         meaning = {
             "within": f"the claimed agreement of {percent(1 - self.claim)} is shown",
@@ -87,6 +89,8 @@ class Audit(Spoken):
         if self.accuracy is not None:
             note = f"always the most frequent class: {percent(self.majority or 0.0)}"
             items.append(Row("right labels", self.accuracy, "%", note=note))
+
+        # what the numbers do not say
         if self.verdict == "undecided":
             items.append(f"At least {needed:,} in full agreement are needed to show it.")
         if self.n_rows < self.least_rows:
@@ -166,54 +170,87 @@ def audit(
         if n_pairs is not None or n_rows is not None:
             raise ReplearnError("by leaves out whole centres. Leave out n_pairs and n_rows.")
         return _by_centre(estimator, X, y, by, max_disagreement)
-    n_pairs = 30 if n_pairs is None else n_pairs
-    total = len(y)
-    n_test = min(_MOST_TEST, total // 5)
-    n_rows = (total - n_test) // 2 if n_rows is None else whole_number("n_rows", n_rows)
-    n_pairs = whole_number("n_pairs", n_pairs)
+
+    # 1 sizes and the claim
+    n_pairs = whole_number("n_pairs", 30 if n_pairs is None else n_pairs)
+    n_rows = _rows_of_lab(n_rows, len(y))
+    if max_disagreement is None:
+        max_disagreement = getattr(estimator, "max_disagreement", 0.1)
+    claim = probability("max_disagreement", max_disagreement, "0.05")
+
+    # 2 pairs of labs, each of its own split
+    coins = Coins(seed_text(seed, "seed"))
+    pairs: list[_Pair] = []
+    with progress("auditing", n_pairs) as advance:
+        for place in range(n_pairs):
+            order = coins.row_order(f"audit/{place}", len(y))
+            pairs.append(_Pair.of(clone(estimator), clone(estimator), X, y, order, n_rows))
+            advance(place + 1)
+
+    # 3 counts; labels that differ or are right are those of classifiers
+    n_different = sum(pair.different for pair in pairs)
+    counts = Audit(n_pairs, n_different, n_rows, claim, pairs[0].compared)
+    if not pairs[0].has_classes:
+        return counts
+    churns = [pair.churn for pair in pairs if pair.churn is not None]
+    rights = [pair.right for pair in pairs if pair.right is not None]
+    return replace(
+        counts,
+        churn=float(np.mean(churns)) if churns else None,
+        accuracy=float(np.mean(rights)) if rights else None,
+        majority=float(np.unique(y, return_counts=True)[1].max()) / len(y),
+    )
+
+
+def _rows_of_lab(n_rows: int | None, total: int) -> int:
+    """Rows of each lab: as asked for, or half of what is not kept for tests."""
+    if n_rows is None:
+        n_rows = (total - min(_MOST_TEST, total // 5)) // 2
+    else:
+        n_rows = whole_number("n_rows", n_rows)
     if not _LEAST_ROWS <= n_rows <= total // 2:
         raise ReplearnError(
             f"two labs with {n_rows:,} rows each cannot be cut from {total:,} rows. A lab has at "
             f"least {_LEAST_ROWS} rows; get more rows, or pass a smaller n_rows."
         )
-    if max_disagreement is None:
-        max_disagreement = getattr(estimator, "max_disagreement", 0.1)
-    claim = probability("max_disagreement", max_disagreement, "0.05")
-    different, churns, rights = 0, [], []
-    compared, labels = "predictions", np.asarray(y)
-    coins = Coins(seed_text(seed, "seed"))
-    with progress("auditing", n_pairs) as advance:
-        for place in range(n_pairs):
-            order = coins.row_order(f"audit/{place}", total)
-            here, there = order[:n_rows], order[n_rows : 2 * n_rows]
-            test = order[2 * n_rows :][:_MOST_TEST]
-            first = clone(estimator).fit(_rows(X, here), y[here])
-            second = clone(estimator)
-            if getattr(first, "study_", None) is not None and "study" in first.get_params():
-                second.set_params(study=first.study_)
-            second.fit(_rows(X, there), y[there])
-            if hasattr(first, "fingerprint_"):
-                compared = "fingerprints"
-                different += first.fingerprint_ != second.fingerprint_
-            if test.size:
-                found = [np.asarray(one.predict(_rows(X, test))) for one in (first, second)]
-                churns.append(float(np.mean(found[0] != found[1])))
-                rights.append(float(np.mean(found[0] == labels[test])))
-            if compared == "predictions":
-                different += _predicts_differently(first, second, _rows(X, order))
-            advance(place + 1)
-    is_labelled = hasattr(first, "classes_")
-    majority = float(np.unique(labels, return_counts=True)[1].max()) / total
-    return Audit(
-        n_pairs,
-        int(different),
-        n_rows,
-        claim,
-        compared,
-        float(np.mean(churns)) if churns and is_labelled else None,
-        float(np.mean(rights)) if rights and is_labelled else None,
-        majority if is_labelled else None,
-    )
+    return n_rows
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """What two labs got from disjoint rows."""
+
+    different: bool
+    compared: str
+    has_classes: bool
+    churn: float | None = None
+    right: float | None = None
+
+    @classmethod
+    def of(
+        cls, first: Any, second: Any, X: Any, y: NDArray[Any], order: NDArray[np.int64], n_rows: int
+    ) -> "_Pair":
+        """Fit an original and its replication, and compare."""
+        here, there = order[:n_rows], order[n_rows : 2 * n_rows]
+        first.fit(_rows(X, here), y[here])
+        if getattr(first, "study_", None) is not None and "study" in first.get_params():
+            second.set_params(study=first.study_)
+        second.fit(_rows(X, there), y[there])
+
+        # any other classifier has no fingerprint, and is known by what it predicts
+        compared = "fingerprints" if hasattr(first, "fingerprint_") else "predictions"
+        if compared == "fingerprints":
+            different = bool(first.fingerprint_ != second.fingerprint_)
+        else:
+            different = bool(_predicts_differently(first, second, _rows(X, order)))
+
+        pair = cls(different, compared, hasattr(first, "classes_"))
+        test = order[2 * n_rows :][:_MOST_TEST]
+        if not test.size:
+            return pair
+        said, also = (np.asarray(one.predict(_rows(X, test))) for one in (first, second))
+        churn, right = float(np.mean(said != also)), float(np.mean(said == y[test]))
+        return replace(pair, churn=churn, right=right)
 
 
 def _by_centre(
@@ -233,6 +270,7 @@ def _by_centre(
         raise ReplearnError(
             f"by must have a value for each of the {len(y):,} rows, got {len(centre):,}."
         )
+
     places, small = places_of(centre)
     claim = estimator.max_disagreement if max_disagreement is None else max_disagreement
 
@@ -294,14 +332,16 @@ def audit_study_by(study: Study, table: Table, centre: NDArray[Any], by: str) ->
 def _count(
     replicated: Callable[[Any], Any], parts: list[Any], claim: float, least_rows: int = 0
 ) -> Audit:
-    found = []
+    replications = []
     with progress("auditing", len(parts)) as advance:
         for place, part in enumerate(parts):
-            found.append(replicated(part))
+            replications.append(replicated(part))
             advance(place + 1)
-    n_different = sum(not one.same for one in found)
-    n_rows = min(one.n_rows for one in found)
-    return Audit(len(found), n_different, n_rows, claim, conditional=False, least_rows=least_rows)
+
+    n_labs = len(replications)
+    n_different = sum(not one.same for one in replications)
+    n_rows = min(one.n_rows for one in replications)
+    return Audit(n_labs, n_different, n_rows, claim, conditional=False, least_rows=least_rows)
 
 
 def audit_replications(

@@ -43,7 +43,7 @@ Replicate a study: {target}
 1. Open study.html in a browser (Chrome, Chromium, Edge or Firefox). It needs no
    installation and no network: its security policy forbids it to connect.
 2. Rehearse: choose rehearsal.csv. Its rows are invented, so the answer is "A
-   different model". You have seen what will happen, and which columns are needed.
+   different model". This shows what the page does, and which columns it needs.
 3. Choose a table of your own, as a CSV file with the same columns.
 4. Send what you were asked for: the fingerprint, the model file, or, in a joint
    fit, the sums file. None of them holds a row.

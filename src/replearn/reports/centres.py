@@ -1,7 +1,8 @@
 """An audit by real centres: each is left out once, and replicates the model of all others.
 
 Random halves of a table show what chance does. Centres show what a new hospital or a new month
-will: whether it gets the model, whether its patients support it, and what the model is worth there.
+will: whether it gets the model, whether its patients support it, and how well the model predicts
+there.
 """
 
 from collections.abc import Callable, Sequence
@@ -162,6 +163,7 @@ class CentreAudit(Spoken):
             f"Planned are {percent(1 - self.claim)}: {_MEANINGS[self.verdict]}.",
             *(f"{one.name!r} has no model: {one.reason}" for one in self.centres if one.reason),
         ]
+
         if self.small:
             named = ", ".join(map(repr, self.small[:3]))
             items.append(f"Centres of fewer than {LEAST_CENTRE} rows were not left out: {named}.")
@@ -214,13 +216,17 @@ class CentreAudit(Spoken):
         for one in self.centres:
             if (measure := one.measure(name)) is not None:
                 marks.append(_mark(one.name, measure))
-        found = self.summaries[name]
-        mean = found.mean
+
+        # below the centres: their mean, and where a new one lies
+        summary = self.summaries[name]
+        mean = summary.mean
         marks.append(_mark("mean of centres", mean))
-        marks.append(_mark("a new centre", Measure(mean.value, *found.new_centre)))
+        marks.append(_mark("a new centre", Measure(mean.value, *summary.new_centre)))
+
         perfect = next(line for other, _, line in _MEASURES if other == name)
-        words = "mean" if perfect is None else "perfect"
-        return forest(marks, mean.value if perfect is None else perfect, words)
+        if perfect is None:
+            return forest(marks, mean.value, "mean")
+        return forest(marks, perfect, "perfect")
 
 
 _MEANINGS = {
@@ -240,6 +246,8 @@ def places_of(names: NDArray[Any]) -> tuple[dict[str, NDArray[np.int64]], tuple[
     texts = np.array(["" if _is_missing(name) else str(name) for name in names.tolist()])
     known, codes = np.unique(texts, return_inverse=True)
     rows = {str(name): np.flatnonzero(codes == i) for i, name in enumerate(known) if name != ""}
+
+    # a fit on few rows shows chance, and may show a person
     large = {name: places for name, places in rows.items() if len(places) >= LEAST_CENTRE}
     if not LEAST_CENTRES <= len(large) <= MOST_CENTRES:
         raise ReplearnError(

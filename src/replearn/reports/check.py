@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
 from replearn.study import MOST_TOLD, RowEncoder, Study, agreement_rows, table_of
@@ -79,12 +80,14 @@ class Check(Spoken):
                 f"gets the original's model in {percent(max(1 - self.disagreement, 1e-5))} of the "
                 "cases."
             )
+
         told = [*self.stops, *questions]
         items: list[Any] = [
             Row("rows here", self.n_rows, note=f"planned for {self.planned_rows:,}")
         ]
         if not told and self.disagreement <= 0.05:
             items += agreement_rows(self.disagreement, self.at_new_centre, self.n_rows)
+
         if self.outcome is not None:
             name, here, there = self.outcome
             items.append(
@@ -92,6 +95,8 @@ class Check(Spoken):
             )
         if self.local_constant:
             items.append("The constant (base risk) will be your own: labs agree on slopes.")
+
+        # what is not told beside the verdict stands under the details
         caption = "Cells that are missing, that have unknown levels, or that are no numbers."
         figure = Figure("Cells without a value, by column", self._picture, caption)
         more = told[MOST_TOLD:]
@@ -143,50 +148,32 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
             "columns. Use replicate."
         )
     table = table if isinstance(table, Table) else table_of(design, table)
-    reading = RowEncoder.of(design)
-    seen = EncodingCounts(design.encoding)
-    counts = np.zeros(len(design.classes or ()), dtype=np.int64)
-    wrong, hashes = "", []
-    for batch in table.batches():
-        design.encoding.encode(batch, seen)
-        hashes.append(row_hashes(batch, design.encoding.names, np.zeros(batch.n_rows, np.int64)))
-        try:
-            if design.classes:
-                assert batch.y is not None
-                found = class_numbers(batch.y, design.classes, show_values=show_values)
-                counts += np.bincount(found, minlength=counts.size)
-            else:
-                reading.targets(batch)
-        except ReplearnError as problem:
-            wrong = wrong or str(problem)
-    known = {
-        column.name: f"; the study has {', '.join((column.reference, *column.levels)[:6])}"
-        for column in design.encoding.columns
-        if isinstance(column, LevelColumn)
-    }
+    seen, counts, wrong, hashes = _read(study, table, show_values)
+
+    # 1 what would stop a fit
     troubles = seen.troubles(show_values)
-    stops = [f"Column {name!r}: {what}{known.get(name, '')}." for name, what in troubles]
-    stops += [f"{wrong[0].upper()}{wrong[1:]}"] if wrong else []
+    stops = [f"Column {name!r}: {what}{_levels(study, name)}." for name, what in troubles]
+    if wrong:
+        stops.append(f"{wrong[0].upper()}{wrong[1:]}")
     if counts.any() and (counts == 0).any():
         absent = percent(float(np.mean(counts == 0)))
         stops.append(
             f"{absent} of the classes have no row here, so nothing can be said about them."
         )
-    findings = compare_profiles(
-        design.encoding,
-        study.profile,
-        seen,
-        counts.tolist() if counts.any() else None,
-        study.planned_rows,
-    )
-    _, repeats = np.unique(np.concatenate(hashes), return_counts=True)
+
+    # 2 what is odd beside the original's profile
+    shown = counts.tolist() if counts.any() else None
+    findings = compare_profiles(design.encoding, study.profile, seen, shown, study.planned_rows)
+    _, repeats = np.unique(hashes, return_counts=True)
     if seen.n_rows >= 2 * LEAST_REPEATED and repeats.min() > 1:
         findings.append(Finding("", "every row occurs twice or more: was the file joined twice"))
-    named = {name for name, _ in troubles}
+
+    # 3 the share of the second of two classes, here and there
     outcome = None
     if counts.size == 2 and counts.any() and len(study.profile.target) == 2:
         name = f"{design.target} = {(design.classes or ('', ''))[1]}"
         outcome = (name, counts[1] / counts.sum(), float(study.profile.target[1]))
+    named = {name for name, _ in troubles}
     return Check(
         tuple(stops),
         tuple(finding for finding in findings if finding.column not in named),
@@ -199,3 +186,38 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
         outcome,
         design.constant == "local",
     )
+
+
+def _read(
+    study: Study, table: Table, show_values: bool
+) -> tuple[EncodingCounts, NDArray[np.int64], str, NDArray[Any]]:
+    """Counts of cells and of classes, what is wrong with labels, and a hash of each row."""
+    design = study.design
+    reading = RowEncoder.of(design)
+    seen = EncodingCounts(design.encoding)
+    counts = np.zeros(len(design.classes or ()), dtype=np.int64)
+    wrong, hashes = "", []
+
+    for batch in table.batches():
+        design.encoding.encode(batch, seen)
+        hashes.append(row_hashes(batch, design.encoding.names, np.zeros(batch.n_rows, np.int64)))
+
+        # all columns are checked, so a wrong label stops nothing yet
+        try:
+            if design.classes:
+                assert batch.y is not None
+                classes = class_numbers(batch.y, design.classes, show_values=show_values)
+                counts += np.bincount(classes, minlength=counts.size)
+            else:
+                reading.targets(batch)
+        except ReplearnError as problem:
+            wrong = wrong or str(problem)
+    return seen, counts, wrong, np.concatenate(hashes)
+
+
+def _levels(study: Study, name: str) -> str:
+    """Some levels that the study knows of a column; nothing of a number."""
+    for column in study.design.encoding.columns:
+        if column.name == name and isinstance(column, LevelColumn):
+            return f"; the study has {', '.join((column.reference, *column.levels)[:6])}"
+    return ""

@@ -61,73 +61,78 @@ class Comparison(Spoken):
 
     def facts(self) -> Facts:
         """In words."""
-        items: list[Any] = []
-        n_models = len(self.names)
-        if self.same:
-            which = "both" if n_models == 2 else f"all {n_models}"
-            verdict = f"The same model: {which} are identical bit for bit."
-            if self.local_constants:
-                verdict = (
-                    f"The same slopes: those of {which} are identical bit for bit; constants are "
-                    "each lab's own."
-                )
-            if self.evidence is not None:
-                items.append(self.evidence.words())
-            elif self.of_study:
-                items.append("Pass the study to see what that proves: --study study.json.")
-            if self.original is not None:
-                items.append(
-                    "It is the original's model, to which the study commits."
-                    if self.original
-                    else "It is not the model to which the study commits."
-                )
-        elif self.renamed:
-            verdict = "The same numbers for different columns: these are different models."
-            items.append(Row("the first model has", ", ".join(self.renamed[:3])))
-            items.append("Fit all models on columns of the same names, in the same order.")
-        elif not self.one_study:
-            verdict = "Models of different studies: they cannot be the same."
-            items.append("Compare models that labs made from one study file.")
-        elif self.updates and not self.differences:
-            verdict = "Different models: slopes of one model, recalibrated on different rows."
-            items += self._about_updates()
-        else:
-            n_kinds = len(set(self.fingerprints))
-            verdict = f"Different models: {n_models} labs have {n_kinds} different models."
-            n_apart = len(self.differences)
-            items.append(Row("numbers that differ", n_apart))
-            items += [
-                Row(
-                    name,
-                    f"{counted(max(map(abs, cells)), 'cell')} apart from {self.names[0]}",
-                    in_json=False,
-                )
-                for name, cells in self.differences[:3]
-            ]
-        files = Table(
-            "Files",
-            ("file", "model"),
-            [(name, mark[:16]) for name, mark in zip(self.names, self.fingerprints, strict=True)],
-        )
+        verdict, items = self._answer()
+        details: list[Any] = []
         if self.same:
             items.append(f"Fingerprint {self.fingerprints[0]}")
-        details: list[Any] = [] if self.same else [files]
+        else:
+            marks = [mark[:16] for mark in self.fingerprints]
+            files = list(zip(self.names, marks, strict=True))
+            details.append(Table("Files", ("file", "model"), files))
+
         if self.differences:
-            details.append(
-                Table(
-                    "Cells from the first file",
-                    ("number", *(name for name in self.names[1:])),
-                    [(name, *cells[1:]) for name, cells in self.differences],
-                    key="differences",
-                )
+            rows = [(name, *cells[1:]) for name, cells in self.differences]
+            header = ("number", *self.names[1:])
+            details.append(Table("Cells from the first file", header, rows, key="differences"))
+
+        # codes of different studies have no cells in common
+        figures = []
+        if self.one_study:
+            figures.append(Figure("Where the models differ", self._picture, _CAPTION))
+        values = {"same": self.same, "fingerprints": list(self.fingerprints)}
+        return Facts(verdict, items, details, figures, values=values)
+
+    def _answer(self) -> tuple[str, list[Any]]:
+        """The verdict, and what to know or to do beside it."""
+        if self.same:
+            return self._about_same()
+
+        if self.renamed:
+            return "The same numbers for different columns: these are different models.", [
+                Row("the first model has", ", ".join(self.renamed[:3])),
+                "Fit all models on columns of the same names, in the same order.",
+            ]
+
+        if not self.one_study:
+            return "Models of different studies: they cannot be the same.", [
+                "Compare models that labs made from one study file."
+            ]
+
+        if self.updates and not self.differences:
+            verdict = "Different models: slopes of one model, recalibrated on different rows."
+            return verdict, [*self._about_updates()]
+
+        n_kinds = len(set(self.fingerprints))
+        items = [Row("numbers that differ", len(self.differences))]
+        for name, cells in self.differences[:3]:
+            apart = counted(max(map(abs, cells)), "cell")
+            items.append(Row(name, f"{apart} apart from {self.names[0]}", in_json=False))
+        return f"Different models: {len(self.names)} labs have {n_kinds} different models.", [
+            *items
+        ]
+
+    def _about_same(self) -> tuple[str, list[Any]]:
+        """What it means that all are equal."""
+        which = "both" if len(self.names) == 2 else f"all {len(self.names)}"
+        verdict = f"The same model: {which} are identical bit for bit."
+        if self.local_constants:
+            verdict = (
+                f"The same slopes: those of {which} are identical bit for bit; constants are "
+                "each lab's own."
             )
-        return Facts(
-            verdict,
-            items,
-            details,
-            [Figure("Where the models differ", self._picture, _CAPTION)] if self.one_study else (),
-            values={"same": self.same, "fingerprints": list(self.fingerprints)},
-        )
+
+        items: list[Any] = []
+        if self.evidence is not None:
+            items.append(self.evidence.words())
+        elif self.of_study:
+            items.append("Pass the study to see what that proves: --study study.json.")
+
+        # only an open commitment tells whose model it is
+        if self.original:
+            items.append("It is the original's model, to which the study commits.")
+        elif self.original is not None:
+            items.append("It is not the model to which the study commits.")
+        return verdict, items
 
     def _about_updates(self) -> list[str]:
         """What was updated from what."""
@@ -176,47 +181,59 @@ def compare(*models: Any, study: Study | None = None) -> Comparison:
         raise ReplearnError(
             f"compare needs at least two models, got {len(models)}. Name all of them."
         )
-    found, names = [], []
-    for place, model in enumerate(models, start=1):
-        if isinstance(model, str | os.PathLike):
-            names.append(Path(model).name)
-            found.append(load_model(model))
-            continue
-        model = getattr(model, "model_", model)
-        if not hasattr(model, "fingerprint") or not hasattr(model, "codes"):
-            raise ReplearnError(f"compare takes models of replearn, got {type(model).__name__}.")
-        names.append(f"model {place}")
-        found.append(model)
-    if len(set(names)) < len(names):
-        names = [
-            str(m) if isinstance(m, str | os.PathLike) else n
-            for m, n in zip(models, names, strict=True)
-        ]
-    first = found[0]
-    one_study = all(model.design == first.design for model in found)
-    if study is not None and any(model.design != study.design for model in found):
+    given, names = _named(models)
+    first = given[0]
+    one_study = all(model.design == first.design for model in given)
+    if study is not None and any(model.design != study.design for model in given):
         raise ReplearnError(
             "all models must be of the study that was passed, got one of a different study. "
             "Compare without it, or pass the right one."
         )
-    prints = tuple(model.fingerprint for model in found)
+
+    prints = tuple(model.fingerprint for model in given)
     same = len(set(prints)) == 1
     updates = tuple(
-        (name, *told) for name, model in zip(names, found, strict=True) if (told := _update(model))
+        (name, *told) for name, model in zip(names, given, strict=True) if (told := _update(model))
     )
-    has_evidence = study is not None and same and not updates
+
+    # a match proves something only of models that labs fitted, and only with the study
+    evidence = commits = None
+    if study is not None and same and not updates:
+        evidence = study.evidence(first)
+        commits = study.commits_to(first.fingerprint)
     return Comparison(
         tuple(names),
         prints,
         one_study,
-        _differences(found) if one_study and not same else (),
-        study.evidence(first) if study is not None and has_evidence else None,
-        study.commits_to(first.fingerprint) if study is not None and has_evidence else None,
+        _differences(given) if one_study and not same else (),
+        evidence,
+        commits,
         first.design.kind == "glm" and not updates,
-        () if one_study else _renamed(found),
+        () if one_study else _renamed(given),
         updates,
         bool(getattr(first.design, "constant", None)) and not updates,
     )
+
+
+def _named(models: Sequence[Any]) -> tuple[list[Any], list[str]]:
+    """The models, read where they are paths, and a different name for each."""
+    given, names, paths = [], [], []
+    for place, model in enumerate(models, start=1):
+        if isinstance(model, str | os.PathLike):
+            given.append(load_model(model))
+            names.append(Path(model).name)
+            paths.append(str(model))
+            continue
+
+        model = getattr(model, "model_", model)
+        if not hasattr(model, "fingerprint") or not hasattr(model, "codes"):
+            raise ReplearnError(f"compare takes models of replearn, got {type(model).__name__}.")
+        given.append(model)
+        names.append(f"model {place}")
+        paths.append(names[-1])
+
+    # files of the same name in different folders
+    return given, names if len(set(names)) == len(names) else paths
 
 
 def _renamed(models: Sequence[Any]) -> tuple[str, ...]:
@@ -228,6 +245,7 @@ def _renamed(models: Sequence[Any]) -> tuple[str, ...]:
         named = replace(other.design, columns=first.design.columns, target=first.design.target)
         if named != first.design or not np.array_equal(other.codes, first.codes):
             return ()
+
     own = (*first.feature_names, first.design.target)
     return tuple(
         name
@@ -249,6 +267,7 @@ def _differences(models: Sequence[Any]) -> tuple[tuple[str, tuple[int, ...]], ..
     codes = np.stack([model.codes for model in models])
     away = codes - codes[0]
     most = np.abs(away).max(axis=0)
+
     names = models[0].number_names
     order = [int(i) for i in np.argsort(-most, kind="stable") if most[i]]
     return tuple((names[i], tuple(away[:, i].tolist())) for i in order)

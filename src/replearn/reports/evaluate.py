@@ -1,4 +1,4 @@
-"""What a finished model is worth on labelled rows: discrimination, calibration, usefulness."""
+"""Performance of a finished model on labelled rows: discrimination, calibration, usefulness."""
 
 import os
 from dataclasses import dataclass, replace
@@ -45,17 +45,17 @@ class Bin:
 
 @dataclass(frozen=True)
 class Evaluation(Spoken):
-    """What a model is worth on labelled rows.
+    """Performance of a model on labelled rows.
 
     Attributes
     ----------
-    worth : Worth
+    worth : Performance
         On all rows, beside the base rate of these rows.
     fingerprint : str or None
         Of the model, if it is one of replearn's.
     by : str or None
         Column whose values make the groups.
-    groups : tuple of (str, Worth)
+    groups : tuple of (str, Performance)
         Groups of at least ten rows.
     n_small : int
         Rows in smaller groups, which are left out.
@@ -98,58 +98,63 @@ class Evaluation(Spoken):
                 f"On {worth.n_rows:,} rows the model ranks the wrong way round: its AUC is below "
                 "0.5. Are the labels exchanged?"
             )
-        measures = self.calibration()
-        n_first = 2 if self.slope is not None and self.ratio is not None else 0
-        items: list[Any] = [*worth.rows()[: 2 if self.by else 3], *measures[:n_first]]
-        if self.by is not None:
-            items.append(self._group_table())
+
+        # slope and ratio stand above the fold; the rest of the calibration is a detail
+        measures, n_first = self.calibration(), 0
+        if self.slope is not None and self.ratio is not None:
+            n_first = 2
+        if self.by is None:
+            items: list[Any] = [*worth.rows()[:3], *measures[:n_first]]
+        else:
+            items = [*worth.rows()[:2], *measures[:n_first], self._group_table()]
             if self.n_small:
                 items.append(f"Groups of fewer than {LEAST_ROWS} rows are left out.")
+
         details = [Row("model", self.fingerprint), *measures[n_first:]]
         return Facts(verdict, items, details, self.figures())
 
     def calibration(self) -> list[Any]:
-        """What a paper says besides worth, about two classes."""
-        found: list[Any] = []
+        """What a paper says besides log-loss and AUC, about two classes."""
+        items: list[Any] = []
         if self.slope is not None and self.in_the_large is not None and self.ratio is not None:
-            off = "too extreme" if self.slope.value < 1 else "too timid"
-            fits = self.slope.low <= 1 <= self.slope.high
-            found.append(self.slope.row("calibration slope", "1 is perfect" if fits else off))
-            found.append(self.ratio.row("observed to expected", "1 is perfect"))
-            found.append(self.in_the_large.row("calibration in the large", "0 is perfect"))
+            # a note names the direction only where the interval excludes a perfect slope
+            note = "1 is perfect"
+            if self.slope.high < 1:
+                note = "too extreme"
+            elif self.slope.low > 1:
+                note = "not extreme enough"
+            items.append(self.slope.row("calibration slope", note))
+            items.append(self.ratio.row("observed to expected", "1 is perfect"))
+            items.append(self.in_the_large.row("calibration in the large", "0 is perfect"))
+
         if self.brier is not None:
             n_rows, n_events = len(self.targets), int(self.targets.sum())
             note = f"{n_events:,} of {n_rows:,} rows"
-            found.append(Row("base rate", n_events / n_rows, "%", note=note))
+            items.append(Row("base rate", n_events / n_rows, "%", note=note))
             measure, base = self.brier
-            found.append(measure.row("Brier score", f"base rate alone {base:.3f}"))
+            items.append(measure.row("Brier score", f"base rate alone {base:.3f}"))
+
         if self.bins:
-            found.append(
-                Table(
-                    "Calibration",
-                    ("rows", "predicted", "observed", "from", "to"),
-                    [
-                        (b.n_rows, b.predicted, b.observed.value, b.observed.low, b.observed.high)
-                        for b in self.bins
-                    ],
-                    ("", "%", "%", "%", "%"),
-                )
-            )
-        return found
+            header = ("rows", "predicted", "observed", "from", "to")
+            rows = []
+            for one in self.bins:
+                observed = (one.observed.value, one.observed.low, one.observed.high)
+                rows.append((one.n_rows, one.predicted, *observed))
+            items.append(Table("Calibration", header, rows, ("", "%", "%", "%", "%")))
+        return items
 
     def _group_table(self) -> Table:
-        has_auc = self.worth.auc is not None
-        header = (str(self.by), "rows", self.worth.words, "base rate alone")
-        rows: list[tuple[Any, ...]] = []
+        header = [str(self.by), "rows", self.worth.words, "base rate alone"]
+        if self.worth.auc is not None:
+            header += ["AUC", "from", "to"]
+
+        rows: list[list[Any]] = []
         for name, worth in self.groups:
-            auc = (worth.auc.value, worth.auc.low, worth.auc.high) if worth.auc else ()
-            rows.append((name, worth.n_rows, worth.loss.value, worth.base, *auc))
-        return Table(
-            f"By {self.by}",
-            (*header, *(("AUC", "from", "to") if has_auc else ())),
-            rows,
-            key="groups",
-        )
+            row = [name, worth.n_rows, worth.loss.value, worth.base]
+            if worth.auc is not None:
+                row += [worth.auc.value, worth.auc.low, worth.auc.high]
+            rows.append(row)
+        return Table(f"By {self.by}", header, rows, key="groups")
 
     def figures(self) -> list[Figure]:
         """Calibration, ROC and decision curve, for two classes."""
@@ -183,7 +188,7 @@ def evaluate(
     sample_weight: Any = None,
     csv: CsvOptions | None = None,
 ) -> Evaluation:
-    """Say what a fitted model is worth on labelled rows that it has not seen.
+    """Measure a fitted model on labelled rows that it has not seen.
 
     Parameters
     ----------
@@ -204,13 +209,16 @@ def evaluate(
     """
     if isinstance(model, str | os.PathLike):
         model = load_model(model)
-    found = getattr(model, "model_", model)
-    if not hasattr(found, "fingerprint"):
-        rows = _of_sklearn(found, X, y, by, sample_weight)
+    model = getattr(model, "model_", model)
+    if hasattr(model, "fingerprint"):
+        rows = _of_ours(model, X, y, by, sample_weight, csv)
     else:
-        rows = _of_ours(found, X, y, by, sample_weight, csv)
-    named = None if by is None else by if isinstance(by, str) else "group"
-    return _measured(rows, getattr(found, "fingerprint", None), named)
+        rows = _of_sklearn(model, X, y, by, sample_weight)
+
+    name = by
+    if by is not None and not isinstance(by, str):
+        name = "group"
+    return _measured(rows, getattr(model, "fingerprint", None), name)
 
 
 def evaluate_original(original: Original) -> Evaluation:
@@ -254,6 +262,8 @@ class _Scored:
         weights = None if self.weights is None else self.weights[chosen]
         if self.loss is not None:
             return Performance.of(self.loss, scores, targets, weights, held_out=False)
+
+        # a halfspace has labels and no probabilities: errors take the place of the log-loss
         masses = np.ones(len(targets)) if weights is None else weights
         labels = decided(scores)
         share = float(targets @ masses) / float(masses.sum())
@@ -270,21 +280,27 @@ class _Scored:
 
 def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions | None) -> _Scored:
     """Read a table some rows at a time; only scores and targets are kept."""
-    design = model.design
-    target = y if y is not None else design.target
-    features = model.feature_names
-    in_features = isinstance(by, str) and by in features
-    groups = None if in_features else by
+    design, features = model.design, model.feature_names
     if design.recipe == "survival" and not hasattr(X, "roles"):
         raise ReplearnError(
             "a survival model is evaluated at a time: pass --horizon TIME, in the unit of its "
             "times (score of ReplicableSurvivalAnalysis gives the concordance)."
         )
-    roles = {"target": target, "weights": weights, "offset": design.offset, "groups": groups}
+
+    # 1 the table; a column that is a predictor cannot be read as groups as well
+    in_features = isinstance(by, str) and by in features
+    roles = {
+        "target": design.target if y is None else y,
+        "weights": weights,
+        "offset": design.offset,
+        "groups": None if in_features else by,
+    }
     table = X if hasattr(X, "roles") else open_table(X, columns=features, csv=csv, **roles)
     table = replace(table, names=features)
     if table.roles["target"] is None:
         raise ReplearnError("evaluate needs labels. Pass y, or --target COLUMN.")
+
+    # 2 scores, targets, weights and groups of each batch; a halfspace has no encoder
     reading = None if design.loss is None else RowEncoder.of(design)
     parts: list[tuple[Matrix, Vector]] = []
     masses: list[Vector] = []
@@ -296,6 +312,7 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
         else:
             targets = class_numbers(batch.y, model.classes).astype(np.float64)
         parts.append((model.scores_of(batch), targets))
+
         if batch.weights is not None:
             masses.append(target_numbers(batch.weights, "sample_weight", least=0))
         if by is not None:
@@ -303,6 +320,7 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
             assert column is not None
             codes, names = levels_of(column)
             named.append(np.array([*names, "(missing)"], dtype=object)[codes])
+
     return _Scored(
         None if reading is None else reading.loss,
         np.concatenate([scores for scores, _ in parts]),
@@ -319,11 +337,13 @@ def _of_sklearn(model: Any, X: Any, y: Any, by: Any, weights: Any) -> _Scored:
             f"evaluate takes models of replearn, or classifiers with predict_proba and labels y, "
             f"got {type(model).__name__}."
         )
+
     classes = list(model.classes_)
     loss: Loss = Bernoulli() if len(classes) == 2 else Multinomial(len(classes))
     logs = np.log(np.maximum(np.asarray(model.predict_proba(X)), 1e-300))
     places = {label: place for place, label in enumerate(classes)}
     targets = np.array([places[label] for label in np.asarray(y).tolist()], dtype=np.float64)
+
     groups = None
     if by is not None:
         groups = np.asarray(X[by] if isinstance(by, str) else by).astype(str)
@@ -349,10 +369,12 @@ def _groups(rows: _Scored) -> tuple[tuple[tuple[str, Performance], ...], int]:
             f"by must make at most {_MOST_GROUPS} groups, got {names.size:,}. Name a column with "
             "fewer values."
         )
+
+    # small groups may be single patients
     counts = np.bincount(places)
     kept = [i for i in range(names.size) if counts[i] >= LEAST_ROWS]
-    found = tuple((str(names[i]), rows.worth(places == i)) for i in kept)
-    return found, int(counts.sum() - counts[kept].sum())
+    groups = tuple((str(names[i]), rows.worth(places == i)) for i in kept)
+    return groups, int(counts.sum() - counts[kept].sum())
 
 
 def _in_the_large(rows: _Scored) -> tuple[Measure | None, Measure | None]:
@@ -371,6 +393,7 @@ def _calibration(rows: _Scored) -> tuple[tuple[Bin, ...], Measure | None]:
     scores, targets = rows.scores[:, 0], rows.targets
     masses = np.ones(len(targets)) if rows.weights is None else rows.weights
     probability = rows.loss.mean(rows.scores)[:, 1]
+
     order = np.argsort(scores, kind="stable")
     bins = []
     for part in np.array_split(order, min(_N_BINS, max(1, len(order) // LEAST_ROWS))):
@@ -379,5 +402,6 @@ def _calibration(rows: _Scored) -> tuple[tuple[Bin, ...], Measure | None]:
             observed = Measure(observed.value, max(0.0, observed.low), min(1.0, observed.high))
             predicted = float(probability[part] @ masses[part] / masses[part].sum())
             bins.append(Bin(len(part), predicted, observed))
+
     line = calibration_line(scores, targets, masses)
     return tuple(bins), None if line is None else line[1]

@@ -4,8 +4,8 @@ import os
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from replearn.documents import Document, Sha256, Text, document_of
-from replearn.errors import ReplearnError, short
+from replearn.documents import Document, Sha256, Text, document_of, read_json
+from replearn.errors import InvalidFile, ReplearnError, short
 from replearn.words import Facts, Row, Spoken
 
 
@@ -85,7 +85,20 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     from replearn.codes import HalfspaceModel
     from replearn.glm import Model
 
-    return document_of(path, (Model, HalfspaceModel))
+    try:
+        return document_of(path, (Model, HalfspaceModel))
+    except InvalidFile:
+        _refuse_study(path)
+        raise
+
+
+def _refuse_study(path: str | os.PathLike[str]) -> None:
+    """Say what to do with a study where a model is needed: the two are easily confused."""
+    if read_json(path).get("format") == "replearn/study":
+        raise InvalidFile(
+            f"{path} is a study, and this needs a model. Run replearn replicate {path} TABLE --out "
+            "MODEL: it writes one."
+        ) from None
 
 
 def load_study(path: str | os.PathLike[str]) -> Any:

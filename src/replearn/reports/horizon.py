@@ -1,4 +1,4 @@
-"""What a survival model is worth at a horizon: concordance, calibration and Brier score."""
+"""Performance of a survival model at a horizon: concordance, calibration and Brier score."""
 
 import math
 from dataclasses import dataclass
@@ -60,6 +60,7 @@ class HorizonEvaluation(Spoken):
         )
         if self.is_inverted:
             verdict = "The model ranks the wrong way round: its concordance is below 0.5."
+
         observed = self.observed
         ratio = Measure(
             *(end / self.predicted for end in (observed.value, observed.low, observed.high))
@@ -99,6 +100,7 @@ def evaluate_at(
             f"the horizon must be positive and before the last time, {times.max():g}, got "
             f"{horizon:g}. Nobody was seen longer."
         )
+
     risks = 1.0 - survival_at(model, source, [horizon])[:, 0]
     observed = _risk_by(horizon, times, events)
     return HorizonEvaluation(
@@ -131,6 +133,8 @@ def brier_score(risks: Vector, times: Vector, events: Vector, horizon: float) ->
     is_event = (times <= horizon) & (events > 0)
     at_event = kaplan_meier(times, uncensored, here, before=True)
     at_horizon = float(kaplan_meier(times, uncensored, np.array([horizon]))[0])
+
+    # who is censored before the horizon counts for nothing; the others stand for them
     weights = np.where(is_event, 1.0 / np.maximum(at_event, 1e-12), 0.0)
     weights = np.where(times > horizon, 1.0 / max(at_horizon, 1e-12), weights)
     return float((weights * (is_event - risks) ** 2).mean())
@@ -139,10 +143,13 @@ def brier_score(risks: Vector, times: Vector, events: Vector, horizon: float) ->
 def _risk_by(horizon: float, times: Vector, events: Vector) -> Measure:
     """One minus Kaplan and Meier, with Greenwood's interval on the scale of log-survival."""
     survival = float(kaplan_meier(times, events, np.array([horizon]))[0])
+
+    # Greenwood's sum over the times of events
     moments = np.unique(times[(events > 0) & (times <= horizon)])
     at_risk = len(times) - np.searchsorted(np.sort(times), moments, side="left")
     deaths = np.array([np.count_nonzero((times == t) & (events > 0)) for t in moments])
     alive = np.maximum(at_risk * (at_risk - deaths), 1)
+
     reach = _Z95 * math.sqrt(float((deaths / alive).sum()))
     low, high = survival * math.exp(reach), survival * math.exp(-reach)
     return Measure(1.0 - survival, max(0.0, 1.0 - low), 1.0 - high)

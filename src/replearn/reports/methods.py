@@ -18,6 +18,8 @@ def methods(study: Study) -> str:
     curved = any(column.knots for column in numbers)
     what = f"a {design.loss.title} for {design.target}"
     form = "piecewise linear (hats at published quantiles)" if curved else "linear"
+
+    # 1 the model and its terms
     sentences = [
         f"We fitted {what} with {counted(design.n_numbers, 'coefficient')} and a ridge penalty "
         f"(weight {design.ridge} beside the mean loss).",
@@ -34,6 +36,8 @@ def methods(study: Study) -> str:
         times = 4**design.encoding.products_halved
         shrunk = f", which the penalty shrinks {times} times as much" if times > 1 else ""
         sentences.append(f"{counted(len(products), 'product')} of terms entered as well{shrunk}.")
+
+    # 2 what is missing, classes and constants
     sentences.append(f"{missing_rule(study)}.")
     if len(design.classes or ()) > 2:
         sentences.append("Classes were taken as unordered.")
@@ -42,6 +46,8 @@ def methods(study: Study) -> str:
             "Centres agreed on the slopes; each fitted its own constant to its own rows, given "
             "these slopes."
         )
+
+    # 3 who published what, and what was planned
     if study.commitment is not None:
         sentences.append(
             f"The original centre ({study.n_original:,} rows, as it states) published the study "
@@ -56,9 +62,10 @@ def methods(study: Study) -> str:
     sentences.append(f"Centres: {between_centres(study)}.")
     sentences.append(
         f"Every centre with at least {study.n_replication:,} rows of the same population was "
-        f"planned to obtain the identical model in {percent(1 - float(study.max_disagreement))} of "
-        "the studies. Fits used exact integer arithmetic (replearn), so that identical means bit "
-        "for bit; models were compared by SHA-256 fingerprints."
+        "planned to obtain the identical model with probability "
+        f"{percent(1 - float(study.max_disagreement))}. Fits used exact integer arithmetic "
+        "(replearn), so that identical means bit for bit; models were compared by SHA-256 "
+        "fingerprints."
     )
     return " ".join(sentences)
 

@@ -82,12 +82,15 @@ class Table1(Spoken):
             ],
             key="algorithms",
         )
+
         rates = Table(
             "Rates, without logarithms (d: columns, tau: margin)",
             ("name", "rows"),
             [(name, recipe.rate) for name, recipe in TABLE1.items()],
             key="rates",
         )
+
+        # what was asked for, else empty
         counted = Table(
             f"Counted in {self.counted_mode} mode",
             ("name", "rows", "pairs that differ", "error"),
@@ -107,6 +110,7 @@ class Table1(Spoken):
             ],
             key="exponents",
         )
+
         return Facts(
             f"Rows that labs need for margin {promise.margin:g}, error {promise.max_error:g}, "
             f"disagreement {promise.max_disagreement:g}, {self.n_features:,} columns"
@@ -174,6 +178,8 @@ def table1(
         }
         for name in (LINES if exponents else ())
     }
+
+    # pairs of labs are run only where a laptop can hold the rows
     counted = {}
     run_mode: Mode = "certified" if certified else "practical"
     for name, modes in rows.items() if measure else ():
@@ -203,7 +209,7 @@ def count_pairs(
         top = min(2 * promise.margin, 0.95)
         return make_margin(n, n_features, promise.margin, max_margin=top, random_state=sample)
 
-    new_rows = draw(10**9, _TEST_ROWS)
+    new_rows = draw(10**9, _TEST_ROWS)  # a sample that no pair has
     n_differ, wrong = 0, 0.0
     with warnings.catch_warnings():
         for said in (ReplicabilityWarning, UselessModelWarning):  # what they say is counted here
@@ -258,7 +264,10 @@ def _exponent(
         place = _STEPS[symbol]
         halved = replace(promise, **{place: getattr(promise, place) / 2})
         there = _planned(name, mode, halved, n_features, fit_intercept)
-    return None if here is None or there is None else math.log2(there / here)
+
+    if here is None or there is None:
+        return None
+    return math.log2(there / here)
 
 
 def _printed(name: str) -> dict[Any, dict[str, float | None]]:

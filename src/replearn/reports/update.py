@@ -55,7 +55,7 @@ class Update(Spoken):
         or hazards, or a difference of means.
     slope : Measure or None
         On the parent's slopes; 1 is perfect. None for many classes.
-    before, after : Worth
+    before, after : Performance
         Performance of parent and updated model on these rows, which the update has seen.
     ratios : (Measure or None, Measure or None)
         Observed to expected events, before and after.
@@ -87,8 +87,11 @@ class Update(Spoken):
     def facts(self) -> Facts:
         """In words: what changed, first."""
         loss, items = self.model.design.loss, list[Any]()
-        measure = f"base risk, {loss.ratio}" if loss.ratio else "difference of means"
-        note = f"{'1' if loss.ratio else '0'}: as the parent says"
+        measure, note = "difference of means", "0: as the parent says"
+        if loss.ratio:
+            measure, note = f"base risk, {loss.ratio}", "1: as the parent says"
+
+        # 1 constants and slopes, with intervals
         if len(self.shifts) == 1:
             items.append(self.shifts[0][1].row(measure, note))
         else:
@@ -96,6 +99,8 @@ class Update(Spoken):
             items.append(Table(measure, ("class", "ratio", "from", "to"), rows, key="base_risks"))
         if self.slope is not None:
             items.append(self.slope.row("calibration slope", self._on_slope()))
+
+        # 2 both models on these rows
         events = "" if self.n_events is None else f"{self.n_events:,} events"
         items += [self._calibration(), Row("rows here", self.n_rows, note=events)]
         details = [Row("fingerprint", self.fingerprint), Row("parent", self.parent)]
@@ -107,8 +112,10 @@ class Update(Spoken):
         assert self.slope is not None
         if _holds(self.slope, 1.0):
             return "1 is perfect"
-        found = "weaker effects here" if self.slope.value < 1 else "stronger effects here"
-        return found if self.with_slope else f"{found}; see --slope"
+        effects = "weaker effects here" if self.slope.value < 1 else "stronger effects here"
+        if self.with_slope:
+            return effects
+        return f"{effects}; see --slope"
 
     def _calibration(self) -> Table:
         """Both models on these rows."""
@@ -121,6 +128,8 @@ class Update(Spoken):
             header.append("observed to expected")
             for row, ratio in zip(rows, self.ratios, strict=True):
                 row.append(ratio.value)  # type: ignore[union-attr]
+
+        # an updated model with the factor has, by its fit, a slope of 1
         if self.slope is not None:
             header.append("slope")
             factor = self.slope.value if self.with_slope else 1.0
@@ -141,6 +150,7 @@ class Update(Spoken):
         else:
             what = "higher" if first.value > 0 else "lower"
             changed = f"the mean is {abs(first.value):.3g} {what} here"
+
         kept = "the slopes are the parent's"
         if self.with_slope and self.slope is not None:
             kept = f"all slopes are {self.slope.value:.3g} times the parent's"
@@ -213,6 +223,7 @@ def update(
             f"slope must be False for {loss.n_scores + 1} classes, whose scores have no one factor "
             "in common, got True. Update the constants alone."
         )
+
     source = TableRows(
         _table(parent, X, y, sample_weight, offset, csv), RowEncoder.of(parent.design)
     )
@@ -223,16 +234,20 @@ def update(
 
 def _model_of(given: Any) -> Model:
     """The model to update, or why there is none."""
-    found = load(given) if isinstance(given, str | os.PathLike) else getattr(given, "model_", given)
-    if isinstance(found, Model):
-        return found
-    if isinstance(found, HalfspaceModel):
+    if isinstance(given, str | os.PathLike):
+        model = load(given)
+    else:
+        model = getattr(given, "model_", given)
+    if isinstance(model, Model):
+        return model
+
+    if isinstance(model, HalfspaceModel):
         raise ReplearnError(
             "update takes a model of a study (replearn/model), got a halfspace, which predicts "
             "labels and has no base risk. Fit it anew: replearn fit."
         )
     raise ReplearnError(
-        f"update takes the original's model (replearn/model), got {short(found, 60)}. Ask the "
+        f"update takes the original's model (replearn/model), got {short(model, 60)}. Ask the "
         "original for its model file, which publish keeps as a.model.json."
     )
 
@@ -266,18 +281,25 @@ def _check_events(rows: Rows, loss: Loss, n_fitted: int) -> tuple[int, int | Non
     for block in rows.blocks():
         n_rows += block.n_rows
         counts += loss.totals(block.targets, np.ones(block.n_rows))
+
+    # what a constant rests on: rows of each class, events, or rows of measurements
+    what, fewest = "rows", float(counts.min())
+    if loss.link == "identity":
+        fewest = n_rows
+    elif loss.link == "log":
+        what = "events"
+    elif loss.by_class:
+        what = "rows of each class"
+
     needed = LEAST_EVENTS * n_fitted
-    fewest = float(counts.min()) if loss.link != "identity" else n_rows
     if fewest < needed:
-        what = "rows of each class" if loss.by_class else "rows"
-        what = "events" if loss.link == "log" else what
         raise ReplearnError(
             f"an update needs at least {needed} {what}, got {fewest:,.0f}: fewer say too little "
             "about a base risk, and would show single patients. Get more rows."
         )
-    if loss.link == "identity":
+    if loss.link == "identity" or loss.n_scores > 1:
         return n_rows, None
-    return n_rows, int(counts[-1]) if loss.n_scores == 1 else None
+    return n_rows, int(counts[-1])
 
 
 def _updated(
@@ -300,26 +322,30 @@ def _updated(
     changed = Recalibration(parent.fingerprint, constants, factor)
     model = replace(parent, recalibration=changed, provenance=None)
 
-    # 3 what both are worth here
+    # 3 how well both predict here
     thetas = [on_grid(one, THETA_BITS) for one in (_theta_here(parent), model.fitted_theta)]
     scored = ScoredRows.of(rows, n_rows, *thetas, slopes, np.zeros_like(slopes))
-    old, new, sloped, offset = scored.scores
+    by_parent, by_update, sloped, offset = scored.scores
     targets, masses = scored.targets, scored.masses
-    told = None
+
+    # 4 the slope on the parent's score, with its interval
+    slope = None
     if further is not None:
-        along = (sloped - offset)[:, 0] / (float(further) if with_slope else 1.0)
-        told = _slope(loss, float(further), along, offset[:, 0], targets, masses)
+        along = (sloped - offset)[:, 0]
+        if with_slope:
+            along = along / float(further)
+        slope = _slope(loss, float(further), along, offset[:, 0], targets, masses)
     return Update(
         model,
         n_rows,
         n_events,
-        _shifts(model, old, targets, masses),
-        told,
-        Performance.of(loss, old, targets, masses, held_out=False),
-        Performance.of(loss, new, targets, masses, held_out=False),
+        _shifts(model, by_parent, targets, masses),
+        slope,
+        Performance.of(loss, by_parent, targets, masses, held_out=False),
+        Performance.of(loss, by_update, targets, masses, held_out=False),
         (
-            observed_to_expected(loss, old, targets, masses),
-            observed_to_expected(loss, new, targets, masses),
+            observed_to_expected(loss, by_parent, targets, masses),
+            observed_to_expected(loss, by_update, targets, masses),
         ),
         with_slope,
     )
@@ -348,27 +374,32 @@ def _factor(rows: Rows, loss: Loss, slopes: Matrix, is_needed: bool) -> str | No
 
 
 def _shifts(
-    model: Model, old: Matrix, targets: Vector, masses: Vector
+    model: Model, scores: Matrix, targets: Vector, masses: Vector
 ) -> tuple[tuple[str, Measure], ...]:
     """How constants differ from the parent's, slopes kept; robust 95% intervals."""
     loss = model.design.loss
-    shift = shift_of(loss, old, targets, masses)
-    moved, n_scores = old + shift, loss.n_scores
-    pulls = loss.residual(moved, targets) * masses[:, None]
-    curvature = (loss.curvature(moved) * masses[:, None]).sum(axis=0)
+    shift = shift_of(loss, scores, targets, masses)
+
+    # the sandwich: the information of constants, and the squares of single rows' gradients
+    fitted, n_scores = scores + shift, loss.n_scores
+    gradients = loss.residual(fitted, targets) * masses[:, None]
+    curvature = (loss.curvature(fitted) * masses[:, None]).sum(axis=0)
     information = np.zeros((n_scores, n_scores))
     first, second = np.triu_indices(n_scores)
     information[first, second] = information[second, first] = curvature
     inverse = np.linalg.pinv(information)
-    errors = np.sqrt(np.maximum(np.diag(inverse @ (pulls.T @ pulls) @ inverse), 0.0))
+    errors = np.sqrt(np.maximum(np.diag(inverse @ (gradients.T @ gradients) @ inverse), 0.0))
 
     names = [str(label) for label in (model.classes or ())[1:]] or [model.design.target]
-    found = []
+    shifts = []
     for name, value, error in zip(names, shift.tolist(), errors.tolist(), strict=True):
         ends = (value, value - 1.96 * error, value + 1.96 * error)
-        printed = [math.exp(min(x, 700.0)) if loss.ratio else x * loss.scale[0] for x in ends]
-        found.append((name, Measure(*printed)))
-    return tuple(found)
+        if loss.ratio:
+            shown = [math.exp(min(x, 700.0)) for x in ends]
+        else:
+            shown = [x * loss.scale[0] for x in ends]
+        shifts.append((name, Measure(*shown)))
+    return tuple(shifts)
 
 
 def _slope(
@@ -377,9 +408,12 @@ def _slope(
     """A factor on the slopes' score ``along``, with its robust 95% interval."""
     beside = (factor * along + offset)[:, None]
     fitted = beside + shift_of(loss, beside, targets, masses)
+
+    # robust: the information of constant and factor, and the squares of single rows' gradients
     design = np.column_stack([np.ones_like(along), along])
     weighted = design * (loss.curvature(fitted)[:, 0] * masses)[:, None]
     inverse = np.linalg.pinv(weighted.T @ design)
-    pulls = design * (loss.residual(fitted, targets)[:, 0] * masses)[:, None]
-    reach = 1.96 * math.sqrt(float((inverse @ (pulls.T @ pulls) @ inverse)[1, 1]))
+    gradients = design * (loss.residual(fitted, targets)[:, 0] * masses)[:, None]
+    variance = inverse @ (gradients.T @ gradients) @ inverse
+    reach = 1.96 * math.sqrt(float(variance[1, 1]))
     return Measure(factor, factor - reach, factor + reach)

@@ -73,17 +73,13 @@ class Block:
         """Some of the rows, by a slice or a mask."""
 
         def cut(values: Any) -> Any:
-            return None if values is None else values[rows]
+            if values is None:
+                return None
+            if isinstance(rows, slice) and is_sparse(values):
+                return _sparse_view(values, rows)
+            return values[rows]
 
-        is_view = is_sparse(self.terms) and isinstance(rows, slice)
-        return Block(
-            _sparse_view(self.terms, rows) if is_view else cut(self.terms),
-            self.targets[rows],
-            cut(self.weights),
-            cut(self.offset),
-            cut(self.groups),
-            cut(self.centres),
-        )
+        return Block(*(cut(getattr(self, part.name)) for part in fields(self)))
 
 
 def _sparse_view(terms: Any, rows: slice) -> Any:
@@ -99,9 +95,9 @@ def sparse_rows(data: Any, columns: Any, starts: Any, shape: tuple[int, int]) ->
     """Sparse rows of known parts, which scipy neither checks nor copies."""
     from scipy import sparse
 
-    found = sparse.csr_matrix(shape, dtype=data.dtype)
-    found.data, found.indices, found.indptr = data, columns, starts
-    return found
+    rows = sparse.csr_matrix(shape, dtype=data.dtype)
+    rows.data, rows.indices, rows.indptr = data, columns, starts
+    return rows
 
 
 def column_sums(rows: Any, values: Any) -> Any:
@@ -110,8 +106,10 @@ def column_sums(rows: Any, values: Any) -> Any:
         return rows.column_sums(values)
     if not is_sparse(rows):
         return (rows.T @ values).T
+
     from scipy import sparse
 
+    # ``rows.T``, without scipy's checks
     turned = sparse.csc_matrix(rows.shape[::-1], dtype=rows.dtype)
     turned.data, turned.indices, turned.indptr = rows.data, rows.indices, rows.indptr
     return (turned @ values).T
@@ -121,10 +119,15 @@ def joined(blocks: list[Block]) -> Block:
     """One block of several."""
     if len(blocks) == 1:
         return blocks[0]
-    terms, *others = zip(*([getattr(b, f.name) for f in fields(b)] for b in blocks), strict=True)
-    join = LevelRows.joined if isinstance(terms[0], LevelRows) else stacked
-    found: list[Any] = [None if part[0] is None else stacked(part) for part in others]
-    return Block(join(terms), *found)
+
+    values: dict[str, Any] = {}
+    for part in fields(Block):
+        parts = [getattr(block, part.name) for block in blocks]
+        if isinstance(parts[0], LevelRows):
+            values[part.name] = LevelRows.joined(parts)
+        elif parts[0] is not None:
+            values[part.name] = stacked(parts)
+    return Block(**values)
 
 
 class Rows(Protocol):
@@ -168,6 +171,7 @@ def pieces(block: Block, n_columns: int) -> Iterator[Block]:
     """A block in pieces that fit a core's cache and keep sums exact."""
     if is_sparse(block.terms) and block.n_rows:
         n_columns = block.terms.nnz // (2 * block.n_rows) + 1  # whose numbers are shorter
+
     most = most_rows(n_columns)
     if block.n_rows <= most:
         yield block
@@ -182,25 +186,34 @@ def with_constant(terms: Any, room: Matrix | None = None) -> Any:
     Dense rows are written into ``room`` if it is given, which saves the time of new memory.
     """
     if is_sparse(terms):
-        from scipy import sparse
+        return _sparse_with_constant(terms)
 
-        n_rows = terms.shape[0]
-        starts = terms.indptr + np.arange(n_rows + 1, dtype=terms.indptr.dtype)
-        is_term = np.ones(terms.nnz + n_rows, dtype=bool)
-        is_term[starts[:-1]] = False
-        values = np.full(is_term.size, float(1 << ROW_BITS))
-        values[is_term] = terms.data
-        columns = np.zeros(is_term.size, dtype=terms.indices.dtype)
-        columns[is_term] = terms.indices + 1
-        return sparse.csr_matrix((values, columns, starts), (n_rows, terms.shape[1] + 1))
-    shape = terms.shape[0], terms.shape[1] + 1
-    out = np.empty(shape) if room is None else room[: shape[0]]
+    n_rows, n_terms = terms.shape
+    if room is None:
+        room = np.empty((n_rows, n_terms + 1))
+    out = room[:n_rows]
     out[:, 0] = 1 << ROW_BITS
     if isinstance(terms, LevelRows):
         terms.dense(out[:, 1:])
     else:
         out[:, 1:] = terms
     return out
+
+
+def _sparse_with_constant(terms: Any) -> Any:
+    """Each row begins with its constant, and what it has moves on by one place and column."""
+    from scipy import sparse
+
+    n_rows, n_terms = terms.shape
+    starts = terms.indptr + np.arange(n_rows + 1, dtype=terms.indptr.dtype)
+    is_term = np.ones(terms.nnz + n_rows, dtype=bool)
+    is_term[starts[:-1]] = False
+
+    values = np.full(is_term.size, float(1 << ROW_BITS))
+    values[is_term] = terms.data
+    columns = np.zeros(is_term.size, dtype=terms.indices.dtype)
+    columns[is_term] = terms.indices + 1
+    return sparse.csr_matrix((values, columns, starts), (n_rows, n_terms + 1))
 
 
 def scores(rows: Any, theta: Matrix, offset: Vector | Matrix | None) -> Matrix:
@@ -212,12 +225,15 @@ def scores(rows: Any, theta: Matrix, offset: Vector | Matrix | None) -> Matrix:
         raise Unbounded(
             "coefficients must keep scores below 2^15, got larger ones. Use a larger ridge."
         )
-    found = product(rows, theta.astype(np.float64, copy=False).T)
+
+    predicted = product(rows, theta.astype(np.float64, copy=False).T)
     # in place, since new memory takes longer than arithmetic
-    found *= 2.0 ** -(ROW_BITS + THETA_BITS)
+    predicted *= 2.0 ** -(ROW_BITS + THETA_BITS)
     if offset is None:
-        return found
-    return found + (offset[:, None] if offset.ndim == 1 else offset)
+        return predicted
+    if offset.ndim == 1:  # the same for all scores of a row
+        offset = offset[:, None]
+    return predicted + offset
 
 
 def product(rows: Any, right: Matrix) -> Matrix:
@@ -227,12 +243,13 @@ def product(rows: Any, right: Matrix) -> Matrix:
     """
     if rows.shape[1] == len(right):
         return np.asarray(rows @ right)
-    if not right[1:].any():  # at the constant model, where fits begin
-        found = np.zeros((rows.shape[0], right.shape[1]))
-    else:
-        found = np.asarray(rows @ right[1:])
-    found += right[0] * 2.0**ROW_BITS
-    return found
+
+    if right[1:].any():
+        products = np.asarray(rows @ right[1:])
+    else:  # at the constant model, where fits begin
+        products = np.zeros((rows.shape[0], right.shape[1]))
+    products += right[0] * 2.0**ROW_BITS
+    return products
 
 
 def marks(terms: Any) -> NDArray[np.uint32]:
@@ -287,10 +304,13 @@ def _mixed32(x: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 def sampled(rows: Rows, n_rows: int, most: int, salt: int) -> MemoryBlocks:
     """Some of the rows, chosen by their content, in memory."""
-    share = (1 << 32) if n_rows <= most else (most << 32) // n_rows
+    share = 1 << 32
+    if n_rows > most:
+        share = (most << 32) // n_rows
     if not isinstance(rows, MemoryBlocks):  # blocks have no order, so equal rows cannot be counted
         kept = [block.part(row_marks(block, salt, apart=False) < share) for block in rows.blocks()]
         return MemoryBlocks(joined(kept))
+
     if share == 1 << 32:
         return rows
     return MemoryBlocks(rows.block.part(row_marks(rows.block, salt) < share))
@@ -305,8 +325,10 @@ def row_marks(block: Block, salt: int, apart: bool = True) -> NDArray[np.uint64]
     """
     if block.groups is not None:
         names, places = np.unique(block.groups, return_inverse=True)
-        found = [zlib.crc32(f"{salt}/{name}".encode()) for name in names.tolist()]
-        return np.array(found, dtype=np.uint64)[places]
+        by_group = [zlib.crc32(f"{salt}/{name}".encode()) for name in names.tolist()]
+        return np.array(by_group, dtype=np.uint64)[places]
+
+    # the salt makes samples and folds independent of each other
     x = block.hashes_apart if apart else block.hashes
     return _mixed(x ^ _mixed(np.full(1, salt + 1, dtype=np.uint64))) >> np.uint64(32)
 
@@ -324,11 +346,12 @@ def _apart(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def row_hashes(block: Block) -> NDArray[np.uint64]:
     """A 64-bit hash of all that a row holds, but its group."""
     parts = [term_hashes(piece.terms) for piece in pieces(block, block.terms.shape[1] + 1)]
-    found = np.concatenate(parts)
+    hashes = np.concatenate(parts)
     for values in (block.targets, block.weights, block.offset):
         if values is not None:
-            found = _mixed(found * np.uint64(_ODD) + (values + 0.0).view(np.uint64))
-    return found
+            bits = (values + 0.0).view(np.uint64)  # -0 becomes 0
+            hashes = _mixed(hashes * np.uint64(_ODD) + bits)
+    return hashes
 
 
 def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -33,10 +33,11 @@ class LevelRows:
         n_rows, n_terms = terms.shape
         places = tuple(np.arange(n_terms)[group] for group in groups)
         rest = np.setdiff1d(np.arange(n_terms), np.concatenate(places))
+
         levels = np.zeros((len(groups), n_rows), dtype=np.uint16)
-        for found, group in zip(levels, groups, strict=True):
+        for level, group in zip(levels, groups, strict=True):
             rows, columns = np.nonzero(terms[:, group])
-            found[rows] = columns + 1
+            level[rows] = columns + 1
         return cls(terms[:, rest], levels, rest, places, one)
 
     @classmethod
@@ -61,15 +62,16 @@ class LevelRows:
         return replace(self, numbers=self.numbers[rows], levels=self.levels[:, rows])
 
     def __matmul__(self, right: Matrix) -> Matrix:
-        found: Matrix = self.numbers.astype(np.float64, copy=False) @ right[self.number_places]
+        product: Matrix = self.numbers.astype(np.float64, copy=False) @ right[self.number_places]
         for levels, places in zip(self.levels, self.level_places, strict=True):
+            # what each level adds, after a 0 for rows without one
             table = np.zeros((1 + len(places), *right.shape[1:]))
             table[1:] = right[places] * self.one
             if table.size == len(table):  # one column, which is fastest as a vector
-                found += table.reshape(-1).take(levels).reshape(found.shape)
+                product += table.reshape(-1).take(levels).reshape(product.shape)
             else:
-                found += table.take(levels, axis=0)
-        return found
+                product += table.take(levels, axis=0)
+        return product
 
     def dense(self, out: NDArray[Any]) -> None:
         """Write all terms into an array of this shape."""
@@ -81,12 +83,13 @@ class LevelRows:
 
     def column_sums(self, values: Matrix) -> Matrix:
         """Sums over rows of each term times values: a row for each column of ``values``."""
-        found = np.empty((values.shape[1], self.shape[1]))
-        found[:, self.number_places] = (self.numbers.T @ values).T
+        sums = np.empty((values.shape[1], self.shape[1]))
+        sums[:, self.number_places] = (self.numbers.T @ values).T
+
         columns = np.ascontiguousarray(values.T)
         for levels, places in zip(self.levels, self.level_places, strict=True):
-            found[:, places] = _by_level(levels, len(places), columns) * self.one
-        return found
+            sums[:, places] = _by_level(levels, len(places), columns) * self.one
+        return sums
 
     def add_products(
         self, total: NDArray[np.int64], numbers: Matrix, weights: Vector, most: int, one: int
@@ -96,6 +99,7 @@ class LevelRows:
         ``numbers`` are the constant and the numbers on some grid, on which an indicator is
         ``one``; dense products of ``most`` rows are exact.
         """
+        # numbers with numbers
         weighted = numbers * weights[:, None]
         columns = np.ascontiguousarray(weighted.T)
         here = np.concatenate([[0], self.number_places + 1])
@@ -106,11 +110,13 @@ class LevelRows:
 
         every = list(zip(self.levels, (places + 1 for places in self.level_places), strict=True))
         for place, (levels, there) in enumerate(every):
+            # levels with numbers, and with themselves: a row has one of them
             crossed = _by_level(levels, len(there), columns).astype(np.int64) * one
             total[np.ix_(here, there)] += crossed
             total[np.ix_(there, here)] += crossed.T
             total[there, there] += crossed[0]  # the constant is ``one`` too
 
+            # levels with those of other columns, by counting pairs
             for others, beyond in every[:place]:
                 width = len(beyond) + 1
                 both = levels.astype(np.intp) * width + others
@@ -123,7 +129,7 @@ class LevelRows:
 def _by_level(levels: NDArray[np.uint16], n_levels: int, columns: Matrix) -> Matrix:
     """Sums of columns over the rows of each level, a row for each column."""
     places = levels.astype(np.intp)
-    found = np.empty((len(columns), n_levels))
-    for sums, column in zip(found, columns, strict=True):
-        sums[:] = np.bincount(places, column, n_levels + 1)[1:]
-    return found
+    sums = np.empty((len(columns), n_levels))
+    for by_level, column in zip(sums, columns, strict=True):
+        by_level[:] = np.bincount(places, column, n_levels + 1)[1:]
+    return sums

@@ -16,8 +16,9 @@ Integers = NDArray[np.object_]
 def integers(values: Any) -> Integers:
     """Whole numbers that float64 or int64 holds, as Python integers."""
     array = np.asarray(values)
-    whole = array.astype(np.int64) if array.dtype.kind == "f" else array
-    return np.asarray(whole.astype(object))
+    if array.dtype.kind == "f":  # else objects would be floats
+        array = array.astype(np.int64)
+    return np.asarray(array.astype(object))
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,9 @@ class ExactSums:
                 "sums must be of one pass over the rows, got two different ones. Make both with "
                 "the same study and the same state."
             )
-        return ExactSums(
-            self.of, {name: value + other.values[name] for name, value in self.values.items()}
-        )
+
+        total = {name: value + other.values[name] for name, value in self.values.items()}
+        return ExactSums(self.of, total)
 
     def reals(self, name: str) -> NDArray[np.float64]:
         """One of the sums in float64, each number rounded once."""

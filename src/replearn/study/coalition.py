@@ -134,7 +134,7 @@ class LabSums(Spoken, Document):
         """What is sent, in words."""
         size = sum(np.size(value) for value in self.sums.values.values())
         return Facts(
-            f"Sums of {self.rows:,} rows at {self.lab!r}: {size:,} whole numbers, and no row.",
+            f"Sums over {self.rows:,} rows of {self.lab!r}: {size:,} integers, no individual data.",
             [
                 "Send the file to the lab that combines: it sees these sums.",
                 "With three or more labs the others see totals only; two labs get no totals.",

@@ -169,7 +169,7 @@ class State(Spoken, Document):
         command = "replearn sums STUDY TABLE --state FILE --out LAB.sums.json"
         items: list[Any] = [f"Each lab runs: {command}"]
         if self.members:
-            items.append(Row("labs", len(self.members), note="that have begun"))
+            items.append(Row("labs so far", len(self.members)))
         if self.counts:
             items.append(Row("rows", self.counts.rows))
         items.append(Row("study", self.study))

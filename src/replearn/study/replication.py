@@ -282,7 +282,7 @@ _MISCALIBRATED = 1.1
 #: What to do next, from the rung that was reached.
 _UPDATE_CONSTANT = "Next: replearn update MODEL TABLE --constant fits the base risk here."
 _UPDATE_SLOPE = "Next: replearn update MODEL TABLE --slope fits base risk and one factor."
-_EVALUATE = "Next: replearn evaluate MODEL TABLE says what the model is worth here."
+_EVALUATE = "Next: replearn evaluate MODEL TABLE says how well the model predicts here."
 _ASK_ORIGINAL = "Next: ask the original for its model, and pass it with --opened."
 _PUBLISH = "Next: replearn publish makes a study of your own rows."
 _RECODE = "Next: give these columns as the study has them, or say why they differ."

@@ -309,7 +309,12 @@ class Study(Spoken, Document):
         rows = [
             Row("target", design.target),
             Row("columns", len(design.encoding.columns)),
-            Row("coded numbers", design.n_numbers, note=f"{design.bits} bits each"),
+            Row(
+                "coefficients",
+                design.n_numbers,
+                note=f"{design.bits} bits each",
+                key="coded_numbers",
+            ),
         ]
         if design.constant:
             rows.append(Row("constant", "each lab fits its own"))
@@ -319,7 +324,7 @@ class Study(Spoken, Document):
         promised = 1 - float(self.max_disagreement)
         commitment = "sealed" if self.sealed else self.commitment or "none"
         rows += [
-            Row("rows of a lab", self.n_replication, note="at least"),
+            Row("planned for labs with", self.n_replication, "rows or more", key="rows_of_a_lab"),
             Row("agreement rate", promised, "%", note="planned"),
             Row("commitment", commitment),
         ]

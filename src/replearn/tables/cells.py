@@ -32,10 +32,13 @@ MAX_TEXT = 4096
 
 _HALF = re.compile("[\ud800-\udfff]")  # of a character
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_INFINITE = frozenset(("inf", "-inf", "Infinity", "-Infinity"))  # as programs write them
+_INFINITY = ("-Infinity", "Infinity")  # by whether it is positive
+_INFINITE = frozenset(("inf", "-inf", *_INFINITY))  # as programs write them
 _BOOLS = {"true": "true", "True": "true", "TRUE": "true"} | dict.fromkeys(
     ("false", "False", "FALSE"), "false"
 )
+
+_BOOL_NUMBERS = {text: float(meaning == "true") for text, meaning in _BOOLS.items()}
 
 #: What a column may not hold, and the remedy.
 _REMEDIES = {
@@ -97,8 +100,7 @@ def text_number(text: str) -> float | None:
     """The number that a trimmed text is, or None; true is 1, false is 0."""
     if _NUMBER.fullmatch(text):
         return float(text)
-    meaning = _BOOLS.get(text)
-    return None if meaning is None else float(meaning == "true")
+    return _BOOL_NUMBERS.get(text)
 
 
 def is_number_text(text: str) -> bool:
@@ -108,12 +110,13 @@ def is_number_text(text: str) -> bool:
 
 def level_text(text: str) -> str:
     """The level that a trimmed text is: "1.0" and "01" are "1", "TRUE" is "true"."""
-    if _NUMBER.fullmatch(text):
-        number = float(text)
-        if math.isinf(number):
-            return "Infinity" if number > 0 else "-Infinity"
-        return number_text(number)
-    return _BOOLS.get(text, text)
+    if not _NUMBER.fullmatch(text):
+        return _BOOLS.get(text, text)
+
+    number = float(text)
+    if math.isinf(number):
+        return _INFINITY[number > 0]
+    return number_text(number)
 
 
 def numbers_of(column: Column) -> tuple[Vector, NDArray[np.bool_] | None]:
@@ -123,12 +126,15 @@ def numbers_of(column: Column) -> tuple[Vector, NDArray[np.bool_] | None]:
     """
     if not isinstance(column, Texts):
         return column, None
-    found = [text_number(text) for text in column.values]
-    values = np.array([np.nan if number is None else number for number in found] + [np.nan])
-    if None not in found:
-        return values[column.codes], None
-    odd = np.array([number is None for number in found] + [False])
-    return values[column.codes], odd[column.codes]
+
+    # the last entry is that of missing cells, whose code is -1
+    parsed = [*map(text_number, column.values), np.nan]
+    values = np.array(parsed, dtype=np.float64)[column.codes]  # None becomes NaN
+    if None not in parsed:
+        return values, None
+
+    is_odd = np.array([number is None for number in parsed])
+    return values, is_odd[column.codes]
 
 
 def levels_of(column: Column) -> tuple[NDArray[np.int32], tuple[str, ...]]:
@@ -138,10 +144,12 @@ def levels_of(column: Column) -> tuple[NDArray[np.int32], tuple[str, ...]]:
         codes: NDArray[Any] = column.codes
     else:
         distinct, codes = np.unique(column, return_inverse=True)
-        if distinct.size and np.isnan(distinct[-1]):
+        if distinct.size and np.isnan(distinct[-1]):  # NaN is sorted to the end
             distinct = distinct[:-1]
             codes[codes == distinct.size] = -1
         texts = [number_text(number) for number in distinct.tolist()]
+
+    # several texts may be one level, such as "1" and "1.0"
     places: dict[str, int] = {}
     joined = [places.setdefault(text, len(places)) for text in texts]
     return np.array([*joined, -1], dtype=np.int32)[codes], tuple(places)
@@ -151,13 +159,22 @@ def join_columns(parts: list[Column]) -> Column:
     """Consecutive parts of one column as a whole."""
     if all(isinstance(part, np.ndarray) for part in parts):
         return np.concatenate(parts)  # type: ignore[arg-type]
+
+    # one list of texts for all parts, in which each part's codes are looked up
     places: dict[str, int] = {}
     codes = []
     for part in parts:
-        texts = part if isinstance(part, Texts) else Texts(*levels_of(part))
+        texts = texts_of(part)
         joined = [places.setdefault(text, len(places)) for text in texts.values]
         codes.append(np.array([*joined, -1], dtype=np.int32)[texts.codes])
     return Texts(np.concatenate(codes), tuple(places))
+
+
+def texts_of(column: Column) -> Texts:
+    """A column as texts; numbers as their canonical ones."""
+    if isinstance(column, Texts):
+        return column
+    return Texts(*levels_of(column))
 
 
 # --- from what a source holds ---------------------------------------------------------------
@@ -173,6 +190,8 @@ def column_from(values: Any) -> Column:
         return from_arrow(values)
     if isinstance(values, list | tuple):
         return _from_objects(list(values))
+
+    # whatever is left: a series of a frame that narwhals knows, or what NumPy makes of it
     import narwhals.stable.v1 as nw
 
     series = nw.from_native(values, series_only=True, pass_through=True)
@@ -194,8 +213,10 @@ def from_series(series: Any) -> Column:
         if not absent.any():
             return _from_array(series.to_numpy())
         return _from_array(np.ma.MaskedArray(series.fill_null(0).to_numpy(), absent))
+
     if kind.is_temporal() and not series.is_null().all():
         raise OddCells("dates or times")
+
     if kind in (nw.String, nw.Categorical, nw.Enum):
         try:
             return from_arrow(series.to_arrow())
@@ -212,6 +233,7 @@ def _from_array(array: NDArray[Any]) -> Column:
         return finite(array.astype(np.float64, copy=False))
     if array.dtype.kind == "b":
         return Texts(array.astype(np.int32), ("false", "true"))
+
     kinds = {"M": "dates or times", "m": "dates or times", "c": "complex numbers", "S": "bytes"}
     if array.dtype.kind in kinds:
         raise OddCells(kinds[array.dtype.kind])
@@ -222,6 +244,7 @@ def _from_array(array: NDArray[Any]) -> Column:
 
 def finite(values: Vector) -> Vector:
     """These numbers, if none is infinite."""
+    # a sum tells of any infinite number at a fraction of the cost
     with np.errstate(over="ignore", invalid="ignore"):
         total = values.sum()
     if not np.isfinite(total) and np.isinf(values).any():
@@ -235,10 +258,11 @@ def _from_objects(items: list[Any]) -> Column:
             return finite(np.array(items, dtype=np.float64))
         except OverflowError:
             raise OddCells("infinite numbers") from None
+
     places: dict[Any, int] = {}
     try:  # the type too: True equals 1, but is not the same cell
         codes = [places.setdefault((type(item), item), len(places)) for item in items]
-    except TypeError:
+    except TypeError:  # a masked cell has no hash, nor has a list
         if any(item is np.ma.masked for item in items):
             return _from_objects([None if item is np.ma.masked else item for item in items])
         raise OddCells("lists") from None
@@ -251,29 +275,25 @@ def _coded(codes: NDArray[np.int32], items: list[Any]) -> Texts:
     joined = []
     for item in items:
         text = _cell_text(item)
-        joined.append(-1 if text is None else places.setdefault(text, len(places)))
+        place = -1
+        if text is not None:
+            place = places.setdefault(text, len(places))
+        joined.append(place)
     return Texts(np.array([*joined, -1], dtype=np.int32)[codes], tuple(places))
 
 
 def _cell_text(value: Any) -> str | None:
     """A text with the meaning of one cell; None if it is missing."""
     if isinstance(value, str):
-        text = check_text(str(value).strip(WHITE_SPACE))
-        if text in _INFINITE or (_NUMBER.fullmatch(text) and np.isinf(float(text))):
-            raise OddCells("infinite numbers")
-        return None if text in MISSING_WORDS else text
+        return _trimmed_text(str(value))
     if isinstance(value, bool | np.bool_):
-        return "true" if value else "false"
+        return str(bool(value)).lower()
     if value is None:
         return None
     if isinstance(value, numbers.Real | Decimal):
-        try:
-            number = float(value)
-        except (OverflowError, ValueError):  # too large; a signalling NaN
-            number = np.inf
-        if np.isinf(number):
-            raise OddCells("infinite numbers")
-        return None if np.isnan(number) else number_text(number)
+        return _real_text(value)
+
+    # nothing else is a cell: the reason depends on what it is
     if isinstance(value, complex | np.complexfloating):
         raise OddCells("complex numbers")
     if isinstance(value, bytes | bytearray | memoryview):
@@ -286,6 +306,28 @@ def _cell_text(value: Any) -> str | None:
     if isinstance(value, (*moments, np.datetime64, np.timedelta64)):
         raise OddCells("dates or times")
     raise OddCells(f"values of the type {type(value).__name__}")
+
+
+def _trimmed_text(cell: str) -> str | None:
+    text = check_text(cell.strip(WHITE_SPACE))
+    if text in MISSING_WORDS:
+        return None
+    if text in _INFINITE or (_NUMBER.fullmatch(text) and np.isinf(float(text))):
+        raise OddCells("infinite numbers")
+    return text
+
+
+def _real_text(cell: Any) -> str | None:
+    try:
+        number = float(cell)
+    except (OverflowError, ValueError):  # too large; a signalling NaN
+        number = np.inf
+
+    if np.isnan(number):
+        return None
+    if np.isinf(number):
+        raise OddCells("infinite numbers")
+    return number_text(number)
 
 
 def check_text(text: str) -> str:
@@ -301,20 +343,20 @@ def from_arrow(array: Any, rewrite: Callable[[str], str] | None = None) -> Colum
     """A column of an Arrow array; ``rewrite`` is applied to its texts, as they stand."""
     import pyarrow as pa
 
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-        if isinstance(array, pa.ChunkedArray):  # older versions: no chunk
-            array = pa.concat_arrays(array.chunks) if array.chunks else pa.array([], array.type)
+    array = _one_chunk(array)
     kind, types = array.type, pa.types
     check_arrow_type(kind)
     if types.is_null(kind):
         return np.full(len(array), np.nan)
     if types.is_integer(kind) or types.is_floating(kind):
         return finite(arrow_numbers(array).astype(np.float64, copy=False))
+
+    # the rest are texts, each distinct one looked at once
     if types.is_decimal(kind) or str(kind) == "string_view":
         array = array.cast(pa.large_string())
     if not types.is_dictionary(kind):
         array = array.dictionary_encode()
+
     codes = arrow_numbers(array.indices.cast(pa.int32()), -1)
     used = np.unique(codes[codes >= 0])  # a dictionary may hold what no row has
     try:
@@ -324,8 +366,21 @@ def from_arrow(array: Any, rewrite: Callable[[str], str] | None = None) -> Colum
         raise OddCells("texts with a NUL or half of a character") from None
     if rewrite is not None:
         items = [rewrite(item) if isinstance(item, str) else item for item in items]
-    found = np.searchsorted(used, codes)
-    return _coded(np.where(codes < 0, -1, found).astype(np.int32), items)
+
+    renumbered = np.searchsorted(used, codes)
+    return _coded(np.where(codes < 0, -1, renumbered).astype(np.int32), items)
+
+
+def _one_chunk(array: Any) -> Any:
+    import pyarrow as pa
+
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if not isinstance(array, pa.ChunkedArray):
+        return array
+    if array.chunks:  # older versions leave it so
+        return pa.concat_arrays(array.chunks)
+    return pa.array([], array.type)
 
 
 def arrow_numbers(array: Any, missing: float = np.nan) -> NDArray[Any]:
@@ -338,6 +393,7 @@ def arrow_numbers(array: Any, missing: float = np.nan) -> NDArray[Any]:
     values = np.frombuffer(data or b"", dtype=array.type.to_pandas_dtype())[place]
     if not array.null_count:
         return values
+
     known = np.unpackbits(np.frombuffer(valid, dtype=np.uint8), bitorder="little")[place]
     return np.where(known, values, missing)
 
@@ -346,13 +402,15 @@ def check_arrow_type(kind: Any) -> Any:
     """Refuse types of Arrow that are neither numbers nor texts."""
     from pyarrow import types
 
-    kind = kind.value_type if types.is_dictionary(kind) else kind
+    if types.is_dictionary(kind):
+        kind = kind.value_type
     if types.is_temporal(kind):
         raise OddCells("dates or times")
     if types.is_nested(kind):
         raise OddCells("lists")
     if "binary" in str(kind):
         raise OddCells("bytes")
+
     is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
     if not (is_number or str(kind) in ("string", "large_string", "string_view", "bool", "null")):
         raise OddCells(f"values of the type {kind}")
@@ -360,36 +418,51 @@ def check_arrow_type(kind: Any) -> Any:
 
 def columns_from(place: str, sources: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
     """All columns of some rows; what is odd about any of them is said once, for all of them."""
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     odd: dict[str, list[str]] = {}
     for name, read in sources.items():
         try:
-            found[name] = read()
+            columns[name] = read()
         except OddCells as problem:
             odd.setdefault(problem.what, []).append(name)
-    if odd:
+
+    if odd:  # the first reason, with all columns that share it
         what, names = next(iter(odd.items()))
         remedy = _REMEDIES.get(what, "Turn them into numbers or text, or drop them.")
         raise ReplearnError(
             f"{place}: {named_columns(names)} must hold numbers or text, got {what}. {remedy}"
         )
-    return found
+    return columns
 
 
 def named_columns(names: Iterable[str], most: int = 8) -> str:
     """Some columns in words: column 'age'; columns 'age', 'bmi'."""
-    listed = [repr(name if len(name) <= 60 else name[:57] + "...") for name in names]
-    more = f" and {len(listed) - most} more" if len(listed) > most else ""
-    return f"column{'s' if len(listed) > 1 else ''} {', '.join(listed[:most])}{more}"
+    listed = [repr(_shortened(name)) for name in names]
+    words = ", ".join(listed[:most])
+    if len(listed) > most:
+        words += f" and {len(listed) - most} more"
+    return f"column{'s' * (len(listed) > 1)} {words}"
+
+
+def _shortened(name: str) -> str:
+    if len(name) <= 60:
+        return name
+    return name[:57] + "..."
 
 
 def absent_columns(absent: Sequence[str], names: Sequence[str]) -> str:
     """Columns that are not there in words, and which ones differ in case or spaces only."""
-    near = {name.strip().casefold(): name for name in names}
-    pairs = [(name, near.get(name.strip().casefold())) for name in absent]
-    alike = [f"{name!r} is {other!r} there" for name, other in pairs if other is not None]
-    said = f"{named_columns(absent)}; it has {named_columns(names)}"
-    return f"{said} ({', '.join(alike[:8])}: case and spaces count)" if alike else said
+    folded = {name.strip().casefold(): name for name in names}
+    alike = []
+    for name in absent:
+        other = folded.get(name.strip().casefold())
+        if other is not None:
+            alike.append(f"{name!r} is {other!r} there")
+
+    words = f"{named_columns(absent)}; it has {named_columns(names)}"
+    if alike:
+        words += f" ({', '.join(alike[:8])}: case and spaces count)"
+    return words
 
 
 # --- decimal commas and thousands -------------------------------------------------------------
@@ -410,9 +483,10 @@ def signs_meant(texts: Iterable[str]) -> str:
     Texts of one column that are no numbers. A comma before three digits each time separates
     thousands; any other comma is a decimal sign.
     """
-    kinds = [next((k for k, sign in _SIGNS.items() if sign.fullmatch(t)), "") for t in texts]
-    if 2 * kinds.count("") >= len(kinds):
+    kinds = [_signs_in(text) for text in texts]
+    if 2 * kinds.count("") >= len(kinds):  # most are no numbers at all
         return ""
+
     if "both" in kinds or {"decimal", "."} <= set(kinds):
         return '--decimal="," and --thousands="."'
     if "decimal" in kinds:
@@ -420,16 +494,27 @@ def signs_meant(texts: Iterable[str]) -> str:
     return f'--thousands="{next(sign for sign in _SIGNS if sign in kinds)}"'
 
 
+def _signs_in(text: str) -> str:
+    for kind, pattern in _SIGNS.items():
+        if pattern.fullmatch(text):
+            return kind
+    return ""
+
+
 def sign_reader(decimal: str, thousands: str) -> Callable[[str], str]:
     """What turns texts that are numbers with these signs into plain numbers."""
     group, point = re.escape(thousands), re.escape(decimal)
-    whole = rf"([0-9]+|[0-9]{{1,3}}({group}[0-9]{{3}})+)" if thousands else "([0-9]+)"
-    pattern = re.compile(rf"[+-]?({whole}({point}[0-9]*)?|{point}[0-9]+)([eE][+-]?[0-9]+)?")
+    digits = "[0-9]+"
+    if thousands:
+        digits += rf"|[0-9]{{1,3}}({group}[0-9]{{3}})+"
+    mantissa = rf"({digits})({point}[0-9]*)?|{point}[0-9]+"
+    pattern = re.compile(rf"[+-]?({mantissa})([eE][+-]?[0-9]+)?")
 
     def rewrite(text: str) -> str:
         trimmed = text.strip(WHITE_SPACE)
         if pattern.fullmatch(trimmed):
-            return (trimmed.replace(thousands, "") if thousands else trimmed).replace(decimal, ".")
+            return trimmed.replace(thousands, "").replace(decimal, ".")
+
         if decimal == "," and _NUMBER.fullmatch(trimmed) and "." in trimmed[:-1]:
             raise OddCells("numbers with a point where the decimal sign is a comma")
         return text

@@ -44,8 +44,9 @@ class Clusters:
         """The groups that a table names; rows without a group are one each."""
         if table.roles.get("groups") is None:
             return None
-        found, names = levels_of(table.whole("groups"))
-        codes = found.astype(np.int64)
+
+        levels, names = levels_of(table.whole("groups"))
+        codes = levels.astype(np.int64)
         alone = np.flatnonzero(codes < 0)
         codes[alone] = len(names) + np.arange(alone.size)
         n_groups = len(names) + alone.size
@@ -60,8 +61,9 @@ class Clusters:
         counts = np.asarray(rows_by_group, dtype=np.float64)
         if counts.size < min(LEAST_COUNT, self.n_groups / 2):
             return 0.0
+
         total = float(counts.sum())
-        together = float(counts @ counts) / total
+        together = float(counts @ counts) / total  # rows of a row's group, in the mean
         return total / (1.0 + (together - 1.0) * self.correlation)
 
     def count(self, table: Table, look: TableScan) -> None:
@@ -71,15 +73,17 @@ class Clusters:
         for batch in table.batches():
             groups = self.codes[done : done + batch.n_rows]
             done += batch.n_rows
+
             for name, column in look.columns.items():
                 if column.is_counted and not column.too_many:
                     codes, texts = levels_of(batch.column(name))
-                elif column.n_missing:
+                elif column.n_missing:  # of numbers only gaps are counted
                     absent = np.isnan(numbers_of(batch.column(name))[0])
                     codes, texts = np.where(absent, -1, 0).astype(np.int32), ("",)
                 else:
                     continue
                 shared[name].update(_pairs(codes, (*texts, MISSING), groups, self.n_groups))
+
         for name, pairs in shared.items():
             by_text: dict[str, list[int]] = {}
             for (text, _), n_rows in pairs.items():
@@ -95,11 +99,12 @@ class Clusters:
         for batch in table.batches():
             groups = self.codes[done : done + batch.n_rows]
             done += batch.n_rows
+
             for name, centre in centres.items():
                 values = numbers_of(batch.column(name))[0]
                 apart = (values != centre) & ~np.isnan(values)
                 counts[name] += np.bincount(groups[apart], minlength=self.n_groups)
-        return {name: self.worth(found[found > 0]) for name, found in counts.items()}
+        return {name: self.worth(by_group[by_group > 0]) for name, by_group in counts.items()}
 
 
 def _pairs(
@@ -130,11 +135,12 @@ def correlation_within(labels: NDArray[Any], codes: NDArray[np.int64], n_groups:
     targets = [labels.astype(np.float64)]
     if labels.dtype.kind in "iub":
         targets = [(labels == label).astype(np.float64) for label in np.unique(labels)]
-    found = max(_of_target(target, codes, n_groups, typical) for target in targets)
+    correlation = max(_of_target(target, codes, n_groups, typical) for target in targets)
 
+    # its standard error for k groups of one size, were all targets normal
     error = math.sqrt(2.0 / (typical * max(typical - 1.0, 1e-9) * (k - 1)))
-    error *= (1.0 - found) * (1.0 + (typical - 1.0) * found)
-    return min(1.0, found + error)
+    error *= (1.0 - correlation) * (1.0 + (typical - 1.0) * correlation)
+    return min(1.0, correlation + error)
 
 
 def _of_target(target: Vector, codes: NDArray[np.int64], n_groups: int, typical: float) -> float:
@@ -142,6 +148,8 @@ def _of_target(target: Vector, codes: NDArray[np.int64], n_groups: int, typical:
     sums = np.bincount(codes, weights=target, minlength=n_groups)
     held = sizes > 0
     means = sums[held] / sizes[held]
+
+    # mean squares of the analysis of variance
     between = float(sizes[held] @ (means - target.mean()) ** 2) / (means.size - 1)
     total = float(((target - target.mean()) ** 2).sum())
     within = (total - between * (means.size - 1)) / (target.size - means.size)

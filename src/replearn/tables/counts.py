@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.tables.cells import Column, Texts, levels_of, signs_meant
+from replearn.tables.cells import Column, signs_meant, texts_of
 
 if TYPE_CHECKING:  # an encoding counts into this
     from replearn.tables.encoding import Encoding, LevelColumn, NumberColumn
@@ -63,21 +63,20 @@ class EncodingCounts:
     def keep_levels(self, place: int, codes: NDArray[np.int32], texts: tuple[str, ...]) -> None:
         """Count the levels of a column."""
         counts = np.bincount(codes[codes >= 0], minlength=len(texts)).tolist()
-        found = self.levels[place]
-        found.update(dict(zip(texts, counts, strict=True)))
-        if len(found) > _MOST_LEVELS:
-            self.levels[place] = Counter(dict(found.most_common(_MOST_LEVELS // 2)))
+        levels = self.levels[place]
+        levels.update(dict(zip(texts, counts, strict=True)))
+        if len(levels) > _MOST_LEVELS:
+            self.levels[place] = Counter(dict(levels.most_common(_MOST_LEVELS // 2)))
 
     def keep_odd(self, place: int, cells: Column, odd: NDArray[np.bool_] | None) -> None:
         """Keep a few of the texts that a column should not have: the first in their order."""
-        texts = cells if isinstance(cells, Texts) else Texts(*levels_of(cells))
-        found = {texts.values[code] for code in np.unique(texts.codes[odd]).tolist()}
-        self._odd[place] = set(sorted(self._odd[place] | found)[:_MOST_ODD])
+        texts = texts_of(cells)
+        shown = {texts.values[code] for code in np.unique(texts.codes[odd]).tolist()}
+        self._odd[place] = set(sorted(self._odd[place] | shown)[:_MOST_ODD])
 
     def values(self, place: int) -> NDArray[np.float64]:
         """Some numbers of a column, sorted."""
-        kept = self._kept[place]
-        return np.sort(np.concatenate(kept)) if kept else np.empty(0)
+        return np.sort(np.concatenate([*self._kept[place], np.empty(0)]))
 
     def thin(self, most: int) -> None:
         """Keep at most so many numbers of each column: for a message."""
@@ -104,17 +103,20 @@ class EncodingCounts:
         """
         if self.n_rows < _FEWEST_ROWS:
             return []
-        found = []
+
+        troubles = []
         for place, column in enumerate(self.encoding.columns):
             n_known = self.n_rows - int(self.missing[place])
             n_odd = int(self.unknown[place] + self.unreadable[place])
             usual = float(getattr(column, "folded", "0"))
             chance = 3 * math.sqrt(usual * (1 - usual) * n_known)
-            most = usual + (1 - usual) / 2 if usual else _most_unknown(column)
+            most = _most_unknown(column, usual)
             if n_odd <= most * n_known + chance:
                 if what := self._gaps(place):
-                    found.append((column.name, what))
+                    troubles.append((column.name, what))
                 continue
+
+            # more cells that the study does not know than chance explains
             share = f"{n_odd:,} of {n_known:,} cells ({n_odd / n_known:.1%})"
             what = f"{share} have levels that the study does not know"
             if column.kind == "number":
@@ -123,8 +125,8 @@ class EncodingCounts:
                     what += f"; they look like numbers with other signs: give {signs}"
             if show_values:
                 what += f"; such as {', '.join(map(repr, sorted(self._odd[place])[:_EXAMPLES]))}"
-            found.append((column.name, what))
-        return found
+            troubles.append((column.name, what))
+        return troubles
 
     def _gaps(self, place: int) -> str:
         """Gaps that the study has no coefficient for, if they are many."""
@@ -140,16 +142,25 @@ class EncodingCounts:
     def refuse(self, show_values: bool = False) -> None:
         """Stop at a table that is coded differently from the study, with counts."""
         troubles = self.troubles(show_values)
-        if troubles:
-            listed = "; ".join(f"in {name!r} {what}" for name, what in troubles[:5])
-            more = f"; and {len(troubles) - 5} more columns" if len(troubles) > 5 else ""
-            raise ReplearnError(
-                f"the table is coded differently from the study: {listed}{more}. Recode these "
-                "columns as the study has them."
-            )
+        if not troubles:
+            return
+
+        listed = [f"in {name!r} {what}" for name, what in troubles]
+        if len(listed) > 5:
+            listed[5:] = [f"and {len(listed) - 5} more columns"]
+        raise ReplearnError(
+            f"the table is coded differently from the study: {'; '.join(listed)}. Recode these "
+            "columns as the study has them."
+        )
 
 
-def _most_unknown(column: "NumberColumn | LevelColumn") -> float:
-    """Unknown cells that a column without folded levels may have."""
+def _most_unknown(column: "NumberColumn | LevelColumn", folded: float) -> float:
+    """Share of unknown cells that a column may have, of which the original has folded some."""
+    if folded:
+        return folded + (1 - folded) / 2
+
+    # "(other)" and "(missing)" are no levels of a table
     named = [level for level in getattr(column, "levels", ()) if not level.startswith("(")]
-    return MOST_UNKNOWN if 1 + len(named) <= _FEW_LEVELS else _MOST_OF_MANY
+    if 1 + len(named) <= _FEW_LEVELS:
+        return MOST_UNKNOWN
+    return _MOST_OF_MANY

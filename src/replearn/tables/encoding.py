@@ -68,9 +68,11 @@ class NumberColumn(Part):
     @cached_property
     def terms(self) -> tuple[tuple[str, str], ...]:
         """Kind and name of each term."""
-        hats = [("hat", f"{self.name} ~ {knot}") for knot in self.knots]
-        missing = [("missing", f"{self.name} missing")] if self.indicator else []
-        return ("z", self.name), *hats, *missing
+        terms = [("z", self.name)]
+        terms += (("hat", f"{self.name} ~ {knot}") for knot in self.knots)
+        if self.indicator:
+            terms.append(("missing", f"{self.name} missing"))
+        return tuple(terms)
 
 
 @dataclass(frozen=True)
@@ -95,12 +97,10 @@ class LevelColumn(Part):
     @cached_property
     def terms(self) -> tuple[tuple[str, str], ...]:
         """Kind and name of each term."""
-        return tuple(
-            ("missing", f"{self.name} missing")
-            if level == MISSING
-            else ("level", f"{self.name} = {level}")
-            for level in self.levels
-        )
+        terms = {level: ("level", f"{self.name} = {level}") for level in self.levels}
+        if MISSING in terms:
+            terms[MISSING] = "missing", f"{self.name} missing"
+        return tuple(terms.values())
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -136,27 +136,30 @@ def per_unit(
     The new constant belongs to columns that are 0, a number's coefficient is per unit of its
     column, and a product's per unit of both.
     """
-    found = np.array(numbers, dtype=np.float64)
-    places = [(0.0, 1.0)]  # centre and spread of each term; levels and hats stay as they are
+    coefs = np.array(numbers, dtype=np.float64)
+
+    # centre and spread of each term; the constant, levels and hats stay as they are
+    scales = [(0.0, 1.0)]
     for column in columns:
         own = [(0.0, 1.0)] * len(column.terms)
         if isinstance(column, NumberColumn):
             own[0] = float(column.centre), float(column.spread)
-        places += own
-    for place, (centre, spread) in enumerate(places):
-        found[..., place] /= spread
-        if place:
-            found[..., 0] -= found[..., place] * centre
+        scales += own
 
-    for place, product in enumerate(products, len(places)):
+    for place, (centre, spread) in enumerate(scales):
+        coefs[..., place] /= spread
+        if place:
+            coefs[..., 0] -= coefs[..., place] * centre
+
+    for place, product in enumerate(products, len(scales)):
         first, second = product.first + 1, product.second + 1
-        (a, a_spread), (b, b_spread) = places[first], places[second]
-        found[..., place] /= a_spread * b_spread
+        (a, a_spread), (b, b_spread) = scales[first], scales[second]
+        coefs[..., place] /= a_spread * b_spread
         # p (x - a)(y - b) = p x y - p b x - p a y + p a b
-        found[..., first] -= found[..., place] * b
-        found[..., second] -= found[..., place] * a
-        found[..., 0] += found[..., place] * (a * b)
-    return found
+        coefs[..., first] -= coefs[..., place] * b
+        coefs[..., second] -= coefs[..., place] * a
+        coefs[..., 0] += coefs[..., place] * (a * b)
+    return coefs
 
 
 @dataclass(frozen=True)
@@ -195,11 +198,14 @@ class Encoding(Part):
         """Refuse columns of one name, and products of what has none."""
         if len(set(self.names)) < len(self.names):
             raise Unfit("columns must have different names")
+
+        # a product of hats, gaps or products would need a grid of its own
         kinds = [kind for column in self.columns for kind, _ in column.terms]
         for product in self.products:
             pair = [kinds[i] for i in (product.first, product.second) if i < len(kinds)]
             if len(pair) < 2 or not set(pair) <= {"z", "level"}:
                 raise Unfit(f"products must be of two terms, z or levels, got {product.content()}")
+
         n_terms = len(kinds) + len(self.products)
         if n_terms > MAX_TERMS:
             raise Unfit(f"there must be at most {MAX_TERMS:,} terms, got {n_terms:,}")
@@ -212,15 +218,13 @@ class Encoding(Part):
     @cached_property
     def terms(self) -> tuple[Term, ...]:
         """What each term is."""
-        found = [
-            Term((place,), kind, name)
-            for place, column in enumerate(self.columns)
-            for kind, name in column.terms
-        ]
+        terms = []
+        for place, column in enumerate(self.columns):
+            terms += [Term((place,), *term) for term in column.terms]
         for product in self.products:
-            a, b = found[product.first], found[product.second]
-            found.append(Term(a.columns + b.columns, "product", f"{a.name} x {b.name}"))
-        return tuple(found)
+            a, b = terms[product.first], terms[product.second]
+            terms.append(Term(a.columns + b.columns, "product", f"{a.name} x {b.name}"))
+        return tuple(terms)
 
     @property
     def n_terms(self) -> int:
@@ -241,15 +245,19 @@ class Encoding(Part):
         self._require(batch.names)
         if is_sparse(batch.matrix) and self._only_z and not self._scales[2].any():
             return self._encode_sparse(batch, seen)
+
         out = np.empty((batch.n_rows, self.n_terms), dtype=np.int16)
         if batch.matrix is not None and self._only_z:
             self._write_matrix(batch, out, seen)
             return out
+
         columns = self._columns(batch, np.int16, seen)
         for place, product in enumerate(self.products, -len(self.products)):
             a, b = columns[product.first].astype(np.int32), columns[product.second]
+            # back to units of 2^-12, halves upwards
             shift = 12 + self.shrinkage(product)
             columns[place] = (a * b + (1 << (shift - 1))) >> shift
+
         for start in range(0, batch.n_rows, _TURNED):  # some rows at a time stay in the cache
             out[start : start + _TURNED] = columns[:, start : start + _TURNED].T
         return out
@@ -261,6 +269,7 @@ class Encoding(Part):
             out = np.empty((batch.n_rows, self.n_terms))
             self._write_matrix(batch, out, None)
             return out
+
         columns = self._columns(batch, np.float64, None)
         for place, product in enumerate(self.products, -len(self.products)):
             factor = 2.0 ** -self.shrinkage(product)
@@ -270,7 +279,7 @@ class Encoding(Part):
     def shrinkage(self, product: Product) -> int:
         """How often a product of two terms is halved: twice more if both are z, which reach 4."""
         both_z = all(self.terms[i].kind == "z" for i in (product.first, product.second))
-        return self.products_halved + (2 if both_z else 0)
+        return self.products_halved + 2 * both_z
 
     def per_unit(self, theta: Matrix) -> Matrix:
         """Coefficients of the encoded terms, the constant first, as `per_unit` gives them."""
@@ -288,14 +297,17 @@ class Encoding(Part):
     @cached_property
     def _scales(self) -> Matrix:
         """Lower ends, upper ends, centres and spreads of all numbers."""
-        columns = [column for column in self.columns if isinstance(column, NumberColumn)]
-        return np.array(
-            [(c.nodes[0], c.nodes[-1], float(c.centre), float(c.spread)) for c in columns]
-        ).T.copy()
+        scales = []
+        for column in self.columns:
+            if isinstance(column, NumberColumn):
+                ends = column.nodes[0], column.nodes[-1]
+                scales.append((*ends, float(column.centre), float(column.spread)))
+        return np.array(scales).T.copy()
 
     def _require(self, names: Sequence[str]) -> None:
         if names == self.names:
             return
+
         known = set(names)
         absent = [name for name in self.names if name not in known]
         if absent:
@@ -308,8 +320,10 @@ class Encoding(Part):
         """All terms, a row for each; products are left open."""
         if seen is not None:
             seen.n_rows += batch.n_rows
+
         # a length that is no power of two: rows then do not fight for the same lines of the cache
         out = np.empty((self.n_terms, batch.n_rows + 96), dtype=dtype)[:, : batch.n_rows]
+
         start = 0
         for place, column in enumerate(self.columns):
             part = out[start : start + len(column.terms)]
@@ -332,29 +346,35 @@ class Encoding(Part):
         values, odd = numbers_of(cells)
         absent = np.isnan(values)
         n_absent = int(np.count_nonzero(absent))
-        n_odd = 0 if odd is None else int(np.count_nonzero(odd))
-        if n_absent:
-            self._refuse_missing(np.bincount([place], [n_absent]).astype(np.int64))
+        known = values
+        if n_absent:  # gaps, and texts that are no numbers, count as the centre
+            self._refuse_missing(place, n_absent)
+            known = values[~absent]
             values = np.where(absent, float(column.centre), values)
         nodes = column.nodes
-        x = np.minimum(np.maximum(values, nodes[0]), nodes[-1])
+        clipped = np.minimum(np.maximum(values, nodes[0]), nodes[-1])
+
         if seen is not None:
-            n_clipped = int(np.count_nonzero(x != values))
-            seen.counts[:, place] += n_absent - n_odd, 0, n_odd, n_clipped
-            seen.keep(place, values[~absent] if n_absent else values)
-            if n_odd:
+            n_odd = 0
+            if odd is not None:
+                n_odd = int(np.count_nonzero(odd))
                 seen.keep_odd(place, cells, odd)
-        unit = ONE if out.dtype.kind == "i" else 1
-        for start in range(0, len(x), _CACHED >> 3):
+            n_clipped = int(np.count_nonzero(clipped != values))
+            seen.counts[:, place] += n_absent - n_odd, 0, n_odd, n_clipped
+            seen.keep(place, known)
+
+        for start in range(0, len(clipped), _CACHED >> 3):  # pieces that stay in the cache
             part = slice(start, start + (_CACHED >> 3))
-            _put(out[0, part], (x[part] - float(column.centre)) / float(column.spread))
+            x = clipped[part]
+            _put(out[0, part], (x - float(column.centre)) / float(column.spread))
             for j in range(1, len(nodes) - 1):
                 below, top, above = nodes[j - 1 : j + 2]
-                rises, falls = (x[part] - below) / (top - below), (above - x[part]) / (above - top)
+                rises = (x - below) / (top - below)
+                falls = (above - x) / (above - top)
                 # below the top the first is the smaller one, above it the second
                 _put(out[j, part], np.maximum(np.minimum(rises, falls), 0.0))
         if column.indicator:
-            out[-1] = absent * unit
+            out[-1] = absent * _unit(out)
 
     def _write_levels(
         self,
@@ -365,11 +385,13 @@ class Encoding(Part):
         seen: EncodingCounts | None,
     ) -> None:
         codes, texts = levels_of(cells)
+        n_absent = int(np.count_nonzero(codes < 0))
+        self._refuse_missing(place, n_absent)
+
         known = column.places
         terms = [known.get(text, known[OTHER]) for text in texts]
-        found = np.array([*terms, known[MISSING]], dtype=np.int64)[codes]
-        n_absent = int(np.count_nonzero(codes < 0))
-        self._refuse_missing(np.bincount([place], [n_absent]).astype(np.int64))
+        term = np.array([*terms, known[MISSING]], dtype=np.int64)[codes]
+
         if seen is not None:
             unknown = np.array([text not in known for text in texts] + [False])[codes]
             n_unknown = int(np.count_nonzero(unknown))
@@ -377,52 +399,63 @@ class Encoding(Part):
             seen.keep_levels(place, codes, texts)
             if n_unknown:
                 seen.keep_odd(place, cells, unknown)
+
         out[:] = 0
-        rows = np.flatnonzero(found >= 0)
-        out[found[rows], rows] = ONE if out.dtype.kind == "i" else 1
+        rows = np.flatnonzero(term >= 0)  # others have the reference level
+        out[term[rows], rows] = _unit(out)
 
     def _write_matrix(self, batch: Batch, out: NDArray[Any], seen: EncodingCounts | None) -> None:
         """Only z: a whole array at a time, in pieces that stay in the cache."""
         matrix = self._ordered(batch)
-        matrix = matrix.toarray() if is_sparse(matrix) else matrix
+        if is_sparse(matrix):
+            matrix = matrix.toarray()
         low, high, centres, spreads = self._scales
         n_rows, n_columns = matrix.shape
-        is_grid = out.dtype.kind == "i"
-        units = spreads / ONE if is_grid else spreads  # to divide by a power of two is exact
+        units = spreads / _unit(out)  # to divide by a power of two is exact
+
         step = max(1, min(n_rows, _CACHED // (4 * n_columns)))
         buffer = np.empty((step, n_columns))
         # a copy of the scales for each row: NumPy takes twice as long to repeat a short one
         scales = np.repeat([low, high, centres, units], step, axis=0)
         scales = scales.reshape(4, step, n_columns)
+
         n_missing = np.zeros(n_columns, dtype=np.int64)
         for start in range(0, n_rows, step):
             rows = matrix[start : start + step]
             x = buffer[: rows.shape[0]]
             lows, highs, middles, sizes = scales[:, : rows.shape[0]]
+
             np.maximum(rows, lows, out=x)  # NaN stays NaN
             np.minimum(x, highs, out=x)
             if np.isnan(x.sum()):
                 absent = np.isnan(x)
                 n_missing += np.count_nonzero(absent, axis=0)
                 np.copyto(x, middles, where=absent)
+
             x -= middles
             x /= sizes
-            if is_grid:
-                x += 0.5
-                np.floor(x, out=x)
-            np.copyto(out[start : start + step], x, casting="unsafe")
-        self._refuse_missing(n_missing)
+            _put_units(out[start : start + step], x)
+
+        self._refuse_gaps(n_missing)
         if seen is not None:
-            # few are at the ends: only these are compared
-            row, column = divmod(np.flatnonzero(np.abs(out) >= CLIP * ONE), n_columns)
-            ends = matrix[row, column]
-            beyond = column[(ends < low[column]) | (ends > high[column])]
-            seen.n_rows += n_rows
             seen.missing += n_missing
-            seen.clipped += np.bincount(beyond, minlength=n_columns)
-            some = np.array(matrix[:: max(1, n_rows // KEPT_PER_BATCH)].T, dtype=np.float64)
-            for place, values in enumerate(some):
-                seen.keep(place, values[~np.isnan(values)])
+            self._count_matrix(matrix, out, seen)
+
+    def _count_matrix(self, matrix: NDArray[Any], out: NDArray[Any], seen: EncodingCounts) -> None:
+        """Count numbers beyond the ends, and keep some of all."""
+        n_rows, n_columns = matrix.shape
+        low, high = self._scales[:2]
+
+        # few are at the ends: only these are compared
+        row, column = divmod(np.flatnonzero(np.abs(out) >= CLIP * ONE), n_columns)
+        ends = matrix[row, column]
+        beyond = column[(ends < low[column]) | (ends > high[column])]
+        seen.n_rows += n_rows
+        seen.clipped += np.bincount(beyond, minlength=n_columns)
+
+        some = np.array(matrix[:: max(1, n_rows // KEPT_PER_BATCH)].T, dtype=np.float64)
+        for place, values in enumerate(some):
+            seen.keep(place, values[~np.isnan(values)])
 
     def _ordered(self, batch: Batch) -> Any:
         """The columns of a matrix in the order of this encoding."""
@@ -430,13 +463,16 @@ class Encoding(Part):
             return batch.matrix
         return batch.matrix[:, [batch.places[name] for name in self.names]]
 
-    def _refuse_missing(self, n_missing: NDArray[np.int64]) -> None:
-        if self.missing == "refuse" and n_missing.any():
-            first = int(np.argmax(n_missing > 0))
+    def _refuse_gaps(self, n_missing: NDArray[np.int64]) -> None:
+        for place in np.flatnonzero(n_missing)[:1].tolist():
+            self._refuse_missing(place, int(n_missing[place]))
+
+    def _refuse_missing(self, place: int, n_missing: int) -> None:
+        if self.missing == "refuse" and n_missing:
             raise ReplearnError(
-                f"column {self.names[first]!r} must have a value in every row, got "
-                f"{n_missing[first]:,} missing ones. Fill or leave out such rows, or make the "
-                'study with missing="indicator".'
+                f"column {self.names[place]!r} must have a value in every row, got {n_missing:,} "
+                "missing ones. Fill or leave out such rows, or make the study with "
+                'missing="indicator".'
             )
 
     def _encode_sparse(self, batch: Batch, seen: EncodingCounts | None) -> Any:
@@ -446,25 +482,39 @@ class Encoding(Part):
         rows = self._ordered(batch)
         low, high, _, spreads = self._scales
         values, columns = rows.data.astype(np.float64), rows.indices
+
         absent = np.isnan(values)
         n_missing = np.bincount(columns[absent], minlength=len(self.names))
-        self._refuse_missing(n_missing)
+        self._refuse_gaps(n_missing)
         values = np.where(absent, 0.0, values)
         x = np.minimum(np.maximum(values, low[columns]), high[columns])
         if seen is not None:
             seen.n_rows += batch.n_rows
             seen.missing += n_missing
             seen.clipped += np.bincount(columns[x != values], minlength=len(self.names))
+
         z = np.floor(x / spreads[columns] * ONE + 0.5).astype(np.int16)
-        found = sparse.csr_array((z, columns, rows.indptr), shape=rows.shape)
-        found.eliminate_zeros()
-        return found
+        terms = sparse.csr_array((z, columns, rows.indptr), shape=rows.shape)
+        terms.eliminate_zeros()
+        return terms
+
+
+def _unit(out: NDArray[Any]) -> int:
+    """What one is: on the grid, or as it is."""
+    if out.dtype.kind == "i":
+        return ONE
+    return 1
 
 
 def _put(out: NDArray[Any], term: Vector) -> None:
     """A term of some rows: as it is, or on the grid. The term is overwritten."""
+    term *= _unit(out)
+    _put_units(out, term)
+
+
+def _put_units(out: NDArray[Any], numbers: NDArray[np.float64]) -> None:
+    """Numbers in units of the grid, to the nearest one; or as they are. They are overwritten."""
     if out.dtype.kind == "i":
-        term *= ONE
-        term += 0.5
-        np.floor(term, out=term)
-    np.copyto(out, term, casting="unsafe")
+        numbers += 0.5
+        np.floor(numbers, out=numbers)
+    np.copyto(out, numbers, casting="unsafe")

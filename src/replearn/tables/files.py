@@ -79,6 +79,7 @@ class CsvOptions:
             if (value := getattr(self, name)) not in allowed:
                 listed = ", ".join(repr(sign) for sign in allowed if sign is not None)
                 raise ReplearnError(f"{name} must be one of {listed}, got {short(value)}.")
+
         if self.decimal == self.thousands:
             raise ReplearnError(
                 f"decimal and thousands must be different signs, got {self.decimal!r} for both."
@@ -111,7 +112,7 @@ def require_arrow(path: str) -> None:
 
 def checked_names(place: str, names: Sequence[Any]) -> tuple[str, ...]:
     """Names of columns, trimmed: texts, or whole numbers as their digits; all different."""
-    found: list[str] = []
+    checked: list[str] = []
     for number, name in enumerate(names, start=1):
         if isinstance(name, int | np.integer) and not isinstance(name, bool):
             name = str(int(name))
@@ -121,21 +122,23 @@ def checked_names(place: str, names: Sequence[Any]) -> tuple[str, ...]:
                 f"{number}."
             )
         try:
-            found.append(check_text(name.strip(WHITE_SPACE)))
+            checked.append(check_text(name.strip(WHITE_SPACE)))
         except OddCells as odd:
             raise ReplearnError(f"{place}: the name of column {number} has {odd.what}.") from None
-    if "" in found:
+
+    if "" in checked:
         raise ReplearnError(
-            f"{place} must name every column, but column {found.index('') + 1} has no name. Name "
+            f"{place} must name every column, but column {checked.index('') + 1} has no name. Name "
             "it, or leave it out if it numbers the rows (pandas: to_csv(..., index=False))."
         )
-    twice = [name for name, count in Counter(found).items() if count > 1]
+
+    twice = [name for name, count in Counter(checked).items() if count > 1]
     if twice:
         raise ReplearnError(
             f"{place} must have different names of columns, got {named_columns(twice)} more than "
             "once. Rename them."
         )
-    return tuple(found)
+    return tuple(checked)
 
 
 # --- CSV ----------------------------------------------------------------------------------------
@@ -148,6 +151,8 @@ class CsvFile:
         require_arrow(path)
         text, is_all = _head(path)
         self.path = path
+
+        # the header, and some rows to guess from
         self.options = replace(options, delimiter=options.delimiter or _delimiter(text))
         rows = csv.reader(io.StringIO(text, newline=""), delimiter=str(self.options.delimiter))
         with reading(path):
@@ -159,21 +164,24 @@ class CsvFile:
             )
         self.names = checked_names(path, records[0])
         self._raw = dict(zip(self.names, records[0], strict=True))
+
         self._is_closed = False  # before the first pass
         self._numbers: set[str] = set()  # columns that look like numbers so far
+        if not is_all:
+            records.pop()  # the cut may have gone through it
         if not self.options.thousands:
-            self._guess(records[1:] if is_all else records[1:-1])
+            self._guess(records[1:])
 
     def _guess(self, records: list[list[str]]) -> None:
         """Guess which columns Arrow may read as numbers; a wrong guess costs time, no more."""
-        signs = sign_reader(self.options.decimal, "") if self.options.decimal != "." else str
+        plain = sign_reader(self.options.decimal, "")
         for place, name in enumerate(self.names):
             cells = {row[place].strip(WHITE_SPACE) for row in records if place < len(row)}
             cells -= set(MISSING_WORDS)
             try:
-                if cells and all(is_number_text(signs(cell)) for cell in cells):
+                if cells and all(is_number_text(plain(cell)) for cell in cells):
                     self._numbers.add(name)
-            except OddCells:
+            except OddCells:  # a point where the decimal sign is a comma: told when it is read
                 continue
 
     def read(self, names: Sequence[str], n_rows: int) -> Iterator[dict[str, Column]]:
@@ -183,48 +191,63 @@ class CsvFile:
         soon as a cell of one is nothing that Arrow and we read alike, it is read as text instead,
         from the row on that is due.
         """
-        done, n_rereads = 0, 0
+        n_given = n_rereads = 0
         while True:
-            ahead = 0
+            n_read = 0
             try:
                 for batch in self._stream(names):
-                    ahead += batch.num_rows
-                    if ahead > (most := max(_CHEAP_ROWS, os.stat(self.path).st_size)):
-                        raise ReplearnError(
-                            f"{self.path} must not unpack to far more than its size, got more than "
-                            f"{most:,} rows. Write it anew, as Parquet."
-                        )
-                    rows = batch.slice(max(0, batch.num_rows - max(0, ahead - done)))
+                    n_read += batch.num_rows
+                    self._refuse_bomb(n_read)
+
+                    # in a second pass, rows that were given already are skipped
+                    n_due = max(0, n_read - n_given)
+                    rows = batch.slice(max(0, batch.num_rows - n_due))
                     for start in range(0, rows.num_rows, n_rows):
                         part = rows.slice(start, n_rows)
                         columns = self._columns(names, part)
-                        done += part.num_rows
+                        n_given += part.num_rows
                         yield columns
                 return
             except _NoNumbers as odd:
                 n_rereads += 1
-                self._numbers -= odd.args[0] if n_rereads < _MOST_REREADS else set(names)
+                self._numbers -= odd.args[0]
+                if n_rereads >= _MOST_REREADS:  # enough guesses: all are texts
+                    self._numbers -= set(names)
+
+    def _refuse_bomb(self, n_read: int) -> None:
+        most = max(_CHEAP_ROWS, os.stat(self.path).st_size)
+        if n_read > most:
+            raise ReplearnError(
+                f"{self.path} must not unpack to far more than its size, got more than {most:,} "
+                "rows. Write it anew, as Parquet."
+            )
 
     def _columns(self, names: Sequence[str], rows: Any) -> dict[str, Column]:
+        rewrite = None
         signs = (self.options.decimal, self.options.thousands)
-        rewrite = None if signs == (".", "") else sign_reader(*signs)
+        if signs != (".", ""):
+            rewrite = sign_reader(*signs)
+
         readers: dict[str, Any] = {}
         for name, array in zip(names, rows.columns, strict=True):
-            readers[name] = partial(from_arrow, array, rewrite)
-            if name in self._numbers:
-                values = arrow_numbers(array)
-                if np.count_nonzero(~np.isfinite(values)) != array.null_count:
-                    raise _NoNumbers({name})  # such as NAN, which is a text, or inf
-                readers[name] = partial(np.asarray, values)
+            if name not in self._numbers:
+                readers[name] = partial(from_arrow, array, rewrite)
+                continue
+            values = arrow_numbers(array)
+            if np.count_nonzero(~np.isfinite(values)) != array.null_count:
+                raise _NoNumbers({name})  # such as NAN, which is a text, or inf
+            readers[name] = partial(np.asarray, values)
         return columns_from(self.path, readers)
 
     def _stream(self, names: Sequence[str]) -> Iterator[Any]:
         import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
-        text = pa.dictionary(pa.int32(), pa.string())
         raw = [self._raw[name] for name in names]
-        kinds = {self._raw[n]: pa.float64() if n in self._numbers else text for n in names}
+        kinds = dict.fromkeys(raw, pa.dictionary(pa.int32(), pa.string()))
+        for name in self._numbers.intersection(names):
+            kinds[self._raw[name]] = pa.float64()
+
         try:
             with (
                 reading(self.path),
@@ -250,7 +273,8 @@ class CsvFile:
                     yield batch
         except ReplearnError as problem:
             raise self._in_words(problem, names) from None
-        if not self._is_closed:
+
+        if not self._is_closed:  # once is enough: a file that changes is refused elsewhere
             self._check_quotes(n_rows)
         self._is_closed = True
 
@@ -262,6 +286,7 @@ class CsvFile:
                 f"{self.path} must close every quote, but it ends inside of one. Check that the "
                 "file is complete."
             )
+
         line = _swallowing_line(self.path, delimiter, len(self.names), n_rows)
         if line:
             raise ReplearnError(
@@ -273,24 +298,29 @@ class CsvFile:
         """What Arrow's complaint means: a column that is no number, or a fault of the file."""
         text = str(problem)
         if "conversion error to double" in text:
-            found = re.search(r"CSV column #([0-9]+)", text)
-            place = int(found[1]) if found else -1
-            odd = {self.names[place]} if 0 <= place < len(self.names) else set(names)
-            return _NoNumbers(odd & set(names) or set(names))
+            # all columns, if Arrow does not say which one
+            match = re.search(r"CSV column #([0-9]+)", text)
+            odd = {name for i, name in enumerate(self.names) if match and i == int(match[1])}
+            return _NoNumbers(odd.intersection(names) or set(names))
+
         if "straddl" in text:
             return ReplearnError(
                 f"{self.path} cannot be read: a row is longer than 4 MB. Check the quotes."
             )
         if "invalid UTF8" in text:
             return ReplearnError(f"{self.path} must be UTF-8 text. {_SAVE_AS}")
-        if found := re.search(r"(?:Row #([0-9]+): )?Expected ([0-9]+) columns, got ([0-9]+)", text):
-            where = f", row {found[1]}," if found[1] else ""
-            return ReplearnError(
-                f"{self.path}{where} must have {found[2]} cells in every row, got {found[3]}. Put "
-                "texts that hold the delimiter in quotes; with a decimal comma separate cells by "
-                "semicolons."
-            )
-        return problem
+
+        match = re.search(r"(?:Row #([0-9]+): )?Expected ([0-9]+) columns, got ([0-9]+)", text)
+        if match is None:
+            return problem
+        row, wanted, got = match.groups()
+        where = self.path
+        if row:
+            where += f", row {row},"
+        return ReplearnError(
+            f"{where} must have {wanted} cells in every row, got {got}. Put texts that hold the "
+            "delimiter in quotes; with a decimal comma separate cells by semicolons."
+        )
 
 
 class _NoNumbers(Exception):
@@ -298,22 +328,31 @@ class _NoNumbers(Exception):
 
 
 def _packing(path: str) -> str | None:
-    return "gzip" if path.lower().endswith(".gz") else None
+    if path.lower().endswith(".gz"):
+        return "gzip"
+    return None
+
+
+def _opener(path: str) -> Any:
+    if _packing(path):
+        return gzip.open
+    return open
 
 
 def _ends_in_quotes(path: str, delimiter: str) -> bool:
     """Whether a text ends before its last quote is closed."""
-    opened = gzip.open if _packing(path) else open
-    n_quotes, before, end = 0, b"", b"\n"
-    with opened(path, "rb") as file:
+    # count first, which is fast: most files need no second look
+    n_quotes, before_last, end = 0, b"", b"\n"
+    with _opener(path)(path, "rb") as file:
         for block in iter(partial(file.read, _BLOCK_BYTES), b""):
             n_quotes += block.count(b'"')
             if (place := block.rfind(b'"')) >= 0:
-                before = (end + block[:place])[-1:]  # of the last quote
+                before_last = (end + block[:place])[-1:]
             end = block[-1:]
-    if n_quotes % 2 == 0 and before not in (b"\n", b"\r", delimiter.encode()):
+    if n_quotes % 2 == 0 and before_last not in (b"\n", b"\r", delimiter.encode()):
         return False  # the last quote opens no cell
-    with opened(path, "rt", encoding="utf-8", newline="") as file:
+
+    with _opener(path)(path, "rt", encoding="utf-8", newline="") as file:
         try:
             for _ in csv.reader(file, delimiter=delimiter, strict=True):
                 pass
@@ -327,27 +366,30 @@ def _swallowing_line(path: str, delimiter: str, n_columns: int, n_rows: int) -> 
 
     Texts of several lines are fine. But lines with as many delimiters as a row has are rows.
     """
-    opened = gzip.open if _packing(path) else open
-    with opened(path, "rb") as file:
+    with _opener(path)(path, "rb") as file:
         n_lines = sum(1 for line in file if line.strip())
     if n_columns < 3 or n_lines <= n_rows + 1:  # no cell has several lines
         return 0
-    with opened(path, "rt", encoding="utf-8", newline="") as file:
+
+    with _opener(path)(path, "rt", encoding="utf-8", newline="") as file:
         records = csv.reader(file, delimiter=delimiter)
-        before = 0
+        n_before = 0  # lines up to this record
         for cells in records:
-            several = records.line_num - before > 1
+            several = records.line_num > n_before + 1
             if several and any(_is_of_rows(cells, i, delimiter) for i in range(len(cells))):
-                return before + 1
-            before = records.line_num
+                return n_before + 1
+            n_before = records.line_num
     return 0
 
 
 def _is_of_rows(cells: Sequence[str], place: int, delimiter: str) -> bool:
     """Whether lines of a cell are rows: those inside of it, or its first and its last one."""
-    first, *inner = (line.count(delimiter) for line in re.split(r"\r\n|\r|\n", cells[place]))
+    lines = re.split(r"\r\n|\r|\n", cells[place])
+    first, *inner = (line.count(delimiter) for line in lines)
     if not inner:
         return False
+
+    # a row has as many delimiters as its record; cells beside this one bring theirs along
     last = inner.pop()
     full = len(cells) - 1
     return full in inner or (place + first == full and last + full - place == full)
@@ -363,26 +405,30 @@ def _head(path: str) -> tuple[str, bool]:
             is_packed = stored.read(2) == b"\x1f\x8b"
         with gzip.open(path) if is_packed else open(path, "rb") as file:
             head = file.read(_HEAD_BYTES)
+
+    # by their first bytes: what is no text, whatever it is called
     if is_packed and not path.lower().endswith(".gz"):
         raise ReplearnError(f"{path} is compressed. Rename it, so that it ends in .gz.")
     if head.startswith(_EXCEL):
         raise ReplearnError(f"{path} is a workbook. {_SAVE_AS}")
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in head[:1000]:
         raise ReplearnError(f"{path} must be UTF-8 text, got something else. {_SAVE_AS}")
+
     is_all = len(head) < _HEAD_BYTES
+    head = head.removeprefix(b"\xef\xbb\xbf")
     try:
-        return head.removeprefix(b"\xef\xbb\xbf").decode(), is_all
+        return head.decode(), is_all
     except UnicodeDecodeError as problem:
         if is_all or problem.start < len(head) - 4:  # not a character that the cut went through
             raise ReplearnError(f"{path} must be UTF-8 text, got other bytes. {_SAVE_AS}") from None
-        return head[: problem.start].removeprefix(b"\xef\xbb\xbf").decode(), False
+        return head[: problem.start].decode(), False
 
 
 def _delimiter(text: str) -> str:
     """The sign that the first line has most of, outside of quotes."""
-    line = re.sub(r'"[^"]*"', "", text[:_HEAD_BYTES].lstrip("\r\n")).splitlines()[:1]
-    counts = {sign: line[0].count(sign) if line else 0 for sign in (",", ";", "\t", "|")}
-    return max(counts, key=lambda sign: counts[sign])
+    unquoted = re.sub(r'"[^"]*"', "", text[:_HEAD_BYTES].lstrip("\r\n"))
+    lines = unquoted.splitlines() or [""]
+    return max((",", ";", "\t", "|"), key=lines[0].count)
 
 
 # --- Parquet, npz, svmlight -----------------------------------------------------------------------
@@ -403,19 +449,23 @@ class ParquetFile:
             # nothing is asked of single columns: on a damaged footer that ends the process
             parts = [metadata.row_group(part) for part in range(metadata.num_row_groups)]
             self._group_bytes = max((part.total_byte_size for part in parts), default=0)
+
+        # what a file claims to hold costs memory, so that few bytes may not claim much
         self.n_rows = metadata.num_rows
         if self.n_rows > max(_CHEAP_ROWS, _ROWS_PER_BYTE * n_bytes):
             raise self._bomb(f"{self.n_rows:,} rows in {n_bytes:,} bytes")
         if self._group_bytes > _UNPACKED + _UNPACKED_PER_BYTE * n_bytes:
             raise self._bomb(f"{self._group_bytes:,} bytes of a row group in {n_bytes:,}")
+
         kept = [name for name in schema.names if name not in pandas_index(schema)]
         self.names = checked_names(path, kept)
         self._raw = dict(zip(self.names, kept, strict=True))
-        self._coded = [  # columns of texts that are read as dictionaries
-            name
-            for name in kept
-            if types.is_string(kind := schema.field(name).type) or types.is_large_string(kind)
-        ]
+
+        self._coded = []  # columns of texts that are read as dictionaries
+        for name in kept:
+            kind = schema.field(name).type
+            if types.is_string(kind) or types.is_large_string(kind):
+                self._coded.append(name)
         self.levels = pandas_levels(schema)
         self._most_rows = BATCH_ROWS
 
@@ -444,6 +494,7 @@ class ParquetFile:
             schema = parquet.read_schema(self.path)
             kinds = {name: schema.field(self._raw[name]).type for name in names}
         columns_from(self.path, {n: partial(check_arrow_type, kind) for n, kind in kinds.items()})
+
         for name in set(raw) & set(self._coded):
             try:
                 next(self._batches([name], 1, [name]), None)
@@ -451,11 +502,15 @@ class ParquetFile:
                 if "Delta" not in str(problem):
                     raise
                 self._coded.remove(name)
-                if "DeltaByteArray" in str(problem):  # each text may repeat all of the last one
-                    if self._group_bytes > _MOST_PREFIXED:
-                        what = f"{self._group_bytes:,} bytes with texts that share their beginnings"
-                        raise self._bomb(what) from None
-                    self._most_rows = max(1, min(BATCH_ROWS, _BATCH_BYTES // self._group_bytes))
+                if "DeltaByteArray" in str(problem):
+                    self._limit_prefixed()
+
+    def _limit_prefixed(self) -> None:
+        """Bound what texts cost each of which may repeat all of the last one."""
+        if self._group_bytes > _MOST_PREFIXED:
+            what = f"{self._group_bytes:,} bytes with texts that share their beginnings"
+            raise self._bomb(what) from None
+        self._most_rows = max(1, min(BATCH_ROWS, _BATCH_BYTES // self._group_bytes))
 
     def _batches(self, raw: list[str], n_rows: int, coded: list[str]) -> Iterator[Any]:
         from pyarrow import parquet
@@ -479,23 +534,28 @@ def load_npz(path: str) -> tuple[Any, Any, Any]:
             f"{path} must not unpack to far more than its size, got {unpacked:,} bytes in "
             f"{n_bytes:,}. Write it anew, without compression."
         )
+
     with reading(path), open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
         if "X" not in stored.files:
-            found = ", ".join(stored.files) or "none"
-            raise ReplearnError(f"{path} must hold an array X, got {found}. Save X, y and names.")
+            held = ", ".join(stored.files) or "none"
+            raise ReplearnError(f"{path} must hold an array X, got {held}. Save X, y and names.")
         X, y, names = (
             stored[name] if name in stored.files else None for name in ("X", "y", "names")
         )
+
     _refuse_wide(path, X)
-    return X, y, None if names is None else names.tolist()
+    if names is not None:
+        names = names.tolist()
+    return X, y, names
 
 
 def load_svmlight(path: str, names: Sequence[str] | None) -> tuple[Any, Any]:
     """Rows and labels of an svmlight file; columns are x0, x1, and so on."""
     from sklearn.datasets import load_svmlight_file
 
-    found = [re.fullmatch(r"x([0-9]{1,9})", name) for name in names or ()]
-    n_features = max((int(match[1]) + 1 for match in found if match), default=None)
+    # as many columns as are asked for, since sparse rows may end before them
+    matches = [re.fullmatch(r"x([0-9]{1,9})", name) for name in names or ()]
+    n_features = max((int(match[1]) + 1 for match in matches if match), default=None)
     with reading(path):
         X, y = load_svmlight_file(path, n_features=n_features)
     _refuse_wide(path, X)
@@ -513,8 +573,7 @@ def _refuse_wide(path: str, X: Any) -> None:
 
 def pandas_index(schema: Any) -> set[str]:
     """Columns that pandas stored as an index, which number or name the rows."""
-    found = _of_pandas(schema, "index_columns")
-    return {name for name in found if isinstance(name, str)}
+    return {name for name in _of_pandas(schema, "index_columns") if isinstance(name, str)}
 
 
 def pandas_levels(schema: Any) -> frozenset[str]:
@@ -529,6 +588,8 @@ def pandas_levels(schema: Any) -> frozenset[str]:
         for column in _of_pandas(schema, "columns")
         if isinstance(column, dict) and column.get("pandas_type") == "categorical"
     }
+
+    # as they are stored, or in a dictionary
     kinds = {field.name: getattr(field.type, "value_type", field.type) for field in schema}
     return frozenset(
         name for name, kind in kinds.items() if name in stated and types.is_integer(kind)
@@ -538,7 +599,9 @@ def pandas_levels(schema: Any) -> frozenset[str]:
 def _of_pandas(schema: Any, what: str) -> list[Any]:
     """What pandas has noted beside a table; nothing if it is not as pandas writes it."""
     try:
-        found = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get(what, [])
+        noted = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get(what)
     except (ValueError, AttributeError):
         return []
-    return found if isinstance(found, list) else []
+    if isinstance(noted, list):
+        return noted
+    return []

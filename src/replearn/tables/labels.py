@@ -14,6 +14,8 @@ from replearn.types import Vector
 
 #: More classes than this are no classes, and would take hours.
 MAX_CLASSES = 100
+#: Whole numbers of more values than this, some of them rare, are measured or counted.
+_MOST_NUMBERED = 20
 
 _FEW_LABELS = 1 << 12  # that are looked at first
 _LEAST_SHOWN = 10  # rows of a label that a message may quote
@@ -29,37 +31,56 @@ def learn_classes(
     counts as that: "1", 1 and 1.0 are one label. The second of two classes is the positive one.
     """
     codes, texts = _codes(column, place)
-    found = sorted(texts[code] for code in np.unique(codes).tolist())
-    is_numeric = all(map(is_number_text, found))
-    if is_numeric and any(abs(number) > MAX_WHOLE for number in map(float, found)):
+    used, counts = np.unique(codes, return_counts=True)
+    labels = sorted(texts[code] for code in used.tolist())
+    is_numeric = all(map(is_number_text, labels))
+    if is_numeric:
+        _refuse_numbers(list(map(float, labels)), place)
+    if len(labels) > MAX_CLASSES:
+        raise ReplearnError(
+            f"{place} must hold at most {MAX_CLASSES:,} classes, got {len(labels):,}. Is it the "
+            "label column? For a measured or counted number use kind=linear or kind=poisson "
+            "(ReplicableLinearRegressor, ReplicablePoissonRegressor)."
+        )
+    if is_numeric and len(labels) > _MOST_NUMBERED and counts.min() < _LEAST_SHOWN:
+        raise ReplearnError(
+            f"{place} must hold classes, each of {_LEAST_SHOWN} rows or more, got {len(labels):,} "
+            "different whole numbers, some of them rare. Is it a measurement, such as an age? Use "
+            "kind=linear (ReplicableLinearRegressor), or kind=poisson for a count "
+            "(ReplicablePoissonRegressor)."
+        )
+    if len(labels) < 2:
+        raise ReplearnError(
+            f"{place} must hold two classes or more, got {len(labels)} class. A sample of one "
+            "class cannot be learned from; check the label column."
+        )
+
+    # numbers by value, texts by their characters
+    if is_numeric:
+        labels.sort(key=float)
+    order = {text: number for number, text in enumerate(labels)}
+    numbers = np.array([order.get(text, -1) for text in texts])[codes]
+
+    if is_numeric:
+        return tuple(int(float(text)) for text in labels), numbers
+    if labels == ["false", "true"]:
+        return (False, True), numbers
+    return tuple(labels), numbers
+
+
+def _refuse_numbers(labels: list[float], place: str) -> None:
+    """Refuse labels that are no whole numbers, or too large to be told apart."""
+    if any(abs(number) > MAX_WHOLE for number in labels):
         raise ReplearnError(
             f"{place} must hold whole numbers of at most 2^53, or text, got larger ones, which "
             "float64 cannot tell apart. Write such labels as text, for instance with a letter."
         )
-    if is_numeric and not all(number.is_integer() for number in map(float, found)):
+    if not all(number.is_integer() for number in labels):
         raise ReplearnError(
             f"{place} must hold whole numbers, booleans or text, got fractions (Unknown label "
             "type: continuous). Is it the label column? For measurements use "
             "ReplicableLinearRegressor."
         )
-    if len(found) > MAX_CLASSES:
-        raise ReplearnError(
-            f"{place} must hold at most {MAX_CLASSES:,} classes, got {len(found):,}. Is it the "
-            "label column? For a measured or counted number use kind=linear or kind=poisson "
-            "(ReplicableLinearRegressor, ReplicablePoissonRegressor)."
-        )
-    if len(found) < 2:
-        raise ReplearnError(
-            f"{place} must hold two classes or more, got {len(found)} class. A sample of one class "
-            "cannot be learned from; check the label column."
-        )
-    if is_numeric:
-        found = sorted(found, key=float)
-    order = {text: number for number, text in enumerate(found)}
-    numbers = np.array([order.get(text, -1) for text in texts])[codes]
-    if is_numeric:
-        return tuple(int(float(text)) for text in found), numbers
-    return (False, True) if found == ["false", "true"] else tuple(found), numbers
 
 
 def class_numbers(
@@ -70,33 +91,51 @@ def class_numbers(
     Where the classes are 0 and 1, false and true are taken for them, and the other way round.
     """
     codes, texts = _codes(column, place)
-    spelled = (str(label).lower() if isinstance(label, bool) else str(label) for label in classes)
-    places = {text: number for number, text in enumerate(spelled)}
+    places = {_spelled(label): number for number, label in enumerate(classes)}
     if set(places) in ({"0", "1"}, {"false", "true"}):
         places |= {_YES_NO[text]: number for text, number in list(places.items())}
-    found = np.array([places.get(text, -1) for text in texts] + [-1])[codes]
-    if (found < 0).any():
-        odd = Counter(dict(zip(texts, np.bincount(codes, minlength=len(texts)), strict=True)))
-        odd = Counter({text: count for text, count in odd.items() if text not in places and count})
-        shown = [text for text, n in odd.most_common(4) if show_values or n >= _LEAST_SHOWN]
-        names = f": {', '.join(map(repr, shown))}" if shown else ""
-        wanted = ", ".join(repr(label) for label in list(classes)[:6])
-        raise ReplearnError(
-            f"{place} must hold the labels of the study, {wanted}, got others in "
-            f"{sum(odd.values()):,} of {len(codes):,} rows{names}. Recode them as the study has "
-            "them."
-        )
-    return found
+    numbers = np.array([places.get(text, -1) for text in texts] + [-1])[codes]
+    if (numbers >= 0).all():
+        return numbers
+
+    counts = np.bincount(codes, minlength=len(texts))
+    odd: Counter[str] = Counter()
+    for text, count in zip(texts, counts.tolist(), strict=True):
+        if count and text not in places:
+            odd[text] = count
+
+    # labels of a few rows are not quoted, unless someone asks for them
+    shown = [repr(text) for text, n in odd.most_common(4) if show_values or n >= _LEAST_SHOWN]
+    rows = f"{sum(odd.values()):,} of {len(codes):,} rows"
+    if shown:
+        rows += f": {', '.join(shown)}"
+    wanted = ", ".join(map(repr, classes[:6]))
+    raise ReplearnError(
+        f"{place} must hold the labels of the study, {wanted}, got others in {rows}. Recode them "
+        "as the study has them."
+    )
+
+
+def _spelled(label: Label) -> str:
+    """A label as a cell has it."""
+    if isinstance(label, bool):
+        return str(label).lower()
+    return str(label)
 
 
 def classes_like(classes: Sequence[Label], y: Any) -> NDArray[Any]:
     """The classes, as an array spelled like the labels in memory: [1.0, 2.0] for floats."""
     given = np.asarray(y)
-    # equal numbers are one label, so that a few that have all classes show how each is spelled
-    few = given[:_FEW_LABELS] if given.dtype.kind in "iuf" else given
-    for labels in (few, given):
-        is_text = labels.dtype == object
-        distinct = np.array(sorted(set(labels.tolist()))) if is_text else np.unique(labels)
+    parts = [given]
+    if given.dtype.kind in "iuf":
+        # equal numbers are one label, so that a few that have all classes show how each is spelled
+        parts.insert(0, given[:_FEW_LABELS])
+
+    for labels in parts:
+        if labels.dtype == object:
+            distinct = np.array(sorted(set(labels.tolist())))
+        else:
+            distinct = np.unique(labels)
         numbers = class_numbers(column_from(distinct), classes)
         if len(set(numbers.tolist())) == len(classes) == len(distinct):
             return distinct[np.argsort(numbers)].astype(given.dtype)
@@ -106,14 +145,16 @@ def classes_like(classes: Sequence[Label], y: Any) -> NDArray[Any]:
 def target_numbers(column: Column, place: str = "the target", least: float | None = None) -> Vector:
     """Numbers to regress on, weights or offsets: one in every row, none below ``least``."""
     values, odd = numbers_of(column)
-    n_odd = 0 if odd is None else int(np.count_nonzero(odd))
-    n_missing = int(np.count_nonzero(np.isnan(values))) - n_odd
-    if n_odd or n_missing:
-        what = f"{n_odd:,} texts" if n_odd else f"{n_missing:,} missing values (NaN)"
+    n_absent = int(np.count_nonzero(np.isnan(values)))  # texts, or else gaps
+    if n_absent:
+        what = f"{n_absent:,} missing values (NaN)"
+        if odd is not None and odd.any():
+            what = f"{np.count_nonzero(odd):,} texts"
         raise ReplearnError(
             f"{place} must hold a number in every row, got {what} in {len(values):,} rows. Fill in "
             "or leave out such rows."
         )
+
     if least is not None and (values < least).any():
         n_below = int(np.count_nonzero(values < least))
         raise ReplearnError(

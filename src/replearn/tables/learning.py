@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_EVEN, Decimal
-from itertools import combinations
+from itertools import combinations, product
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -75,45 +75,45 @@ def learn_encoding(
             "a sparse table must be encoded with a linear basis, without products and categories. "
             "Pass it as a dense table."
         )
-    classes = labels if labels is not None and labels.dtype.kind in "iub" else None
+
+    # one pass over the rows, and what is odd about the columns
+    classes = None
+    if labels is not None and labels.dtype.kind in "iub":
+        classes = labels
     look = look_at(table, names, classes, levels)
     if clusters is not None:
         clusters.count(table, look)
     least_rows = max(LEAST_COUNT, least_rows)
     remarks = remarks_on(look, levels, categories, numeric, least_rows)
+    if missing == "refuse":
+        _refuse_gaps(look)
+
+    # numbers that vary have a scale; the others are left out, with a remark if they have cells
+    levels.update(name for name, scan in look.columns.items() if scan.n_texts)
     empty = {remark.column for remark in remarks if remark.kind == "empty"}
-    numbers = [n for n in names if n not in levels and not look.columns[n].n_texts]
-    scales = _scales(
-        table, look, [name for name in numbers if name not in empty], least_rows, clusters
-    )
+    numbers = [name for name in names if name not in levels | empty]
+    scales = _scales(table, look, numbers, least_rows, clusters)
+    remarks += tuple(Remark(n, "constant", _HARDLY) for n in numbers if n not in scales)
+
     columns: list[NumberColumn | LevelColumn] = []
     for name in names:
-        found = look.columns[name]
-        if found.n_missing and missing == "refuse":
-            raise ReplearnError(
-                f"column {name!r} must have a value in every row, got {found.n_missing:,} missing "
-                'ones. Fill or leave out such rows, or pass missing="indicator".'
-            )
-        column: NumberColumn | LevelColumn | None
-        if name in levels or found.n_texts:
-            column = _level_column(name, found, least_rows)
-        else:
-            scale = scales.get(name)
-            if scale is None:
-                remarks += (Remark(name, "constant", _HARDLY),) if name not in empty else ()
-                continue
-            column = _number_column(name, scale, found.worth_missing >= least_rows)
+        scan = look.columns[name]
+        if name in levels:
+            if (levelled := _level_column(name, scan, least_rows)) is not None:
+                columns.append(levelled)
+        elif name in scales:
+            column = _number_column(name, scales[name], scan.worth_missing >= least_rows)
             if basis == "splines":
                 share = look.n_sampled / look.n_rows
                 apart = max(LEAST_ROWS, least_rows) * min(1.0, share)
                 column = replace(column, knots=_knots(look.numbers(name), column, n_knots, apart))
-        if column is not None:
             columns.append(column)
     if not columns:
         raise ReplearnError(
             f"{table.place} must have a column that varies in enough rows, got none among "
             f"{named_columns(names)}."
         )
+
     encoding = Encoding(tuple(columns), missing=missing)
     if interactions:
         pairs = _column_pairs(encoding, interactions)
@@ -127,6 +127,15 @@ def _wanted(table: Table, categories: Sequence[str], numeric: Sequence[str]) -> 
     if both := [name for name in categories if name in numeric]:
         raise ReplearnError(f"{named_columns(both)} cannot be levels and numbers. Choose one.")
     return list(table.names)
+
+
+def _refuse_gaps(look: TableScan) -> None:
+    for name, scan in look.columns.items():
+        if scan.n_missing:
+            raise ReplearnError(
+                f"column {name!r} must have a value in every row, got {scan.n_missing:,} missing "
+                'ones. Fill or leave out such rows, or pass missing="indicator".'
+            )
 
 
 # --- numbers --------------------------------------------------------------------------------------
@@ -146,40 +155,63 @@ def _scales(
     alike, as in a column that is mostly 0, it is half the median distance of the others, if they
     are many enough, doubled while more than 2% of them would be clipped.
     """
-    found: dict[str, tuple[float, float]] = {}
-    alike: dict[str, float] = {}
+    scales: dict[str, tuple[float, float]] = {}
+    alike: dict[str, float] = {}  # centres of columns whose sample does not tell a spread
     for name in names:
         values = look.numbers(name)
         if not values.size:
             continue
-        if values.size < LEAST_ROWS and values[-1] > values[0]:
-            # too few to publish: the ends, which repeated rows do not move
-            low, high = float(values[0]), float(values[-1])
-            found[name] = 0.0 if table.is_sparse else (low + high) / 2, (high - low) / 3.29
-            continue
-        centre = 0.0 if table.is_sparse else quantile(values, 0.5)
-        tail = min(max(_TAIL, LEAST_ROWS / values.size), 0.25)
-        width = quantile(values, 1 - tail) - quantile(values, tail)
-        if width > 0:
-            far = min(max(_FAR_TAIL, LEAST_ROWS / values.size), 0.25)
-            reach = max(quantile(values, 1 - far) - centre, centre - quantile(values, far))
-            found[name] = centre, max(width / (-2 * NormalDist().inv_cdf(tail)), reach / CLIP)
-        elif (apart := values[values != centre]).size >= _ENOUGH_APART:
-            found[name] = centre, _spread_apart(np.abs(apart - centre))
-        else:
+        centre, spread = _scale(values, table.is_sparse)
+        if spread is None:
             alike[name] = centre
+        else:
+            scales[name] = centre, spread
+
     if alike:
-        worths = None if clusters is None else clusters.worth_apart(table, alike)
+        worths = {}
+        if clusters is not None:
+            worths = clusters.worth_apart(table, alike)
         for name, apart in numbers_apart(table, alike).items():
-            worth = apart.size if worths is None else worths[name]
-            if worth >= max(least_rows, LEAST_ROWS):
-                found[name] = alike[name], _spread_apart(np.abs(apart - alike[name]))
-    return {name: found[name] for name in names if name in found}
+            if worths.get(name, apart.size) >= max(least_rows, LEAST_ROWS):
+                scales[name] = alike[name], _spread_apart(apart, alike[name])
+    return {name: scales[name] for name in names if name in scales}
 
 
-def _spread_apart(distances: Vector) -> float:
-    distances = np.sort(distances)
-    far = min(max(2 * _FAR_TAIL, LEAST_COUNT / distances.size), 0.25)
+def _scale(values: Vector, is_sparse: bool) -> tuple[float, float | None]:
+    """Centre and spread of sorted numbers; no spread if nearly all are alike."""
+    # too few to publish quantiles: the ends, which repeated rows do not move
+    low, high = float(values[0]), float(values[-1])
+    is_few = values.size < LEAST_ROWS and high > low
+
+    centre = quantile(values, 0.5)
+    if is_few:
+        centre = (low + high) / 2
+    if is_sparse:  # zeros must stay zeros
+        centre = 0.0
+    if is_few:
+        return centre, (high - low) / 3.29
+
+    tail = _tail(_TAIL, LEAST_ROWS, values)
+    width = quantile(values, 1 - tail) - quantile(values, tail)
+    if width > 0:
+        far = _tail(_FAR_TAIL, LEAST_ROWS, values)
+        reach = max(quantile(values, 1 - far) - centre, centre - quantile(values, far))
+        return centre, max(width / (-2 * NormalDist().inv_cdf(tail)), reach / CLIP)
+
+    apart = values[values != centre]
+    if apart.size >= _ENOUGH_APART:
+        return centre, _spread_apart(apart, centre)
+    return centre, None
+
+
+def _tail(share: float, least_rows: int, values: Vector) -> float:
+    """A share of the values with so many rows beyond, or a quarter."""
+    return min(max(share, least_rows / values.size), 0.25)
+
+
+def _spread_apart(apart: Vector, centre: float) -> float:
+    distances = np.sort(np.abs(apart - centre))
+    far = _tail(2 * _FAR_TAIL, LEAST_COUNT, distances)
     spread = quantile(distances, 0.5) / 2
     while quantile(distances, 1 - far) > CLIP * spread:  # doubled, so that it tells little of them
         spread *= 2
@@ -201,15 +233,19 @@ def place_text(value: float, spread: str) -> str:
     """A number to the last of the three digits of the spread."""
     step = Decimal(spread).adjusted() - 2
     exact = Decimal(value)
-    if exact.adjusted() - step > 15:
+    if exact.adjusted() - step > 15:  # more digits than a float64 has
         return decimal_text(value, 15)
     return decimal_text(float(exact.quantize(Decimal(1).scaleb(step), ROUND_HALF_EVEN)), 17)
 
 
 def _knots(values: Vector, column: NumberColumn, n_knots: int, apart: float) -> tuple[str, ...]:
     """Quantiles with so many rows between them."""
+    # constant, z and hats together are at most as many as there are different values
     most = np.count_nonzero(np.diff(values[values <= quantile(values, 0.99)]) > 0) - 1
-    shares = np.linspace(_TAIL, 1 - _TAIL, n_knots) if n_knots > 1 else np.array([0.5])
+    shares = np.array([0.5])
+    if n_knots > 1:
+        shares = np.linspace(_TAIL, 1 - _TAIL, n_knots)
+
     low, high = column.nodes[0], column.nodes[-1]
     knots: list[str] = []
     n_below = 0  # rows up to the last knot
@@ -236,10 +272,12 @@ def _level_column(name: str, look: ColumnScan, least_rows: int) -> LevelColumn |
     kept = {text for text in counts if look.worth(text) >= least_rows}
     if not kept:
         return None
+
     # the smaller text among equals, so that nothing depends on the order of rows
     reference = min(kept, key=lambda text: (-int(counts[text].sum()), text))
-    folded = [text for text in look.counts if text not in kept]
     levels = sorted(kept - {reference}, key=_by_value)
+
+    folded = [text for text in look.counts if text not in kept]
     n_folded = sum(int(look.counts[text].sum()) for text in folded)
     if folded and n_folded >= LEAST_COUNT and sum(map(look.worth, folded)) >= least_rows:
         levels.append(OTHER)
@@ -247,6 +285,7 @@ def _level_column(name: str, look: ColumnScan, least_rows: int) -> LevelColumn |
         levels.append(MISSING)
     if not levels:
         return None
+
     n_known = sum(int(rows.sum()) for rows in look.counts.values())
     return LevelColumn(name, tuple(levels), reference, published_share(n_folded, n_known))
 
@@ -272,6 +311,7 @@ def _column_pairs(
     for pair in interactions:
         if isinstance(pair, str) or len(pair) != 2 or pair[0] == pair[1]:
             raise ReplearnError(f"interactions must be pairs of different columns, got {pair!r}.")
+
         absent = [name for name in pair if name not in encoding.names]
         if absent:
             raise ReplearnError(
@@ -290,14 +330,17 @@ def _with_products(
     for number, term in enumerate(encoding.terms):
         if term.kind in ("z", "level"):
             of_column.setdefault(term.columns[0], []).append(number)
-    candidates = [
-        (a, b) for i, j in pairs for a in of_column.get(i, []) for b in of_column.get(j, [])
-    ]
+    candidates: list[tuple[int, int]] = []
+    for i, j in pairs:
+        candidates += product(of_column.get(i, []), of_column.get(j, []))
     factors = sorted({term for pair in candidates for term in pair})
     place = {term: number for number, term in enumerate(factors)}
-    joint = np.zeros((len(factors), len(factors)))  # rows in which both factors differ from 0
+
+    # rows in which both factors differ from 0
+    joint = np.zeros((len(factors), len(factors)))
     for batch in table.batches():
         present = (encoding.encode(batch)[:, factors] != 0).astype(np.float64)
         joint += present.T @ present
+
     products = [Product(a, b) for a, b in candidates if joint[place[a], place[b]] >= least_rows]
     return replace(encoding, products=tuple(products))

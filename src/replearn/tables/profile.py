@@ -137,18 +137,21 @@ def make_profile(learned: Learned, labels: NDArray[Any] | None = None) -> Profil
     look = learned.look
     columns: list[NumberProfile | LevelProfile] = []
     for column in learned.encoding.columns:
-        found = look.columns[column.name]
+        scan = look.columns[column.name]
         if isinstance(column, NumberColumn):
             values = look.numbers(column.name)
             places = tuple(place_text(value, column.spread) for value in quantiles_of(values))
-            columns.append(NumberProfile(column.name, places, _share(found.n_missing, look.n_rows)))
+            columns.append(NumberProfile(column.name, places, _share(scan.n_missing, look.n_rows)))
             continue
-        totals = {text: int(rows.sum()) for text, rows in found.counts.items()}
+
+        totals = {text: int(rows.sum()) for text, rows in scan.counts.items()}
         named = {*column.levels, column.reference}
         totals[OTHER] = sum(total for text, total in totals.items() if text not in named)
-        totals[MISSING] = found.n_missing
+        totals[MISSING] = scan.n_missing
         counts = [totals[text] for text in (column.reference, *column.levels)]
         columns.append(LevelProfile(column.name, _shares(counts, look.n_rows)))
+
+    # classes as shares, numbers as quantiles
     target: tuple[str, ...] = ()
     if labels is not None and labels.dtype.kind in "iub":
         target = _shares(np.bincount(labels).tolist(), labels.size)
@@ -167,7 +170,9 @@ def _shares(counts: list[int], n_rows: int) -> tuple[str, ...]:
 
 
 def _share(count: int, n_rows: int) -> str:
-    return published_share(count, n_rows) if count >= LEAST_COUNT else "0"
+    if count < LEAST_COUNT:
+        return "0"
+    return published_share(count, n_rows)
 
 
 def quantiles_of(values: Vector) -> list[float]:
@@ -177,6 +182,7 @@ def quantiles_of(values: Vector) -> list[float]:
     """
     if values.size < LEAST_ROWS:
         return []
+
     tail = min(max(_SHARES[0], LEAST_ROWS / values.size), _SHARES[1])
     return [quantile(values, share) for share in (tail, *_SHARES[1:-1], 1 - tail)]
 
@@ -195,7 +201,7 @@ def compare_profiles(
     of the smallest replication.
     """
     rows = _Rows(seen.n_rows, *planned, *_persons(encoding, profile, seen))
-    found = []
+    findings = []
     for place, (column, theirs) in enumerate(zip(encoding.columns, profile.columns, strict=True)):
         odd = _FINE
         n_known = seen.n_rows - int(seen.missing[place] + seen.unreadable[place])
@@ -206,10 +212,11 @@ def compare_profiles(
         elif isinstance(theirs, LevelProfile) and isinstance(column, LevelColumn):
             odd = _on_levels(column, theirs, seen, place, rows)
         if odd.sentence:
-            found.append(Finding(column.name, *odd))
+            findings.append(Finding(column.name, *odd))
+
     if label_counts is not None and (sentence := _on_labels(profile.target, label_counts, rows)):
-        found.append(Finding("", sentence))
-    return found
+        findings.append(Finding("", sentence))
+    return findings
 
 
 def _persons(encoding: Encoding, profile: Profile, seen: EncodingCounts) -> tuple[float, float]:
@@ -228,7 +235,9 @@ def _persons(encoding: Encoding, profile: Profile, seen: EncodingCounts) -> tupl
 
 def _independent(at_risk: Sequence[float]) -> float:
     n_squared = sum((2 * k + 1) * size for k, size in enumerate(at_risk))
-    return sum(at_risk) / n_squared if n_squared else 1.0
+    if n_squared == 0:
+        return 1.0
+    return sum(at_risk) / n_squared
 
 
 class _Odd(NamedTuple):
@@ -288,15 +297,28 @@ def _on_numbers(
     study = np.array([float(text) for text in theirs.quantiles])
     if values.size and values[0] == values[-1]:
         # all quantiles alike: 90 % or more of the original; else at most 95 %
-        share = 1.0 if (study == values[0]).all() else 1 - _SHARES[0]
-        return _CONSTANT if rows.is_odd_constant(share) else _FINE
+        share = 1 - _SHARES[0]
+        if (study == values[0]).all():
+            share = 1.0
+        return _on_constant(share, rows)
+
     ours = np.array(quantiles_of(values))
     if ours.size and study.size and _is_moved(values, ours, study, float(column.spread), rows):
         return _Odd(_other_unit(ours, study, float(column.spread)), True)
     if words := missing_code(values):
         return _Odd(words)
-    counts_as = "" if column.indicator else f"{column.centre}, the study's median"
+
+    counts_as = ""
+    if not column.indicator:
+        counts_as = f"{column.centre}, the study's median"
     return _Odd(_on_missing(int(seen.missing[place]), theirs.missing, counts_as, rows))
+
+
+def _on_constant(share: float, rows: _Rows) -> _Odd:
+    """A column that is the same in all rows here, as in this share of the original's."""
+    if rows.is_odd_constant(share):
+        return _CONSTANT
+    return _FINE
 
 
 def _is_moved(values: Vector, ours: Vector, study: Vector, spread: float, rows: _Rows) -> bool:
@@ -308,6 +330,7 @@ def _is_moved(values: Vector, ours: Vector, study: Vector, spread: float, rows: 
         quartile, share = study[place], _SHARES[place]
         if abs(ours[place] - quartile) <= spread:
             continue
+
         # published quartiles have three digits of the spread
         below = np.searchsorted(values, quartile - spread / 100, side="left") / values.size
         up_to = np.searchsorted(values, quartile + spread / 100, side="right") / values.size
@@ -329,8 +352,11 @@ def _on_missing(n_missing: int, stated: str, counts_as: str, rows: _Rows) -> str
     many = max(MOST_GAPS if counts_as else 0.2, rows.chance(most, share))
     if share - usual < many and share < MANY_GAPS:
         return ""
-    words = f"is missing in {share:.0%} of the rows here, in the study in {float(stated):.0%}"
-    return f"{words}: such cells count as {counts_as}" if counts_as else words
+
+    words = f"is missing in {share:.0%} of the rows here, in the study in {usual:.0%}"
+    if counts_as:
+        words += f": such cells count as {counts_as}"
+    return words
 
 
 def _distance(ours: Vector, study: Vector, spread: float) -> float:
@@ -342,6 +368,8 @@ def _other_unit(ours: Vector, study: Vector, spread: float) -> str:
     """The change of unit or code that brings the lab's quantiles to the study's."""
     middle = f"half of the rows are above {number_text(ours[2])} here, in the study above "
     middle += number_text(study[2])
+
+    # whole codes that begin elsewhere
     shift = ours[2] - study[2]
     if (ours - study == shift).all() and shift == np.floor(shift):
         how = "larger" if shift > 0 else "smaller"
@@ -349,16 +377,19 @@ def _other_unit(ours: Vector, study: Vector, spread: float) -> str:
             f"is {number_text(abs(shift))} {how} throughout than in the study: is it coded "
             "differently, such as 1 and 2 for 0 and 1?"
         )
+
+    # the change of unit that fits best: factor, constant, and words
     ways = [(1.8, 32.0, "in degrees Fahrenheit"), (1 / 1.8, -32 / 1.8, "in degrees Celsius")]
     for factor, unit in _UNITS.items():
         ways.append((factor, 0.0, f"{number_text(factor)} times as large ({unit}?)"))
         ways.append((1 / factor, 0.0, f"{number_text(factor)} times smaller ({unit}?)"))
-    away = [_distance((ours - moved) / factor, study, spread) for factor, moved, _ in ways]
+    away = [_distance((ours - zero) / factor, study, spread) for factor, zero, _ in ways]
     best = int(np.argmin(away))
-    factor, moved, words = ways[best]
+    factor, zero, words = ways[best]
+
     # a spread may be wide: the medians themselves must fit, too
-    is_near = abs((ours[2] - moved) / factor - study[2]) <= 0.15 * abs(study[2])
-    if away[best] < 0.5 and is_near:
+    medians_fit = abs((ours[2] - zero) / factor - study[2]) <= 0.15 * abs(study[2])
+    if away[best] < 0.5 and medians_fit:
         return f"seems to have a different unit: it is {words}; {middle}"
     return f"has very different values: {middle}"
 
@@ -370,8 +401,9 @@ def _on_levels(
     study = dict(zip((column.reference, *column.levels), map(float, theirs.shares), strict=False))
     present = [name for name, count in counts.items() if count]
     if len(present) == 1 and not seen.missing[place]:
-        share = study.get(present[0], study.get(OTHER, 0.0))
-        return _CONSTANT if rows.is_odd_constant(share) else _FINE
+        return _on_constant(study.get(present[0], study.get(OTHER, 0.0)), rows)
+
+    # levels whose shares are the other way round
     names = [name for name in (column.reference, *column.levels) if name not in (OTHER, MISSING)]
     ours = {name: counts[name] / max(1, n_rows) for name in names}
     for first in names:
@@ -386,7 +418,11 @@ def _on_levels(
                     f"{study[first]:.0%} and {study[second]:.0%}",
                     first=True,
                 )
-    others = OTHER if OTHER in column.levels else column.reference
+
+    # unknown levels, then gaps
+    others = column.reference
+    if OTHER in column.levels:
+        others = OTHER
     n_known = max(1, n_rows - int(seen.missing[place]))
     unknown, usual = int(seen.unknown[place]) / n_known, float(column.folded)
     if unknown > usual + max(MOST_UNKNOWN, rows.chance(usual, unknown)):
@@ -394,8 +430,11 @@ def _on_levels(
             f"has levels here that the study does not have, in {unknown:.0%} of the rows: they "
             f"count as {others!r}"
         )
+
     stated = str(study.get(MISSING, 0.0))
-    counts_as = "" if MISSING in column.levels else repr(others)
+    counts_as = ""
+    if MISSING not in column.levels:
+        counts_as = repr(others)
     return _Odd(_on_missing(int(seen.missing[place]), stated, counts_as, rows))
 
 
@@ -404,16 +443,20 @@ def _on_labels(target: Sequence[str], counts: Sequence[int], rows: _Rows) -> str
     study = np.array([float(share) for share in target])
     if shares.size != study.size:
         return ""
+
     away = np.abs(shares - study)
     pairs = zip(study.tolist(), shares.tolist(), strict=True)
-    chance = np.array([rows.chance(theirs, ours) for theirs, ours in pairs])
-    is_odd = away > chance
-    near = abs(shares[1] - study[0]) < away[1] / 3
-    if study.size == 2 and abs(study[1] - 0.5) > 0.1 and near and is_odd[1]:
+    is_odd = away > np.array([rows.chance(theirs, ours) for theirs, ours in pairs])
+
+    # one's share here is about that of the other in the study
+    fits_other = abs(shares[1] - study[0]) < away[1] / 3
+    if study.size == 2 and abs(study[1] - 0.5) > 0.1 and fits_other and is_odd[1]:
         return (
             f"the labels may be exchanged: the second class has {shares[1]:.0%} of the rows here, "
             f"in the study {study[1]:.0%}"
         )
+
+    # a quarter of the rows apart, or four times as many
     ratios = np.maximum(shares, 1e-9) / np.maximum(study, 1e-9)
     far = np.maximum(away / 0.25, np.abs(np.log(ratios)) / np.log(4)) * is_odd
     odd = int(np.argmax(far))

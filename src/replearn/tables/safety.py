@@ -75,6 +75,8 @@ def published_share(count: int, n_rows: int) -> str:
     """
     if count == 0:
         return "0"
+
+    # steps are 1, 2 or 5 times a power of ten
     least = Decimal(max(2 * LEAST_COUNT, count / 50)) / n_rows
     power = Decimal(1).scaleb(least.adjusted())
     step = next(times * power for times in (1, 2, 5, 10) if times * power >= least)
@@ -112,18 +114,25 @@ class Remark:
 def refuse_unsafe(remarks: Sequence[Remark]) -> None:
     """Stop at columns that must not be published, once for all of them."""
     bad = [remark for remark in remarks if remark.refused]
-    if bad:
-        alike: dict[str, list[str]] = {}
-        for remark in bad:
-            alike.setdefault(remark.reason, []).append(remark.column)
-        found = [f"{named_columns(names)} ({reason})" for reason, names in alike.items()]
-        names = ",".join(remark.column for remark in bad)
-        raise ReplearnError(
-            f"a study must not publish {'; '.join(found[:8])}{'; ...' if len(found) > 8 else ''}. "
-            f"Leave {'it' if len(bad) == 1 else 'them'} out: "
-            f"drop={names}. If a column is a measurement, say so (numeric=); if it has levels, "
-            "name it, too (categories=)."
-        )
+    if not bad:
+        return
+
+    # columns with one reason are named together
+    alike: dict[str, list[str]] = {}
+    for remark in bad:
+        alike.setdefault(remark.reason, []).append(remark.column)
+    reasons = [f"{named_columns(names)} ({reason})" for reason, names in alike.items()]
+    if len(reasons) > 8:
+        reasons[8:] = ["..."]
+
+    pronoun = "it"
+    if len(bad) > 1:
+        pronoun = "them"
+    raise ReplearnError(
+        f"a study must not publish {'; '.join(reasons)}. Leave {pronoun} out: "
+        f"drop={','.join(remark.column for remark in bad)}. If a column is a measurement, say so "
+        "(numeric=); if it has levels, name it, too (categories=)."
+    )
 
 
 def remarks_on(
@@ -138,7 +147,7 @@ def remarks_on(
     Columns in ``levels`` are levels. To name a column in ``categories`` or ``numeric`` says that it
     is meant: it may hold dates or tell the label, but not identify people.
     """
-    found: list[Remark | None] = []
+    remarks: list[Remark | None] = []
     dull = look.mostly_zero()
     for name, column in look.columns.items():
         if name in dull:
@@ -146,31 +155,39 @@ def remarks_on(
         meant = name in categories or name in numeric
         share = column.n_missing / look.n_rows
         if MANY_GAPS <= share < 1:
-            found.append(Remark(name, "gaps", f"is missing in {share:.0%} of the rows"))
+            remarks.append(Remark(name, "gaps", f"is missing in {share:.0%} of the rows"))
+
         if column.n_missing == look.n_rows:
-            found.append(Remark(name, "empty", "has no value in any row"))
+            remarks.append(Remark(name, "empty", "has no value in any row"))
         elif name in levels or column.n_texts:
             if name not in levels:
                 _refuse_mixed(name, column, name in numeric)
-            found.append(_on_levels(name, column, meant, least_rows))
+            remarks.append(_on_levels(name, column, meant, least_rows))
             if len(column.counts) <= _MOST_ANSWERS:
                 joint = np.array(list(column.counts.values()))
-                found.append(_on_label(name, joint, column.n_missing == 0, meant))
+                remarks.append(_on_label(name, joint, column.n_missing == 0, meant))
         else:
-            known = look.numbers(name)
-            distinct = known[np.append(True, known[1:] > known[:-1])[: known.size]]
-            found.append(_on_numbers(name, known.size, distinct, meant))
-            if not meant and (words := missing_code(known)):
-                found.append(Remark(name, "code", words))
-            if look.classes is None or distinct.size < 2:
-                continue
-            if distinct.size <= _MOST_ANSWERS:
-                joint = _joint_counts(look.cells(name), look.classes)
-                is_whole = int(joint.sum()) == look.n_sampled
-                found.append(_on_label(name, joint, is_whole, meant))
-            elif not meant and look.classes.max() == 1:
-                found.append(_on_ranks(name, look.cells(name), look.classes))
-    return tuple(remark for remark in found if remark is not None)
+            remarks += _on_sampled_numbers(name, look, meant)
+    return tuple(remark for remark in remarks if remark is not None)
+
+
+def _on_sampled_numbers(name: str, look: TableScan, meant: bool) -> list[Remark | None]:
+    """What is odd about a column of numbers, on its own and beside the classes."""
+    known = look.numbers(name)
+    distinct = known[np.append(True, known[1:] > known[:-1])[: known.size]]
+    remarks = [_on_numbers(name, known.size, distinct, meant)]
+    if not meant and (words := missing_code(known)):
+        remarks.append(Remark(name, "code", words))
+
+    if look.classes is None or distinct.size < 2:
+        return remarks
+    if distinct.size <= _MOST_ANSWERS:
+        joint = _joint_counts(look.cells(name), look.classes)
+        has_all = int(joint.sum()) == look.n_sampled
+        remarks.append(_on_label(name, joint, has_all, meant))
+    elif not meant and look.classes.max() == 1:
+        remarks.append(_on_ranks(name, look.cells(name), look.classes))
+    return remarks
 
 
 def _refuse_mixed(name: str, column: ColumnScan, numeric: bool) -> None:
@@ -181,6 +198,7 @@ def _refuse_mixed(name: str, column: ColumnScan, numeric: bool) -> None:
             f"column {name!r} must hold numbers with a decimal point, got numbers with other signs "
             f"in {column.n_texts:,} cells. Say how the file writes numbers: {signs}."
         )
+
     looks_numeric = column.n_numbers > column.n_texts
     if numeric or (looks_numeric and len(column.counts) - len(texts) > _MOST_ANSWERS):
         raise ReplearnError(
@@ -194,10 +212,12 @@ def _on_levels(name: str, column: ColumnScan, meant: bool, least_rows: int) -> R
     totals = {text: int(rows.sum()) for text, rows in column.counts.items()}
     n_rows, n_values = sum(totals.values()), len(totals)
     how_many = f"{n_values:,} different values in {n_rows:,} rows"
-    examples = list(totals)[:_EXAMPLES]
     if column.too_many:
         return Remark(name, "identifier", f"looks like an identifier ({how_many} or more)")
+
+    # what must not be published: dates, free text, identifiers
     if not meant:
+        examples = list(totals)[:_EXAMPLES]
         if sum(_DATE.fullmatch(text) is not None for text in examples) >= 0.9 * len(examples):
             return Remark(name, "date", "holds dates")
         n_words = sum(len(text.split()) for text in examples)
@@ -205,6 +225,8 @@ def _on_levels(name: str, column: ColumnScan, meant: bool, least_rows: int) -> R
             return Remark(name, "text", f"looks like free text ({how_many})")
     if n_rows >= _FEWEST and n_values >= _ALL_DISTINCT * n_rows:
         return Remark(name, "identifier", f"looks like an identifier ({how_many})")
+
+    # what cannot help: one level, or rare ones only
     if n_values == 1:
         return Remark(name, "constant", "is the same in all rows, so it cannot help")
     folded = {text: total for text, total in totals.items() if column.worth(text) < least_rows}
@@ -213,16 +235,23 @@ def _on_levels(name: str, column: ColumnScan, meant: bool, least_rows: int) -> R
         few = f"rows worth fewer than {least_rows:,} independent ones each"
     if len(folded) == n_values:
         return Remark(name, "rare", f"has all of its levels in {few} ({how_many})")
+
     if not meant and _names_centres(name):
         return _centre(name)
     if folded:
-        what = "1 level" if len(folded) == 1 else f"{len(folded):,} levels"
-        shown = sorted(text for text, total in folded.items() if total >= LEAST_COUNT)[:3]
-        named = f" ({', '.join(map(repr, shown))})" if shown else ""
         share = f"{sum(folded.values()) / n_rows:.1%} of the rows together"
-        reason = f"has {what}{named} in {few}, {share}"
+        reason = f"has {_folded_words(folded)} in {few}, {share}"
         return Remark(name, "folded", f"{reason}: taken together as (other)")
     return None
+
+
+def _folded_words(folded: dict[str, int]) -> str:
+    """How many levels, and some that are no few people's."""
+    words = f"{len(folded):,} level{'s' * (len(folded) > 1)}"
+    shown = sorted(text for text, total in folded.items() if total >= LEAST_COUNT)[:3]
+    if shown:
+        words += f" ({', '.join(map(repr, shown))})"
+    return words
 
 
 def _centre(name: str) -> Remark:
@@ -239,11 +268,13 @@ def _on_numbers(name: str, n_known: int, distinct: Vector, meant: bool) -> Remar
         return None
     if _are_day_numbers(distinct):
         return Remark(name, "date", "holds dates, written as numbers")
+
     all_distinct = n_known >= _FEWEST and distinct.size >= _ALL_DISTINCT * n_known
     counted = distinct[-1] - distinct[0] < 2 * n_known  # 1, 2, 3, ... with few gaps
     if all_distinct and (counted or _ID_NAME.search(_spaced(name))):
         how_many = f"{distinct.size:,} different whole numbers in {n_known:,} rows"
         return Remark(name, "identifier", f"looks like an identifier ({how_many})")
+
     if distinct.size > 2 and _names_centres(name):
         return _centre(name)
     return None
@@ -267,20 +298,23 @@ def missing_code(known: Vector) -> str:
     """
     if known.size < _FEWEST:
         return ""
+
     for end in (float(known[0]), float(known[-1])):
         low, high = (int(np.searchsorted(known, end, side=side)) for side in ("left", "right"))
         others = np.concatenate([known[:low], known[high:]])
         share = (high - low) / known.size
-        if others.size < _FEWEST or share < _LEAST_CODED:
+        if others.size < _FEWEST or share < _LEAST_CODED:  # too few to tell
             continue
         n_others = len(np.unique(others[:: 1 + others.size // _EXAMPLES]))
         if n_others <= 3:  # -1, 0 and 1
             continue
+
         width = quantile(others, 0.95) - quantile(others, 0.05)
-        gap = float(others[0] - end if low == 0 else end - others[-1])
+        gap = min(abs(others[0] - end), abs(others[-1] - end))
         is_code = end in _CODES and (gap > 0.5 * width or end < 0 <= others[0])
         if end == 0 and low == 0 and n_others > 10:
             is_code = quantile(others, 0.01) > 0.6 * width
+
         if is_code:
             return (
                 f"holds {end:g} in {share:.1%} of the rows, far from all other values: is it a "
@@ -293,11 +327,17 @@ def _on_ranks(name: str, cells: Vector, classes: NDArray[Any]) -> Remark | None:
     """A number that ranks two classes too well: the outcome before its threshold, or a time."""
     known = ~np.isnan(cells)
     values, positive = cells[known], classes[known] == 1
-    auc = _auc(values[:_SCREENED], positive[:_SCREENED])
+    asked_about = _RANKS
     is_time = _TIME_NAME.fullmatch(re.sub(r"[^a-z]+", " ", _spaced(name)).strip()) is not None
-    if auc < (_RANKS_TIME if is_time else _RANKS) - 0.02:
+    if is_time:
+        asked_about = _RANKS_TIME
+
+    # most columns are far from it, as some of the rows tell
+    if _auc(values[:_SCREENED], positive[:_SCREENED]) < asked_about - 0.02:
         return None
     auc = _auc(values, positive)
+
+    # all of one class above all of the other, with hardly a gap: there was a threshold
     if auc == 1.0 and min(positive.sum(), (~positive).sum()) >= LEAST_COUNT:
         low, high = sorted((values[positive], values[~positive]), key=lambda part: part[0])
         gap = float(high.min() - low.max())
@@ -305,6 +345,7 @@ def _on_ranks(name: str, cells: Vector, classes: NDArray[Any]) -> Remark | None:
         middle = quantile(ordered, 0.75) - quantile(ordered, 0.25)
         if gap < _SHARP * middle:
             return Remark(name, "copy", "is the outcome before a threshold")
+
     if is_time and auc >= _RANKS_TIME:
         return Remark(
             name,
@@ -327,6 +368,8 @@ def _auc(values: Vector, positive: NDArray[np.bool_]) -> float:
     ups, downs = np.sort(values[positive]), values[~positive]
     if not ups.size or not downs.size:
         return 0.5
+
+    # ties count half
     below = np.searchsorted(ups, downs, side="left") + np.searchsorted(ups, downs, side="right")
     share = float(below.mean()) / 2 / ups.size
     return max(share, 1.0 - share)
@@ -341,15 +384,16 @@ def _joint_counts(values: Vector, labels: NDArray[np.integer]) -> NDArray[np.int
     return joint.reshape(distinct.size, n_classes)
 
 
-def _on_label(name: str, joint: NDArray[np.int64], is_whole: bool, meant: bool) -> Remark | None:
-    """A column each of whose values goes with one class only."""
+def _on_label(name: str, joint: NDArray[np.int64], has_all: bool, meant: bool) -> Remark | None:
+    """A column each of whose values goes with one class only; ``has_all`` if there are no gaps."""
     if joint.ndim != 2 or joint.shape[1] < 2 or joint.size == 0:
         return None
     classes = (joint > 0).sum(axis=1)
     told = set(joint.argmax(axis=1).tolist())
     if (classes != 1).any() or len(told) < 2:
         return None
-    if is_whole and joint.shape[0] == len(told) and not meant:
+
+    if has_all and joint.shape[0] == len(told) and not meant:
         return Remark(name, "copy", "is a copy of the label")
     if _is_chance(joint):
         return None

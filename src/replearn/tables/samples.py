@@ -39,8 +39,11 @@ class StreamedRows:
         for batch in self.table.batches():
             kept.append(batch.numbers())
             n_kept += batch.n_rows
-            is_last = done + n_kept == self.n_rows
-            size = n_kept if is_last else n_kept - n_kept % step
+
+            # what is no multiple waits for the next batch, if there is one
+            size = n_kept
+            if done + n_kept < self.n_rows:
+                size -= n_kept % step
             if size:
                 rows = stacked(kept)
                 yield rows[:size], self.signs[done : done + size], np.arange(size)
@@ -70,11 +73,12 @@ class ParquetRows:
         """All rows of some files, which have the same columns."""
         groups: list[tuple[str, int, int]] = []
         for path in paths:
-            found = open_table(path, target=target)  # what is wrong with a file is told in words
+            table = open_table(path, target=target)  # what is wrong with a file is told in words
             groups += [(path, *group) for group in enumerate(group_sizes(path))]
+
         if not groups:
             raise ReplearnError("there must be Parquet files with rows, got none. Check the path.")
-        return cls(tuple(groups), found.names, target, classes)
+        return cls(tuple(groups), table.names, target, classes)
 
     @property
     def n_rows(self) -> int:
@@ -93,14 +97,15 @@ class ParquetRows:
 
     def read(self, start: int, stop: int) -> tuple[Matrix, Signs, Order]:
         """Some rows, their labels as -1 and +1, and their order."""
-        found, first = [], 0
+        parts, first = [], 0
         for path, number, size in self.groups:
             low, high = max(start - first, 0), min(stop - first, size)
             if low < high:
                 X, signs = _read(path, number, self.names, self.target, self.classes)
-                found.append((X[low:high], signs[low:high]))
+                parts.append((X[low:high], signs[low:high]))
             first += size
-        X, signs = (np.concatenate(parts) for parts in zip(*found, strict=True))
+
+        X, signs = map(np.concatenate, zip(*parts, strict=True))
         return X, signs, np.arange(signs.size)
 
 
@@ -118,12 +123,14 @@ def _read(
 ) -> tuple[Matrix, Signs]:
     """A row group; parts of a fit come one after the other, so most find it here."""
     table = open_table(path, target=target, columns=names)
+
     rows, signs = [], []
     for batch in replace(table, read=ParquetFile(path, [number]).read, n_rows=None).batches():
         try:
             rows.append(batch.numbers())
         except ReplearnError as problem:
             raise ReplearnError(f"{path}: {problem}") from None
+
         assert batch.y is not None
         signs.append(np.where(class_numbers(batch.y, classes) == 1, 1, -1).astype(np.int8))
     return np.concatenate(rows), np.concatenate(signs)

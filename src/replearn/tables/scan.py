@@ -46,7 +46,9 @@ class ColumnScan:
     @property
     def worth_missing(self) -> float:
         """Independent rows without a value."""
-        return float(self.n_missing) if self.worths is None else self.worths.get(MISSING, 0.0)
+        if self.worths is not None:
+            return self.worths.get(MISSING, 0.0)
+        return float(self.n_missing)
 
     @property
     def n_missing(self) -> int:
@@ -75,6 +77,7 @@ class TableScan:
         place = self._places[name]
         if not is_sparse(self._sample):
             return np.asarray(self._sample[place])
+
         cells = np.zeros(self.n_sampled)
         stored = slice(*self._sample.indptr[place : place + 2])
         cells[self._sample.indices[stored]] = self._sample.data[stored]
@@ -82,14 +85,15 @@ class TableScan:
 
     def numbers(self, name: str) -> Vector:
         """The same without NaN, sorted."""
+        place = self._places[name]
         if is_sparse(self._sample):
-            place, ends = self._places[name], self._sample.indptr
-            stored = np.sort(self._sample.data[ends[place] : ends[place + 1]])
+            # zeros, which are not stored, come between the negative and the positive numbers
+            stored = np.sort(self._sample.data[slice(*self._sample.indptr[place : place + 2])])
             first = int(np.searchsorted(stored, 0.0))
             zeros = np.zeros(self.n_sampled - stored.size)
             cells = np.concatenate([stored[:first], zeros, stored[first:]])
         else:
-            cells = np.sort(self._sample[self._places[name]])
+            cells = np.sort(self._sample[place])
         return cells[: np.searchsorted(cells, np.nan)]  # NaN is sorted to the end
 
     def mostly_zero(self) -> set[str]:
@@ -99,28 +103,38 @@ class TableScan:
         """
         if not is_sparse(self._sample):
             return set()
-        classes = np.zeros(self.n_sampled, np.int64) if self.classes is None else self.classes
+
+        classes = self.classes
+        if classes is None:
+            classes = np.zeros(self.n_sampled, np.int64)
+        n_in_class = np.bincount(classes)
+        n_classes = n_in_class.size
+
+        # stored cells of each column, by class
         columns = np.repeat(np.arange(len(self._places)), np.diff(self._sample.indptr))
-        n_classes = int(classes.max()) + 1
         mixed = columns * n_classes + classes[self._sample.indices]
         stored = np.bincount(mixed, minlength=len(self._places) * n_classes).reshape(-1, n_classes)
-        n_zero = np.bincount(classes) - stored > 0.1 * np.bincount(classes)
-        found = n_zero.sum(axis=1) >= min(2, n_classes)
-        return {name for name, place in self._places.items() if found[place]}
+
+        has_zeros = n_in_class - stored > 0.1 * n_in_class
+        is_dull = has_zeros.sum(axis=1) >= min(2, n_classes)
+        return {name for name, place in self._places.items() if is_dull[place]}
 
 
 def look_at(
     table: Table, names: Sequence[str], classes: NDArray[Any] | None, as_levels: set[str]
 ) -> TableScan:
     """Read all rows once; ``classes`` are class numbers in the order of the rows."""
-    n_classes = 1 if classes is None else int(classes.max()) + 1
+    n_classes = 1
+    if classes is not None:
+        n_classes += int(classes.max())
     looks = {name: ColumnScan(missing_counts=np.zeros(n_classes, np.int64)) for name in names}
     sample = _Sample(names)
+
     done = 0
     for batch in table.batches():
-        mine = (
-            np.zeros(batch.n_rows, np.int64) if classes is None else classes[done:][: batch.n_rows]
-        )
+        mine = np.zeros(batch.n_rows, np.int64)  # one class, if there are no labels
+        if classes is not None:
+            mine = classes[done : done + batch.n_rows]
         if batch.matrix is not None and not as_levels:
             _look_at_matrix(batch, looks, mine)
         else:
@@ -128,12 +142,17 @@ def look_at(
                 _look_at_column(looks[name], batch.column(name), mine, name in as_levels)
         sample.add(batch, mine)
         done += batch.n_rows
+
     flipped = {name for name, look in looks.items() if look.n_texts and not look.is_counted}
     if flipped:  # numbers at first, texts later: their levels are counted from the beginning
         return look_at(table, names, classes, as_levels | flipped)
-    rows, mine = sample.result()
+
+    rows, sampled = sample.result()
     places = {name: place for place, name in enumerate(names)}
-    return TableScan(done, looks, mine if n_classes > 1 else None, mine.size, rows, places)
+    scan = TableScan(done, looks, sampled, sampled.size, rows, places)
+    if n_classes == 1:
+        scan.classes = None
+    return scan
 
 
 def quantile(values: Vector, share: float) -> float:
@@ -146,19 +165,17 @@ def numbers_apart(table: Table, centres: dict[str, float]) -> dict[str, Vector]:
 
     For columns that are nearly constant: a sample holds too few of these.
     """
-    found: dict[str, list[Vector]] = {name: [] for name in centres}
+    apart: dict[str, list[Vector]] = {name: [] for name in centres}
     for batch in table.batches():
         if is_sparse(batch.matrix):
             columns = batch.matrix[:, [batch.places[name] for name in centres]].tocsc()
-            ends = columns.indptr
-            for place, name in enumerate(centres):
-                values = columns.data[ends[place] : ends[place + 1]]
-                found[name].append(values[(values != 0) & ~np.isnan(values)])
-            continue
-        for name, centre in centres.items():
-            values = numbers_of(batch.column(name))[0]
-            found[name].append(values[(values != centre) & ~np.isnan(values)])
-    return {name: np.sort(np.concatenate(parts)) for name, parts in found.items()}
+            stored = np.split(columns.data, columns.indptr[1:-1])
+        else:
+            stored = [numbers_of(batch.column(name))[0] for name in centres]
+
+        for (name, centre), values in zip(centres.items(), stored, strict=True):
+            apart[name].append(values[(values != centre) & ~np.isnan(values)])
+    return {name: np.sort(np.concatenate(parts)) for name, parts in apart.items()}
 
 
 def _look_at_matrix(batch: Batch, looks: dict[str, ColumnScan], classes: NDArray[Any]) -> None:
@@ -178,22 +195,28 @@ def _look_at_column(
     look: ColumnScan, column: Column, classes: NDArray[Any], as_levels: bool
 ) -> None:
     n_classes = look.missing_counts.size
-    absent = column.codes < 0 if isinstance(column, Texts) else np.isnan(column)
-    n_missing, n_texts = int(np.count_nonzero(absent)), 0
+    n_texts = 0
     if isinstance(column, Texts):
+        absent = column.codes < 0
         odd = np.array([not is_number_text(text) for text in column.values] + [False])
         n_texts = int(np.count_nonzero(odd[column.codes]))
+    else:
+        absent = np.isnan(column)
+        look.is_counted &= as_levels
+
     look.missing_counts += np.bincount(classes[absent], minlength=n_classes)
     look.n_texts += n_texts
-    look.n_numbers += len(column) - n_missing - n_texts
-    look.is_counted &= as_levels or isinstance(column, Texts)
-    if look.is_counted and not look.too_many:
-        codes, texts = levels_of(column)
-        joint = codes[codes >= 0] * n_classes + classes[codes >= 0]
-        table = np.bincount(joint, minlength=len(texts) * n_classes).reshape(-1, n_classes)
-        for text, counts in zip(texts, table, strict=True):
-            if counts.any():
-                look.counts[text] = look.counts.get(text, 0) + counts
+    look.n_numbers += len(column) - int(np.count_nonzero(absent)) - n_texts
+    if not look.is_counted or look.too_many:
+        return
+
+    # rows of each level, by class
+    codes, texts = levels_of(column)
+    joint = codes[codes >= 0] * n_classes + classes[codes >= 0]
+    table = np.bincount(joint, minlength=len(texts) * n_classes).reshape(-1, n_classes)
+    for text, counts in zip(texts, table, strict=True):
+        if counts.any():
+            look.counts[text] = look.counts.get(text, 0) + counts
 
 
 # --- a sample of rows ---------------------------------------------------------------------------
@@ -214,13 +237,16 @@ class _Sample:
     def add(self, batch: Batch, classes: NDArray[Any]) -> None:
         """Take what is below the bound: hashes, counts, classes and numbers."""
         hashes = row_hashes(batch, self._names, classes)
+        # the bound comes first, so that few rows are looked at more closely
         ordered = np.sort(hashes[hashes < np.uint64(self._bound)])
         self._halve(ordered[np.concatenate([[True], ordered[1:] > ordered[:-1]])[: ordered.size]])
+
         rows = np.flatnonzero(hashes < np.uint64(self._bound))
         distinct, first, counts = np.unique(hashes[rows], return_index=True, return_counts=True)
         rows = rows[first]
         numbers = _number_rows(batch, self._names, rows)
         self._parts.append((distinct, counts, classes[rows], numbers))
+
         if sum(part[0].size for part in self._parts) > 2 * SAMPLE_ROWS:
             self._merge()
 
@@ -236,6 +262,7 @@ class _Sample:
         )
         self._halve(distinct)
         kept = slice(int(np.searchsorted(distinct, np.uint64(self._bound))))
+
         total = np.zeros(distinct.size, dtype=np.int64)
         np.add.at(total, places, np.concatenate(counts))
         rows = stacked(numbers)[first[kept]]
@@ -254,28 +281,37 @@ class _Sample:
         if (counts != 1).any():
             repeated = np.repeat(np.arange(counts.size), counts)
             rows, classes = rows[repeated], classes[repeated]
-        return rows.tocsc() if is_sparse(rows) else np.ascontiguousarray(rows.T), classes
+
+        # columns are what is asked for later
+        if is_sparse(rows):
+            return rows.tocsc(), classes
+        return np.ascontiguousarray(rows.T), classes
 
 
 def _number_rows(batch: Batch, names: Sequence[str], rows: Any) -> Any:
     """Some rows as numbers."""
     if batch.matrix is None:
         return np.column_stack([numbers_of(batch.column(name))[0][rows] for name in names])
+
     some = batch.matrix[rows]
     if tuple(names) != batch.names:
         some = some[:, [batch.places[name] for name in names]]
-    return some if is_sparse(some) else np.asarray(some, dtype=np.float64)
+    if is_sparse(some):
+        return some
+    return np.asarray(some, dtype=np.float64)
 
 
 def row_hashes(batch: Batch, names: Sequence[str], classes: NDArray[Any]) -> Words:
     """A mix of all cells of each row and its class; zeros of sparse rows need no look."""
     factors = np.array([_factor(name) for name in names], dtype=np.uint64)
     total = classes.astype(np.uint64) * np.uint64(_MIX)
+
+    # the same sum of words times factors, modulo 2^64, as each kind of batch is fastest
     if is_sparse(batch.matrix):
         places = np.zeros(len(batch.names), dtype=np.uint64)
         places[[batch.places[name] for name in names]] = factors
         words = _words(batch.matrix.data) * places[batch.matrix.indices]
-        sums = np.append(np.uint64(0), np.cumsum(words))  # modulo 2^64, as all of this
+        sums = np.append(np.uint64(0), np.cumsum(words))
         total += sums[batch.matrix.indptr[1:]] - sums[batch.matrix.indptr[:-1]]
     elif batch.matrix is not None and tuple(names) == batch.names:
         for start in range(0, batch.n_rows, 1024):  # pieces that stay in the cache
@@ -284,6 +320,7 @@ def row_hashes(batch: Batch, names: Sequence[str], classes: NDArray[Any]) -> Wor
     else:
         for name, factor in zip(names, factors, strict=True):
             total += _column_words(batch.column(name)) * factor
+
     for shift in (32, 29):  # all bits shall depend on all bits
         total ^= total >> np.uint64(shift)
         total *= np.uint64(_MIX)
@@ -296,7 +333,7 @@ def _factor(name: str) -> int:
 
 def _words(values: NDArray[Any]) -> Words:
     """The bits of numbers; all missing cells are alike, and so are both zeros."""
-    numbers = np.ascontiguousarray(values, dtype=np.float64) + 0.0
+    numbers = np.ascontiguousarray(values, dtype=np.float64) + 0.0  # -0 becomes 0
     if np.isnan(numbers.sum()):
         numbers = np.where(np.isnan(numbers), np.nan, numbers)
     return _folded(numbers.view(np.uint64))
@@ -311,11 +348,16 @@ def _column_words(column: Column) -> Words:
     """The same for one column; a text that is a number counts as that."""
     if not isinstance(column, Texts):
         return _words(column)
-    words = [
-        int(np.float64(float(text) + 0.0).view(np.uint64))
-        if is_number_text(text)
-        else _factor(level_text(text))
-        for text in column.values
-    ]
-    missing = int(np.float64(np.nan).view(np.uint64))
+
+    words = []
+    for text in column.values:
+        if is_number_text(text):
+            words.append(_bits(float(text) + 0.0))
+        else:
+            words.append(_factor(level_text(text)))
+    missing = _bits(np.nan)
     return _folded(np.array([*words, missing], dtype=np.uint64))[column.codes]
+
+
+def _bits(number: float) -> int:
+    return int(np.float64(number).view(np.uint64))

@@ -27,9 +27,11 @@ LEAST_EVENTS, _MOST_INTERVALS = 20, 20
 def event_numbers(column: Column, place: str = "the event") -> Vector:
     """0 where a time is censored and 1 where the event was seen; anything else is refused."""
     values = target_numbers(column, place)
-    if set(values.tolist()) <= {0.0, 1.0}:
+    distinct = set(values.tolist())
+    if distinct <= {0.0, 1.0}:
         return values
-    shown = ", ".join(f"{value:g}" for value in sorted(set(values.tolist()))[:5])
+
+    shown = ", ".join(f"{value:g}" for value in sorted(distinct)[:5])
     raise ReplearnError(
         f"{place} must be 1 where it was seen and 0 where the time is censored, got {shown}. "
         "Recode R's 1 and 2 as 0 and 1. Competing events (a death from something else) are no "
@@ -57,16 +59,19 @@ def cuts_of(times: Vector, events: Vector, least_events: int = LEAST_EVENTS) -> 
             f"a survival study needs at least {least_events:,} events, got {len(seen):,}. Get more "
             "rows, or wait for more events."
         )
+
     n_intervals = min(_MOST_INTERVALS, len(seen) // least_events)
-    found: list[str] = []
+    cuts: list[str] = []
+    start = 0.0  # of the interval that the next cut ends
     for k in range(1, n_intervals):
         text = decimal_text(float(seen[k * len(seen) // n_intervals]), 3)
-        low = float(found[-1]) if found else 0.0
-        inside = np.count_nonzero((seen > low) & (seen <= float(text)))
-        beyond = np.count_nonzero(seen > float(text))
-        if inside >= least_events <= beyond:
-            found.append(text)
-    return tuple(found)
+        cut = float(text)
+        inside = np.count_nonzero((seen > start) & (seen <= cut))
+        beyond = np.count_nonzero(seen > cut)
+        if inside >= least_events <= beyond:  # ties and rounding move events across
+            cuts.append(text)
+            start = cut
+    return tuple(cuts)
 
 
 def interval_names(cuts: Sequence[str]) -> tuple[str, ...]:
@@ -93,15 +98,15 @@ def rows_at_risk(table: Table, cuts: Sequence[str], event: str) -> Table:
     table.require("target")
     table.require("offset")
     intervals = interval_names(cuts)
-    grouped = table.roles.get("groups") is not None
 
     def read(names: Sequence[str], n_rows: int) -> Iterator[dict[str, Column]]:
         for batch in table.batches(max(1, n_rows // len(intervals))):
             columns = _expanded(batch, cuts, intervals, event)
             yield {name: columns[name] for name in names}
 
-    roles: dict[str, Any] = {"target": event, "weights": None, "offset": AT_RISK}
-    roles["groups"] = _GROUP if grouped else None
+    roles: dict[str, Any] = {"target": event, "weights": None, "offset": AT_RISK, "groups": None}
+    if table.roles.get("groups") is not None:
+        roles["groups"] = _GROUP
     return Table(
         table.place, (*table.names, INTERVAL), None, read, levels=table.levels, roles=roles
     )
@@ -115,8 +120,10 @@ def _expanded(
     times, seen = event_times(batch.y), event_numbers(batch.offset)
     exposure = time_at_risk(times, cuts)
     row, interval = np.nonzero(exposure > 0)
+
     # an event belongs to the last interval of its row
     is_last = np.append(row[1:] != row[:-1], True)
+
     columns: dict[str, Column] = {name: batch.column(name)[row] for name in batch.names}
     columns[INTERVAL] = Texts(interval.astype(np.int32), intervals)
     # a library's logarithm differs in the last bit between machines

@@ -62,6 +62,7 @@ class Batch:
         """One feature: numbers with NaN where a cell is missing, or texts."""
         if self.matrix is None:
             return self.stored[name]
+
         place = self.places[name]
         if is_sparse(self.matrix):
             return np.asarray(self.matrix[:, [place]].toarray()).ravel()
@@ -71,6 +72,7 @@ class Batch:
         """All features in one array, as halfspaces take them; texts and gaps are refused."""
         if is_sparse(self.matrix):
             return self.matrix
+
         columns = []
         for name in self.names:
             values, _ = numbers_of(self.column(name))
@@ -82,6 +84,14 @@ class Batch:
                 )
             columns.append(values)
         return np.column_stack(columns)
+
+
+def _batch_of(names: tuple[str, ...], columns: Any) -> Batch:
+    """Columns by name, or one array of them."""
+    if not isinstance(columns, dict):
+        return Batch(names, columns.shape[0], columns)
+    first = next(iter(columns.values()))
+    return Batch(names, len(first), stored=columns)
 
 
 @dataclass(eq=False)
@@ -103,23 +113,21 @@ class Table:
 
     def batches(self, n_rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """The rows from the beginning, at most ``n_rows`` at a time."""
-        roles = {("y" if n == "target" else n): r for n, r in self.roles.items() if r is not None}
-        named = [role for role in roles.values() if isinstance(role, str)]
+        named = [role for role in self.roles.values() if isinstance(role, str)]
         wanted = tuple(dict.fromkeys([*self.names, *named]))
         done = 0
-        for found in self.read(wanted, n_rows):
-            stored = found if isinstance(found, dict) else {}
-            size = len(next(iter(stored.values()))) if stored else found.shape[0]
-            whole = Batch(wanted, size, None if stored else found, stored)
-            rows = slice(done, done + size)
-            given = {
-                name: whole.column(role) if isinstance(role, str) else role[rows]
-                for name, role in roles.items()
-            }
-            done += size
+        for columns in self.read(wanted, n_rows):
+            everything = _batch_of(wanted, columns)
+            roles = self._roles_of(everything, done)
+            done += everything.n_rows
             self._check_lengths(done, is_all=False)
-            matrix = found[:, : len(self.names)] if named and not stored else whole.matrix
-            yield Batch(self.names, size, matrix, stored, **given)
+
+            # roles stand behind the features, which alone are the matrix of a batch
+            matrix = everything.matrix
+            if matrix is not None and named:
+                matrix = matrix[:, : len(self.names)]
+            yield replace(everything, names=self.names, matrix=matrix, **roles)
+
         if self.stamp is not None and _stamp(self.place) != self.stamp:
             raise ReplearnError(f"{self.place} has changed while it was read. Read it again.")
         if done == 0:
@@ -127,11 +135,24 @@ class Table:
         self._check_lengths(done)
         self.n_rows = done
 
+    def _roles_of(self, batch: Batch, start: int) -> dict[str, Any]:
+        """Targets, weights and so on of a batch that begins at a row."""
+        roles = {}
+        for name, role in self.roles.items():
+            if isinstance(role, str):
+                roles[name] = batch.column(role)
+            elif role is not None:
+                roles[name] = role[start : start + batch.n_rows]
+        if "target" in roles:
+            roles["y"] = roles.pop("target")
+        return roles
+
     def whole(self, role: str) -> Column:
         """The column of a role, of all rows; no other column is read."""
         column = self.require(role)
         if not isinstance(column, str):
             return column
+
         alone = replace(self, names=(column,), roles={})
         return join_columns([batch.column(column) for batch in alone.batches()])
 
@@ -155,6 +176,7 @@ class Table:
             raise ReplearnError(
                 f"{option} must be a sequence of names, got the text {given!r}. Pass {[given]!r}."
             )
+
         known = set(self.names)
         if absent := [name for name in given if name not in known]:
             raise ReplearnError(
@@ -231,6 +253,8 @@ def open_table(
             target = own
     else:
         table = _in_memory(source, names, is_finite)
+
+    # columns by name are read with the features; values are kept
     roles = {
         "target": target,
         "weights": weights,
@@ -244,16 +268,30 @@ def open_table(
                 roles[name] = column_from(role)
             except OddCells as odd:
                 raise ReplearnError(f"{name} must hold numbers or text, got {odd.what}.") from None
+
     named = [role for role in roles.values() if isinstance(role, str)]
+    features = _features(table, named, columns, drop)
+    opened = replace(table, names=features, roles=roles)
+    if table.n_rows is not None:
+        opened._check_lengths(table.n_rows)
+    return opened
+
+
+def _features(
+    table: Table, named: Sequence[str], columns: Sequence[str] | None, drop: Sequence[str]
+) -> tuple[str, ...]:
+    """Columns that are features, where those in ``named`` have another part to play."""
     known = set(table.names)
-    if absent := [n for n in dict.fromkeys([*named, *drop, *(columns or ())]) if n not in known]:
+    asked_for = dict.fromkeys([*named, *drop, *(columns or ())])
+    if absent := [name for name in asked_for if name not in known]:
         raise ReplearnError(
             f"{table.place} has no {absent_columns(absent, table.names)}. "
             "Rename the columns, or check the file."
         )
-    features = [name for name in table.names if name not in {*named, *drop}]
+
+    features = tuple(name for name in table.names if name not in {*named, *drop})
     if columns is not None:
-        features = list(columns)
+        features = tuple(columns)
         if both := [name for name in features if name in named]:
             raise ReplearnError(
                 f"{table.place}: {named_columns(both)} cannot be a feature and have a different "
@@ -261,10 +299,7 @@ def open_table(
             )
     if not features:
         raise ReplearnError(f"{table.place} must have a feature column, got none. Drop fewer.")
-    found = replace(table, names=tuple(features), roles=roles)
-    if table.n_rows is not None:
-        found._check_lengths(table.n_rows)
-    return found
+    return features
 
 
 def _open_file(path: str, csv: CsvOptions, columns: Sequence[str] | None) -> tuple[Table, Any]:
@@ -293,10 +328,10 @@ def _open_file(path: str, csv: CsvOptions, columns: Sequence[str] | None) -> tup
 def _stamp(path: str) -> tuple[int, int] | None:
     """What changes when a file is written to."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns
 
 
 # --- in memory ------------------------------------------------------------------------------------
@@ -311,13 +346,8 @@ def _in_memory(source: Any, names: Sequence[str] | None, is_finite: bool = False
         _refuse_scalars(source)
         return _of_columns(dict(source))
     if type(source).__module__.startswith("pyarrow"):
-        import pyarrow as pa
+        return _of_arrow(source)
 
-        table = pa.Table.from_batches([source]) if isinstance(source, pa.RecordBatch) else source
-        kept = [name for name in table.column_names if name not in pandas_index(table.schema)]
-        checked_names("the table", kept)
-        levels = pandas_levels(table.schema)
-        return replace(_of_columns({name: table.column(name) for name in kept}), levels=levels)
     if not isinstance(source, np.ndarray | list | tuple):
         import narwhals.stable.v1 as nw
 
@@ -326,14 +356,33 @@ def _in_memory(source: Any, names: Sequence[str] | None, is_finite: bool = False
             checked_names("the table", list(source.columns))
         frame = nw.from_native(source, eager_only=True, pass_through=True)
         if isinstance(frame, nw.DataFrame):
-            columns = {name: frame.get_column(name) for name in frame.columns}
-            levels = frozenset(
-                name
-                for name, values in columns.items()
-                if values.dtype == nw.Categorical and values.cat.get_categories().dtype.is_integer()
-            )
-            return replace(_of_columns(columns), levels=levels)
+            return _of_frame(frame)
     return _of_array(source, names, is_finite=is_finite)
+
+
+def _of_arrow(source: Any) -> Table:
+    """A table or a record batch of Arrow."""
+    import pyarrow as pa
+
+    if isinstance(source, pa.RecordBatch):
+        source = pa.Table.from_batches([source])
+    kept = [name for name in source.column_names if name not in pandas_index(source.schema)]
+    checked_names("the table", kept)  # before columns are taken by name
+
+    table = _of_columns({name: source.column(name) for name in kept})
+    return replace(table, levels=pandas_levels(source.schema))
+
+
+def _of_frame(frame: Any) -> Table:
+    """A dataframe of narwhals."""
+    import narwhals.stable.v1 as nw
+
+    columns = {name: frame.get_column(name) for name in frame.columns}
+    levels = set()
+    for name, values in columns.items():
+        if values.dtype == nw.Categorical and values.cat.get_categories().dtype.is_integer():
+            levels.add(name)
+    return replace(_of_columns(columns), levels=frozenset(levels))
 
 
 def refuse_lazy(source: Any) -> None:
@@ -370,16 +419,19 @@ def _of_array(
     source: Any, names: Sequence[str] | None, place: str = "the table", is_finite: bool = False
 ) -> Table:
     try:
-        array = source if isinstance(source, np.ndarray) else np.asarray(source)
+        array = np.asanyarray(source)  # masked arrays stay so
     except ValueError:
         raise ReplearnError(f"{place} must have rows of one length, got a ragged list.") from None
     if array.dtype.kind == "U" and not isinstance(source, np.ndarray):
         array = np.asarray(source, dtype=object)  # NumPy wrote numbers among texts in its own way
+
     if array.ndim != 2:
         raise ReplearnError(
             f"{place} must be a 2-d array, got {array.ndim}-d. Reshape your data: one row for each "
             "sample, X.reshape(-1, 1) for one column."
         )
+
+    # numbers stay one array; all else becomes columns, each with its own kind of cells
     is_masked = isinstance(array, np.ma.MaskedArray)
     if array.dtype.kind in "fiu" and array.dtype.itemsize <= 8 and not is_masked:
         return _of_matrix(array, names, place, is_finite)
@@ -388,17 +440,18 @@ def _of_array(
 
 
 def _array_names(n_columns: int, names: Sequence[str] | None) -> tuple[str, ...]:
-    found = tuple(f"x{i}" for i in range(n_columns)) if names is None else tuple(names)
-    if len(found) != n_columns:
-        raise ReplearnError(f"names must name {n_columns:,} columns, got {len(found):,} names.")
-    return checked_names("the table", found)
+    if names is None:
+        return tuple(f"x{i}" for i in range(n_columns))
+    if len(names) != n_columns:
+        raise ReplearnError(f"names must name {n_columns:,} columns, got {len(names):,} names.")
+    return checked_names("the table", names)
 
 
 def _of_columns(columns: dict[Any, Any], place: str = "the table") -> Table:
     """Columns of any kind, which become cells as they are read."""
     names = checked_names(place, list(columns))
-    found = dict(zip(names, columns.values(), strict=True))
-    lengths = {len(values) for values in found.values()}
+    by_name = dict(zip(names, columns.values(), strict=True))
+    lengths = {len(values) for values in by_name.values()}
     if len(lengths) > 1:
         raise ReplearnError(
             f"all columns must have the same number of rows, got {min(lengths):,} and "
@@ -409,7 +462,8 @@ def _of_columns(columns: dict[Any, Any], place: str = "the table") -> Table:
     def read(wanted: Sequence[str], n_rows: int) -> Iterator[dict[str, Column]]:
         for start in range(0, total, n_rows):
             rows = slice(start, start + n_rows)
-            yield columns_from(place, {name: partial(_part, found[name], rows) for name in wanted})
+            readers = {name: partial(_part, by_name[name], rows) for name in wanted}
+            yield columns_from(place, readers)
 
     return Table(place, names, total, read)
 
@@ -418,7 +472,8 @@ def _part(values: Any, rows: slice) -> Column:
     """Some rows of a column in memory."""
     if hasattr(values, "to_native"):  # a series of narwhals
         return from_series(values[rows])
-    return column_from(values.iloc[rows] if hasattr(values, "iloc") else values[rows])
+    by_place = getattr(values, "iloc", values)  # a series of pandas may have labels
+    return column_from(by_place[rows])
 
 
 def _of_matrix(
@@ -429,24 +484,29 @@ def _of_matrix(
     places = {name: i for i, name in enumerate(named)}
 
     def read(wanted: Sequence[str], n_rows: int) -> Iterator[Any]:
-        chosen = None if tuple(wanted) == named else [places[name] for name in wanted]
         for start in range(0, matrix.shape[0], n_rows):
             rows = matrix[start : start + n_rows]
-            rows = rows if chosen is None else rows[:, chosen]
-            rows = rows.astype(np.float64) if is_sparse(rows) else rows
-            try:
-                if not is_finite:
-                    finite(rows.data if is_sparse(rows) else rows)
-            except OddCells:
-                if is_sparse(rows):
-                    odd = rows.indices[np.isinf(rows.data)]
-                else:
-                    odd = np.isinf(rows).nonzero()[1]
-                raise ReplearnError(
-                    f"{place}: {named_columns(wanted[i] for i in np.unique(odd))} must hold "
-                    "numbers or text, got infinite numbers (infinity). Leave such cells empty, or "
-                    "drop the column."
-                ) from None
+            if tuple(wanted) != named:
+                rows = rows[:, [places[name] for name in wanted]]
+            if is_sparse(rows):
+                rows = rows.astype(np.float64)
+            if not is_finite:  # unless the caller has looked already
+                _refuse_infinite(rows, wanted, place)
             yield rows
 
     return Table(place, named, matrix.shape[0], read, is_sparse(matrix), names is not None)
+
+
+def _refuse_infinite(rows: Any, names: Sequence[str], place: str) -> None:
+    try:
+        finite(rows.data if is_sparse(rows) else rows)
+    except OddCells:
+        if is_sparse(rows):
+            columns = rows.indices[np.isinf(rows.data)]
+        else:
+            columns = np.isinf(rows).nonzero()[1]
+        odd = named_columns(names[i] for i in np.unique(columns))
+        raise ReplearnError(
+            f"{place}: {odd} must hold numbers or text, got infinite numbers (infinity). Leave "
+            "such cells empty, or drop the column."
+        ) from None

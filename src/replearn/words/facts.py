@@ -3,10 +3,10 @@
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from itertools import groupby, zip_longest
+from itertools import chain, groupby, zip_longest
 from typing import Any
 
 from replearn.errors import printable
@@ -39,9 +39,16 @@ class Row:
     def shown(self) -> str:
         """The value in words."""
         value, *ends = in_words([self.value, *(self.interval or ())], self.unit)
-        unit = f" {self.unit}" if self.unit not in ("", "%") else ""
-        interval = f" ({ends[0]} to {ends[1]}{unit})" if ends else ""
-        return f"{value}{unit}{interval}{', ' if self.note else ''}{self.note}"
+        unit = ""
+        if self.unit not in ("", "%"):  # a percentage has its sign already
+            unit = f" {self.unit}"
+
+        text = value + unit
+        if ends:
+            text += f" ({ends[0]} to {ends[1]}{unit})"
+        if self.note:
+            text += f", {self.note}"
+        return text
 
 
 @dataclass(frozen=True)
@@ -61,20 +68,14 @@ class Table:
         """For each column its header, its cells in words, and whether it holds numbers."""
         units = [*self.units, *[""] * len(self.header)]
         digits = [*self.digits, *[0] * len(self.header)]
-        found = []
+        columns = []
         for i, name in enumerate(self.header):
             cells = [row[i] for row in self.rows]
             numeric = any(map(_is_number, cells)) and not any(isinstance(c, str) for c in cells)
-            title = f"{name} ({units[i]})" if units[i] not in ("", "%") else name
-            said = in_words(cells, units[i])
-            if digits[i]:
-                said = [
-                    significant(c, digits[i]) if _is_number(c) else w
-                    for c, w in zip(cells, said, strict=True)
-                ]
-            words = ["" if c is None else w for c, w in zip(cells, said, strict=True)]
-            found.append((title, words, numeric))
-        return found
+            if units[i] not in ("", "%"):
+                name += f" ({units[i]})"
+            columns.append((name, _cell_words(cells, units[i], digits[i]), numeric))
+        return columns
 
 
 @dataclass(frozen=True)
@@ -125,69 +126,85 @@ class Facts:
         lines = wrapped(self.verdict, width)
         for sentence in self.told:
             lines += wrapped(sentence, width)
+
         if details:
-            after_table = False
-            for items in (self.items, self.details):
-                for item, item_lines in zip(items, _item_lines(items, width), strict=True):
-                    is_table = isinstance(item, Table)
-                    lines += ["", *item_lines] if is_table or after_table else item_lines
-                    after_table = is_table
-            return "\n".join(lines)
-        candidates = _item_lines(self.items, width)
-        if self.details or sum(map(len, candidates)) > MAX_LINES:
+            lines += self._all_lines(width)
+        else:
+            lines += self._first_lines(width, more)
+        return "\n".join(lines)
+
+    def _all_lines(self, width: int) -> list[str]:
+        """Items and details, tables with an empty line on either side."""
+        lines: list[str] = []
+        after_table = False
+        for items in (self.items, self.details):
+            for item, item_lines in zip(items, _item_lines(items, width), strict=True):
+                is_table = isinstance(item, Table)
+                if is_table or after_table:
+                    lines.append("")
+                lines += item_lines
+                after_table = is_table
+        return lines
+
+    def _first_lines(self, width: int, more: str) -> list[str]:
+        """As many items as fit, and how a reader asks for the others."""
+        # all that is not shown must be asked for
+        blocks = _item_lines(self.items, width)
+        if self.details or sum(map(len, blocks)) > MAX_LINES:
             last = wrapped(f"More: {more}", width)
-            fitting: list[list[str]] = []
-            for block in candidates:  # the first ones first
-                if sum(map(len, (*fitting, block, last))) <= MAX_LINES:
+            n_free, fitting = MAX_LINES - len(last), []
+            for block in blocks:  # a short one may fit where a longer one did not
+                if len(block) <= n_free:
                     fitting.append(block)
-            candidates = [*fitting, last]
-        return "\n".join([*lines, *(line for item in candidates for line in item)])
+                    n_free -= len(block)
+            blocks = [*fitting, last]
+        return list(chain(*blocks))
 
     def data(self) -> dict[str, Any]:
         """All of it as JSON types: keys from names, rows of tables as objects, notes."""
-        found: dict[str, Any] = {"verdict": self.verdict}
+        values: dict[str, Any] = {"verdict": self.verdict}
         notes = list(self.told)
         for item in (*self.items, *self.details):
             if isinstance(item, str):
                 notes.append(item)
-                continue
-            if isinstance(item, Row) and not item.in_json:
-                continue
-            name = (
-                item.key
-                or _snake(item.name if isinstance(item, Row) else item.title)
-                or type(item).__name__.lower()
-            )
-            key = next(k for k in (name, *(f"{name}_{i}" for i in range(2, 999))) if k not in found)
-            if isinstance(item, Row):
-                found[key] = item.value
-                if item.interval is not None:
-                    found[f"{key}_interval"] = item.interval
-            else:
+            elif isinstance(item, Table):
                 keys = [_snake(name) or f"column_{i}" for i, name in enumerate(item.header)]
-                found[key] = [dict(zip(keys, row, strict=True)) for row in item.rows]
-        return _plain(found | ({"notes": notes} if notes else {}) | dict(self.values))
+                key = _new_key(item.key or _snake(item.title) or "table", values)
+                values[key] = [dict(zip(keys, row, strict=True)) for row in item.rows]
+            elif item.in_json:
+                key = _new_key(item.key or _snake(item.name) or "row", values)
+                values[key] = item.value
+                if item.interval is not None:
+                    values[f"{key}_interval"] = item.interval
+
+        if notes:
+            values["notes"] = notes
+        return _plain(values | dict(self.values))
 
     def html(self, title: str) -> str:
         """One page without scripts: light and dark, readable aloud, printable on A4."""
-        details = self._html_items(self.details)
+        details = _items_html(self.details)
+        if details:
+            details = f"<section>\n<h2>Details</h2>\n{details}\n</section>"
+
         return _PAGE.format(
             title=_safe(title),
             style=_STYLE,
             verdict=_safe(self.verdict),
-            items=self._html_items((*self.told, *self.items)),
+            items=_items_html((*self.told, *self.items)),
             figures=self._html_figures(),
-            details=f"<section>\n<h2>Details</h2>\n{details}\n</section>" if details else "",
+            details=details,
         )
 
     def _repr_html_(self) -> str:
         """For a notebook."""
-        details = self._html_items(self.details)
-        folded = f"<details><summary>Details</summary>{details}</details>" if details else ""
+        details = _items_html(self.details)
+        if details:
+            details = f"<details><summary>Details</summary>{details}</details>"
+
         verdict = f"<p><strong>{_safe(self.verdict)}</strong></p>"
-        items = self._html_items((*self.told, *self.items))
-        shown = f"{items}{self._html_figures()}"
-        return f"<div>{verdict}{shown}{folded}</div>"
+        items = _items_html((*self.told, *self.items))
+        return f"<div>{verdict}{items}{self._html_figures()}{details}</div>"
 
     def _html_figures(self) -> str:
         """Beside each other where there is room."""
@@ -195,23 +212,6 @@ class Facts:
             return ""
         row = 'class="figures" style="display:flex;flex-wrap:wrap;gap:0 1.5rem"'  # notebooks, too
         return f"<div {row}>{''.join(map(_figure_html, self.figures))}</div>"
-
-    def _html_items(self, items: Sequence[Item]) -> str:
-        found = []
-        for kind, group in groupby(items, type):
-            if kind is Row:
-                rows = "\n".join(
-                    f'<tr><th scope="row">{_safe(row.name)}</th><td>{_safe(row.shown)}</td></tr>'
-                    for row in group
-                    if isinstance(row, Row)
-                )
-                found.append(f"<table><tbody>\n{rows}\n</tbody></table>")
-            else:
-                found += [
-                    _table_html(item) if isinstance(item, Table) else f"<p>{_safe(str(item))}</p>"
-                    for item in group
-                ]
-        return "\n".join(found)
 
     def __str__(self) -> str:
         return self.text()
@@ -261,19 +261,47 @@ def in_words(values: Sequence[Any], unit: str = "") -> list[str]:
     (['<0.1%', '25.0%', '100.0%'], ['5%'])
     """
     numbers = [abs(value) for value in values if _is_number(value)]
+    largest = max(numbers, default=0)
     if unit == "%":
-        decimals = 1 if max(numbers, default=0) >= 0.01 or not any(numbers) else 2
-        texts = [_percent(v, decimals) if _is_number(v) else _word(v) for v in values]
-        whole = all(text.endswith(f".{'0' * decimals}%") for text in texts)
-        return [text.split(".")[0] + "%" if whole and len(texts) == 1 else text for text in texts]
-    exponent = math.floor(math.log10(largest)) if (largest := max(numbers, default=0)) else 0
-    decimals = max(3 - exponent, 0) if exponent >= 0 else 2 - exponent
-    if all(value == int(value) for value in numbers) and not any(
-        isinstance(value, float) and value < 1e15 for value in values
-    ):
+        return _percentages(values, largest)
+
+    # the digits that the largest needs: three of a small one, decimals of a large one
+    exponent = _exponent(largest)
+    decimals = max(3 - exponent, 0)
+    if exponent < 0:
+        decimals = 2 - exponent
+
+    # counts have none
+    has_fractions = any(isinstance(value, float) and value < 1e15 for value in values)
+    if not has_fractions and all(value == int(value) for value in numbers):
         decimals = 0
-    form = ",.2e" if exponent < -5 or exponent > 14 else f",.{decimals}f"
+
+    form = f",.{decimals}f"
+    if _is_extreme(exponent):
+        form = ",.2e"
     return [format(value + 0, form) if _is_number(value) else _word(value) for value in values]
+
+
+def _percentages(values: Sequence[Any], largest: float) -> list[str]:
+    decimals = 1
+    if 0 < largest < 0.01:
+        decimals = 2
+    texts = [_percent(v, decimals) if _is_number(v) else _word(v) for v in values]
+
+    if len(texts) == 1:  # in a column it would stand out
+        texts[0] = texts[0].replace(f".{'0' * decimals}%", "%")
+    return texts
+
+
+def _cell_words(cells: Sequence[Any], unit: str, digits: int) -> list[str]:
+    """Cells of a column in words; what is not known stays empty."""
+    words = in_words(cells, unit)
+    for i, cell in enumerate(cells):
+        if cell is None:
+            words[i] = ""
+        elif digits and _is_number(cell):
+            words[i] = significant(cell, digits)
+    return words
 
 
 def significant(number: float, digits: int) -> str:
@@ -286,9 +314,10 @@ def significant(number: float, digits: int) -> str:
     >>> significant(1.5e-7, 3)
     '1.50e-07'
     """
-    exponent = math.floor(math.log10(abs(number))) if number else 0
-    form = f".{digits - 1}e" if exponent < -5 or exponent > 14 else ""
-    return format(number + 0, form or f",.{max(digits - 1 - exponent, 0)}f")
+    exponent = _exponent(number)
+    if _is_extreme(exponent):
+        return format(number + 0, f".{digits - 1}e")
+    return format(number + 0, f",.{max(digits - 1 - exponent, 0)}f")
 
 
 def percent(share: float) -> str:
@@ -310,7 +339,9 @@ def p_value(p: float) -> str:
     >>> p_value(0.0321), p_value(1e-9)
     ('p = 0.032', 'p < 0.001')
     """
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+    if p < 0.001:
+        return "p < 0.001"
+    return f"p = {p:.3f}"
 
 
 def counted(number: int, one: str, many: str = "") -> str:
@@ -321,7 +352,22 @@ def counted(number: int, one: str, many: str = "") -> str:
     >>> counted(1, "row"), counted(2000, "row"), counted(2, "batch", "batches")
     ('1 row', '2,000 rows', '2 batches')
     """
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    noun = many or f"{one}s"
+    if number == 1:
+        noun = one
+    return f"{number:,} {noun}"
+
+
+def _exponent(number: float) -> int:
+    """The power of ten of the first digit."""
+    if not number:
+        return 0
+    return math.floor(math.log10(abs(number)))
+
+
+def _is_extreme(exponent: int) -> bool:
+    """Whether a number would have so many zeros that nobody counts them."""
+    return exponent < -5 or exponent > 14
 
 
 def _is_number(value: Any) -> bool:
@@ -333,10 +379,13 @@ def _is_number(value: Any) -> bool:
 def _word(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return value if isinstance(value, str) else "not known"
+    if isinstance(value, str):
+        return value
+    return "not known"
 
 
 def _percent(share: float, decimals: int) -> str:
+    # what would be rounded to nothing, or to all
     least = 10.0 ** -(decimals + 2)
     if 0 < share < least / 2:
         return f"<{least:.{decimals}%}"
@@ -349,6 +398,14 @@ def _snake(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
 
 
+def _new_key(name: str, taken: Mapping[str, Any]) -> str:
+    """The name, with a number behind it where others have it."""
+    key, number = name, 2
+    while key in taken:
+        key, number = f"{name}_{number}", number + 1
+    return key
+
+
 def _plain(value: Any) -> Any:
     """JSON types; a number that is none becomes null."""
     if isinstance(value, Mapping):
@@ -357,7 +414,9 @@ def _plain(value: Any) -> Any:
         return _plain(value.tolist())
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 # ---------------------------------------------------------------- lines for a terminal
@@ -367,20 +426,26 @@ def _columns_of(text: str) -> int:
     """Columns that a terminal gives a text: two for a wide character, none for a mark on one."""
     if text.isascii():
         return len(text)
-    return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
-        for c in text
-    )
+
+    n_columns = 0
+    for character in text:
+        if unicodedata.combining(character):
+            continue
+        n_columns += 1 + (unicodedata.east_asian_width(character) in "WF")
+    return n_columns
 
 
 def wrapped(text: str, width: int) -> list[str]:
     """Lines of at most ``width`` columns; a long word is broken."""
     lines = [""]
     for word in printable(text).split():
-        if lines[-1] and _columns_of(f"{lines[-1]} {word}") > width:
+        longer = f"{lines[-1]} {word}".lstrip()
+        if lines[-1] and _columns_of(longer) > width:
             lines.append(word)
         else:
-            lines[-1] = f"{lines[-1]} {word}" if lines[-1] else word
+            lines[-1] = longer
+
+        # a word that is longer than a line, where a character may take two columns
         while _columns_of(lines[-1]) > width:
             cut = width
             while cut > 1 and _columns_of(lines[-1][:cut]) > width:
@@ -391,42 +456,47 @@ def wrapped(text: str, width: int) -> list[str]:
 
 def _item_lines(items: Sequence[Item], width: int) -> list[list[str]]:
     """The lines of each item; the values of neighbouring rows stand in one column."""
-    found: list[list[str]] = []
+    blocks: list[list[str]] = []
     for kind, group in groupby(items, type):
         if kind is Row:
-            found += _row_lines([item for item in group if isinstance(item, Row)], width)
-        else:
-            found += [
-                _table_lines(item, width) if isinstance(item, Table) else wrapped(str(item), width)
-                for item in group
-            ]
-    return found
+            blocks += _row_lines([item for item in group if isinstance(item, Row)], width)
+            continue
+        for item in group:
+            if isinstance(item, Table):
+                blocks.append(_table_lines(item, width))
+            else:
+                blocks.append(wrapped(str(item), width))
+    return blocks
 
 
 def _row_lines(rows: list[Row], width: int) -> list[list[str]]:
     left = min(max(_columns_of(printable(row.name)) for row in rows), width // 3)
     right = width - left - 4
-    found = []
+
+    blocks = []
     for row in rows:
         if max(map(_columns_of, printable(row.shown).split()), default=0) > right:
-            # a long word, such as a fingerprint, stays whole below its name
+            # a long word, such as a fingerprint, stays in one piece below its name
             parts = [*wrapped(row.name, width - 2), *wrapped(row.shown, width - 2)]
-            found.append([f"  {part}" for part in parts])
+            blocks.append([f"  {part}" for part in parts])
         else:
-            found.append(_beside([(row.name, left, False), (row.shown, right, False)]))
-    return found
+            blocks.append(_beside([(row.name, left, False), (row.shown, right, False)]))
+    return blocks
 
 
 def _beside(cells: Sequence[tuple[str, int, bool]]) -> list[str]:
     """The lines of cells (text, width, whether it stands at the right) that stand in one row."""
-    found = []
+    lines = []
     for parts in zip_longest(*(wrapped(text, width) for text, width, _ in cells), fillvalue=""):
         line = ""
         for part, (_, width, at_right) in zip(parts, cells, strict=True):
             space = " " * (width - _columns_of(part))
-            line += f"  {space}{part}" if at_right else f"  {part}{space}"
-        found.append(line.rstrip())
-    return found
+            pair = (part, space)
+            if at_right:
+                pair = (space, part)
+            line += "  " + "".join(pair)
+        lines.append(line.rstrip())
+    return lines
 
 
 def _table_lines(table: Table, width: int) -> list[str]:
@@ -434,23 +504,28 @@ def _table_lines(table: Table, width: int) -> list[str]:
     heads, columns, numeric = zip(*table.columns, strict=True)
     rows = list(zip(*(cells[:MAX_TABLE_ROWS] for cells in columns), strict=True))
     sizes = [max(map(_columns_of, column)) for column in zip(heads, *rows, strict=True)]
+
+    # the widest text gives way, down to twelve columns
     excess = sum(sizes) + 2 * len(sizes) - width
     texts = [i for i in range(len(sizes)) if not numeric[i]]
     if excess > 0 and texts:
         widest = max(texts, key=lambda i: sizes[i])
-        excess, sizes[widest] = max(12 + excess - sizes[widest], 0), max(sizes[widest] - excess, 12)
-    if excess > 0:
-        blocks = [
-            line
-            for row in rows
-            for line in _row_lines([Row(h, c) for h, c in zip(heads, row, strict=True)], width)
-        ]
+        sizes[widest] = max(sizes[widest] - excess, 12)
+
+    lines: list[str] = []
+    if table.title:
+        lines += wrapped(table.title, width)
+    if sum(sizes) + 2 * len(sizes) > width:
+        for row in rows:
+            lines += chain(*_row_lines(list(map(Row, heads, row)), width))
     else:
-        blocks = [_beside(list(zip(row, sizes, numeric, strict=True))) for row in (heads, *rows)]
-    lines = wrapped(table.title, width) if table.title else []
-    lines += [line for block in blocks for line in block]
+        for row in (heads, *rows):
+            lines += _beside(list(zip(row, sizes, numeric, strict=True)))
+
     n_more = len(table.rows) - len(rows)
-    return [*lines, f"  ... and {n_more:,} more"] if n_more else lines
+    if n_more:
+        lines.append(f"  ... and {n_more:,} more")
+    return lines
 
 
 # ---------------------------------------------------------------- pages
@@ -460,23 +535,49 @@ def _safe(text: str) -> str:
     return escape(printable(text))
 
 
+def _items_html(items: Sequence[Item]) -> str:
+    parts = []
+    for kind, group in groupby(items, type):
+        if kind is Row:
+            parts.append(_rows_html(group))
+            continue
+        for item in group:
+            if isinstance(item, Table):
+                parts.append(_table_html(item))
+            else:
+                parts.append(f"<p>{_safe(str(item))}</p>")
+    return "\n".join(parts)
+
+
+def _rows_html(rows: Iterable[Any]) -> str:
+    lines = [
+        f'<tr><th scope="row">{_safe(row.name)}</th><td>{_safe(row.shown)}</td></tr>'
+        for row in rows
+    ]
+    return "\n".join(["<table><tbody>", *lines, "</tbody></table>"])
+
+
 def _table_html(table: Table) -> str:
-    classes = [' class="number"' if numeric else "" for _, _, numeric in table.columns]
-    heads = [head for head, _, _ in table.columns]
-    head = "".join(
-        f'<th scope="col"{kind}>{_safe(name)}</th>'
-        for name, kind in zip(heads, classes, strict=True)
-    )
-    rows = "\n".join(
-        "<tr>"
-        + "".join(f"<td{k}>{_safe(c)}</td>" for c, k in zip(row, classes, strict=True))
-        + "</tr>"
-        for row in zip(*(cells for _, cells, _ in table.columns), strict=True)
-    )
-    caption = f"<caption>{_safe(table.title)}</caption>" if table.title else ""
-    table_html = (
-        f"<table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table>"
-    )
+    heads, columns, numeric = zip(*table.columns, strict=True)
+    classes = [' class="number"' * is_number for is_number in numeric]
+
+    head = ""
+    for name, kind in zip(heads, classes, strict=True):
+        head += f'<th scope="col"{kind}>{_safe(name)}</th>'
+
+    # cells have the class of their column: numbers stand at the right
+    rows = []
+    for row in zip(*columns, strict=True):
+        cells = "".join(f"<td{k}>{_safe(c)}</td>" for c, k in zip(row, classes, strict=True))
+        rows.append(f"<tr>{cells}</tr>")
+    body = "<tbody>\n" + "\n".join(rows) + "\n</tbody>"
+
+    caption = ""
+    if table.title:
+        caption = f"<caption>{_safe(table.title)}</caption>"
+    table_html = f"<table>{caption}<thead><tr>{head}</tr></thead>\n{body}</table>"
+
+    # a wide table scrolls by itself, also for those who have no mouse
     label = _safe(table.title or "Table")
     return f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">{table_html}</div>'
 
@@ -484,6 +585,7 @@ def _table_html(table: Table) -> str:
 def _figure_html(figure: Figure) -> str:
     """Inline SVG, without what stands before its root; one that tells itself keeps its words."""
     root, _, parts = figure.draw().partition("<svg")[2].partition(">")
+    # a picture that says nothing itself is called by its title
     if "aria-label" not in root:
         root = f' role="img" aria-label="{_safe(figure.label)}"{root}'
     svg = f"<svg{root}>{parts}"

@@ -44,11 +44,15 @@ def progress(label: str, total: float, verbose: bool = False) -> Iterator[Advanc
 
     def advance(done: float) -> None:
         nonlocal shown
-        percent = min(100, int(100 * done / total)) if total > 0 else 100
-        percent = percent if on_terminal else percent // 10 * 10
+        percent, form = 100, "\r{}: {}%"
+        if total > 0:
+            percent = min(100, int(100 * done / total))
+        if not on_terminal:  # a line for every ten per cent
+            percent, form = percent // 10 * 10, "{}: {}%\n"
+
         if percent > shown and time.monotonic() - start >= PATIENCE:
             shown = percent
-            stream.write(f"\r{label}: {percent}%" if on_terminal else f"{label}: {percent}%\n")
+            stream.write(form.format(label, percent))
             stream.flush()
 
     try:
@@ -81,7 +85,9 @@ def threads(n_jobs: int | None) -> "BlockMap":
     >>> list(threads(2)(abs, [-1, -2, -3]))
     [1, 2, 3]
     """
-    n_threads = (os.cpu_count() or 1) + 1 + n_jobs if n_jobs and n_jobs < 0 else n_jobs or 1
+    n_threads = n_jobs or 1
+    if n_threads < 0:  # as joblib counts: -2 leaves one core
+        n_threads += (os.cpu_count() or 1) + 1
     if n_threads <= 1:
         return map
 

@@ -48,37 +48,42 @@ def where_we_landed(
     ]
     shown = sorted(sorted(range(len(names)), key=lambda i: -furthest[i])[:most])
     span = min(reach, max(0.75, *furthest) + 0.1)
+
+    # lines of cells, and a legend of four labs in each line below
     row, left, width = 20 + 4 * len(labs), 230, 640
     legend = 20 * -(-len(labs) // 4)
     height = row * len(shown) + 36 + legend
     middle, cell = left + (width - left) / 2, (width - left) / (2 * span)
+
+    def across(position: float) -> float:
+        return middle + cell * max(-span, min(span, position))
+
     parts = []
     for line, i in enumerate(shown):
         y = 26 + line * row
         parts.append(
-            f'<text x="{left - 12}" y="{y + 4}" text-anchor="end" font-size="12">'
-            f"{_short(names[i], 32)}</text>"
+            f"{_name_at(left - 12, y + 4, names[i])}"
             f'<rect x="{middle - cell / 2:.1f}" y="{y + 2 - row / 2}" width="{cell:.1f}" '
             f'height="{row - 4}" rx="2" fill="currentColor" fill-opacity="0.08" '
             'stroke="currentColor" stroke-opacity="0.35"/>'
         )
         for number, lab in enumerate(labs.values()):
-            at, reach = float(lab.positions[i]), float(lab.reach[i])
-            low, x, high = (
-                middle + cell * max(-span, min(span, one)) for one in (at - reach, at, at + reach)
-            )
-            level = y + 5 * (number - (len(labs) - 1) / 2)
+            at, half = float(lab.positions[i]), float(lab.reach[i])
+            level = y + 5 * (number - (len(labs) - 1) / 2)  # labs below each other, in the middle
             parts.append(
-                f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{level}" y2="{level}" '
-                f'stroke="{_MARKS[number % len(_MARKS)]}" stroke-opacity="0.55"/>'
-                f"{dot(x, level, number)}"
+                f'<line x1="{across(at - half):.1f}" x2="{across(at + half):.1f}" y1="{level}" '
+                f'y2="{level}" stroke="{_MARKS[number % len(_MARKS)]}" stroke-opacity="0.55"/>'
+                f"{dot(across(at), level, number)}"
             )
+
     for number, name in enumerate(labs):
         x, y = 12 + 156 * (number % 4), height - legend + 4 + 20 * (number // 4)
         parts.append(f'{dot(x, y - 4, number)}<text x="{x + 9}" y="{y}">{_short(name, 16)}</text>')
+
+    # in words, for those who do not see it
     outside = sum(far > 0.5 for far in furthest)
-    what = f"{outside} {'has' if outside == 1 else 'have'} a mark outside"
-    what = what if outside else "all marks are inside"
+    said = {0: "all marks are inside", 1: "1 has a mark outside"}
+    what = said.get(outside, f"{outside} have a mark outside")
     return svg(width, height, parts, f"Where labs landed: {len(names)} numbers, {what}.")
 
 
@@ -88,12 +93,15 @@ def ladder(rungs: Sequence[Rung], unit: str) -> str:
     parts = [f'<text x="{left}" y="18" fill-opacity="0.8">{escape(unit)}</text>']
     if any(rung.agree for rung in rungs):
         parts.append(f'<text x="{right + 60}" y="18" fill-opacity="0.8">same model at</text>')
+
     most = max(rung.worth for rung in rungs) or 1.0
+    said = []
     for number, rung in enumerate(rungs):
         y = 32 + number * row
         length = max(2.0, (right - left - 10) * rung.worth / most)
-        weight = "600" if rung.ours else "400"
-        color = f'fill="{_MARKS[0]}"' if rung.ours else 'fill="currentColor" fill-opacity="0.3"'
+        weight, color = "400", 'fill="currentColor" fill-opacity="0.3"'
+        if rung.ours:  # the one that a reader looks for
+            weight, color = "600", f'fill="{_MARKS[0]}"'
         parts.append(
             f'<text x="{left - 12}" y="{y + 18}" text-anchor="end" font-weight="{weight}">'
             f"{escape(rung.name)}</text>"
@@ -102,19 +110,22 @@ def ladder(rungs: Sequence[Rung], unit: str) -> str:
             f'<text x="{right + 60}" y="{y + 18}" font-weight="{weight}">'
             f"{escape(rung.agree)}</text>"
         )
-    said = "; ".join(
-        f"{rung.name} {rung.value}{', same at ' if rung.agree else ''}{rung.agree}"
-        for rung in rungs
-    )
-    return svg(width, 40 + row * len(rungs), parts, f"{unit}: {said}.")
+
+        said.append(f"{rung.name} {rung.value}")
+        if rung.agree:
+            said[-1] += f", same at {rung.agree}"
+    return svg(width, 40 + row * len(rungs), parts, f"{unit}: {'; '.join(said)}.")
 
 
 def by_rows(n_planned: int, disagreement: Callable[[int], float]) -> str:
     """Draw how often labs get the same model, with fewer rows than planned and with more."""
     rungs = []
     for share in (0.25, 0.5, 1.0, 2.0):
-        rate = 1 - disagreement(n_rows := max(1, round(share * n_planned)))
-        name = f"{n_rows:,} rows" if n_rows < 10**9 else f"{n_rows:.1e} rows"
+        n_rows = max(1, round(share * n_planned))
+        rate = 1 - disagreement(n_rows)
+        name = f"{n_rows:,} rows"
+        if n_rows >= 10**9:  # nobody reads so many digits
+            name = f"{n_rows:.1e} rows"
         rungs.append(Rung(name, rate, percent(rate), "", share == 1))
     return ladder(rungs, "agreement rate")
 
@@ -138,8 +149,7 @@ def forest(marks: Sequence[Mark], line: float, words: str, most: int = MOST_DRAW
     for number, (name, text, at, low, high) in enumerate(shown):
         y = 16 + number * row
         parts.append(
-            f'<text x="{left - 14}" y="{y + 4}" text-anchor="end" font-size="12">'
-            f"{_short(name, 32)}</text>"
+            f"{_name_at(left - 14, y + 4, name)}"
             f'<line x1="{across(low):.1f}" x2="{across(high):.1f}" y1="{y}" y2="{y}" '
             f'stroke="{_MARKS[0]}" stroke-width="2" stroke-opacity="0.55"/>'
             f'{dot(across(at), y, 0, 5)}<text x="{right + 16}" y="{y + 4}">{escape(text)}</text>'
@@ -164,5 +174,12 @@ def dot(x: float, y: float, number: int, radius: int = 4) -> str:
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{color}"/>'
 
 
-def _short(name: str, most: int = 28) -> str:
-    return escape(name if len(name) <= most else name[: most - 1] + "…")
+def _name_at(x: float, y: float, name: str) -> str:
+    """The name of a line, which ends there."""
+    return f'<text x="{x}" y="{y}" text-anchor="end" font-size="12">{_short(name, 32)}</text>'
+
+
+def _short(name: str, most: int) -> str:
+    if len(name) > most:
+        name = name[: most - 1] + "…"
+    return escape(name)

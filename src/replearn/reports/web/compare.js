@@ -255,7 +255,7 @@ const MISCALIBRATED = 1.1;  // observed to expected events beyond it, or below i
 // what to do next, from the rung that was reached
 const UPDATE_CONSTANT = "Next: replearn update MODEL TABLE --constant fits the base risk here.";
 const UPDATE_SLOPE = "Next: replearn update MODEL TABLE --slope fits base risk and one factor.";
-const EVALUATE = "Next: replearn evaluate MODEL TABLE says what the model is worth here.";
+const EVALUATE = "Next: replearn evaluate MODEL TABLE says how well the model predicts here.";
 const ASK_ORIGINAL = "Next: ask the original for its model, and pass it with --opened.";
 const PUBLISH = "Next: replearn publish makes a study of your own rows.";
 const RECODE = "Next: give these columns as the study has them, or say why they differ.";

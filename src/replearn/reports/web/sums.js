@@ -1,4 +1,4 @@
-// A lab's part of a joint fit: whole numbers, and no row. The bytes that `replearn sums` writes.
+// A lab's part of a joint fit: integers, and no individual data. The bytes that `replearn sums` writes.
 import {
   MOST_STEERED, Refusal, canonicalJson, contentOf, fingerprintOf, nScores, power2, sumsAt, totalsOf,
 } from "./exact.js";
@@ -105,8 +105,8 @@ export function labSums(study, read, given, lab) {
     ["rows", "weight", "sampled"].filter((name) => name in content).length;
   return {
     file: canonicalJson({ ...content, fingerprint: fingerprintOf(content) }) + "\n",
-    words: `Sums of ${counted(content.rows)} rows at ${quoted(lab)}: ${counted(numbers)} whole ` +
-      "numbers, and no row.",
+    words: `Sums over ${counted(content.rows)} rows of ${quoted(lab)}: ${counted(numbers)} ` +
+      "integers, no individual data.",
   };
 }
 
