@@ -17,7 +17,7 @@ import numpy as np
 
 from replearn.documents import Document, Integers, Range, Sha256, Text, Unfit
 from replearn.errors import ReplearnError
-from replearn.glm import Between, CentreFits, Model, newton
+from replearn.glm import Between, CentreFits, Design, LastIterate, Model, newton
 from replearn.rows import THETA_BITS, WEIGHT_BITS, ExactSums, integers, on_grid
 from replearn.rows import Integers as Whole
 from replearn.study.disclosure import refuse_few_rows
@@ -66,6 +66,8 @@ LEAST_LABS = 3
 _DRAWN = 6
 
 _SUM = Integers(2, -MAX_SUM, MAX_SUM, 1 << 24)
+#: Sums that are one number.
+_COUNTED = ("rows", "weight", "sampled")
 
 
 @dataclass(frozen=True)
@@ -110,23 +112,23 @@ class LabSums(Spoken, Document):
     @classmethod
     def of(cls, study: Study, lab: str, sums: ExactSums) -> "LabSums":
         """From what a pass gave."""
-        found: dict[str, Any] = dict(sums.values)
-        for name in ("rows", "weight", "sampled"):
-            if name in found:
-                found[name] = sums.count(name)
-        return cls(study.fingerprint, sums.of, lab, **found)
+        fields: dict[str, Any] = dict(sums.values)
+        for name in _COUNTED:
+            if name in fields:
+                fields[name] = sums.count(name)
+        return cls(study.fingerprint, sums.of, lab, **fields)
 
     @property
     def sums(self) -> ExactSums:
         """As a pass gives them."""
-        found: dict[str, Whole] = {}
-        for name in ("rows", "weight", "sampled"):
+        values: dict[str, Whole] = {}
+        for name in _COUNTED:
             if (value := getattr(self, name)) is not None:
-                found[name] = integers([value])
+                values[name] = integers([value])
         for name in ("totals", "cells", "gradient", "information", "exponents", "spread"):
             if (array := getattr(self, name)) is not None:
-                found[name] = integers(array)
-        return ExactSums(self.state, found)
+                values[name] = integers(array)
+        return ExactSums(self.state, values)
 
     def facts(self) -> Facts:
         """What is sent, in words."""
@@ -183,34 +185,52 @@ def lab_sums(
             "the fit of more takes too many rounds. Use fewer columns, or an engine."
         )
     _refuse_two(len(state.members))
+
     source = table if isinstance(table, Table) else table_of(design, table)
     sums = study.sums([source], state)
+
+    # sums of few rows, or with a level or class that few have, never leave the lab
+    _refuse_small(state, sums, least_rows)
+    if sums.seen is not None:
+        refuse_other_codes(design, sums)
+    asked = state.newton
+    refuse_few_rows(design, source, 0 if asked is None else asked.share, least_count)
+
+    findings = findings_of(study, sums)
+    if asked is not None and _is_near_end(state, asked):
+        # what single rows do to the fit here, beside what the study states
+        then = spread_state(state, asked.theta, Counts.of(sums), behind_of(asked, sums))
+        spread = spread_of(then, study.sums([source], then))
+        findings += spread_findings(study, np.sqrt(spread.variance), spread.n_rows)
+
+    shown = LabSums.of(study, lab, _without_few_cells(sums, least_count))
+    return replace(shown, findings=tuple(findings))
+
+
+def _refuse_small(state: State, sums: ExactSums, least_rows: int) -> None:
+    """Refuse sums of few rows, and a matrix of a sample that has few."""
     if sums.count("rows") < least_rows:
         raise ReplearnError(
             f"sums must be of at least {least_rows} rows, got {sums.count('rows')}: those of few "
             "rows may tell what stands in single ones. Pool them with those of a different lab."
         )
-    if (asked := state.newton) is not None and 0 < asked.share < 1 << 32:
-        n_sampled = sums.count("sampled") >> WEIGHT_BITS  # at least: no row weighs more than 1
-        if n_sampled < least_rows:
-            raise ReplearnError(
-                f"the round asks for a matrix of about {n_sampled} of these rows, and sums must be "
-                f"of at least {least_rows}. Ask whoever combines to begin from the opened model: "
-                "then all rows count."
-            )
-    if sums.seen is not None:
-        refuse_other_codes(design, sums)
-    refuse_few_rows(design, source, 0 if asked is None else asked.share, least_count)
-    findings = findings_of(study, sums)
-    near = asked is not None and not state.then and (not asked.share or state.asks == "one step")
-    if near and asked is not None:
-        # near the end of the fit: what single rows do to it here, beside what the study states
-        then = spread_state(state, asked.theta, Counts.of(sums), behind_of(asked, sums))
-        spread = spread_of(then, study.sums([source], then))
-        findings += spread_findings(study, np.sqrt(spread.variance), spread.n_rows)
-    return replace(
-        LabSums.of(study, lab, _without_few_cells(sums, least_count)), findings=tuple(findings)
-    )
+    if state.newton is None or not 0 < state.newton.share < 1 << 32:
+        return
+
+    n_sampled = sums.count("sampled") >> WEIGHT_BITS  # at least: no row weighs more than 1
+    if n_sampled < least_rows:
+        raise ReplearnError(
+            f"the round asks for a matrix of about {n_sampled} of these rows, and sums must be "
+            f"of at least {least_rows}. Ask whoever combines to begin from the opened model: "
+            "then all rows count."
+        )
+
+
+def _is_near_end(state: State, asked: newton.State) -> bool:
+    """Whether the fit hardly moves any more: the last steps ask for no matrix."""
+    if state.then:
+        return False
+    return not asked.share or state.asks == "one step"
 
 
 def _without_few_cells(sums: ExactSums, least_count: int) -> ExactSums:
@@ -273,8 +293,13 @@ class Coalition(Spoken):
         verdict = f"{n_labs} labs with {n_rows:,} rows have one model"
         if self.replication.same is not None:
             verdict += ": the original's" if self.replication.same else ", not the original's"
+
+        # what differs most comes first, and alone if there is much
+        names = self.replication.names
         order = np.argsort(-self.heterogeneity, kind="stable")[:20]
-        names, furthest = self.replication.names, sorted(self.labs, key=lambda x: x.p)[:_DRAWN]
+        furthest = sorted(self.labs, key=lambda x: x.p)[:_DRAWN]
+        which = ", of those that differ most" if len(self.labs) > _DRAWN else ""
+
         how = "in the cells of the study"
         if self.model.design.bits:
             how = "with the bits that the original published"
@@ -302,7 +327,7 @@ class Coalition(Spoken):
                     "Where labs lie in the cells of the model",
                     lambda: where_we_landed(names, {x.lab: x.landed for x in furthest}),
                     "A box is the cell of one coefficient, a line the 95% interval of one lab "
-                    f"alone{', of those that differ most' if len(self.labs) > _DRAWN else ''}.",
+                    f"alone{which}.",
                 )
             ],
             values={"same": self.replication.same},
@@ -358,51 +383,67 @@ def combine(
     study.check_state(state)
     if most_rows is None:
         most_rows = MOST_TIMES * max(study.n_original, study.n_replication)
+
+    # no sum counts before those of all labs are plausible; the order of files changes nothing
     labs = sorted(sums, key=lambda one: one.lab)
     _check_labs(study, state, labs)
     parts = [one.sums for one in labs]
     for one, part in zip(labs, parts, strict=True):
         refuse_impossible(study.design, state, part, one.lab, most_rows)
     _check_members(state, labs, parts)
+
     total = reduce(add, parts)
-    found = study.step(total, state)
-    if isinstance(found, State) or (publish and not state.then):
+    reached = study.step(total, state)
+    if isinstance(reached, State) or (publish and not state.then):
         _refuse_two(len(labs))
-    if isinstance(found, Fitted):
-        if publish and not state.then:
-            if found.theta.size > newton.MOST_STEERED:
-                raise ReplearnError(
-                    f"labs can publish at most {newton.MOST_STEERED} coefficients together, got "
-                    f"{found.theta.size}. Use fewer columns."
-                )
-            return spread_state(state, found.theta, found.counts, found.behind)
-        if not state.then:
-            spreads = study.stated_spreads
-            return _coalition(study, labs, parts, total, found, spreads, opened, nonce)
-        spread = spread_of(state, total)
-        between_of = learned_from(spread.variance, study.design.coordinates)
-        beside = _coalition(
-            study, labs, parts, total, found, np.sqrt(spread.variance), between_of=between_of
+
+    # the fit goes on
+    if isinstance(reached, State):
+        if state.asks != "counts":
+            return reached
+        pairs = zip(labs, parts, strict=True)
+        return replace(reached, members=tuple(Member(x.lab, Counts.of(part)) for x, part in pairs))
+
+    # the fit is done, and so is a replication
+    if not state.then and not publish:
+        spreads = study.stated_spreads
+        return _coalition(study, labs, parts, total, reached, spreads, opened, nonce)
+
+    # an original asks once more: how much single rows move the fit
+    if not state.then:
+        _refuse_many(reached.theta.size)
+        return spread_state(state, reached.theta, reached.counts, reached.behind)
+
+    spread = spread_of(state, total)
+    between_of = learned_from(spread.variance, study.design.coordinates)
+    beside = _coalition(
+        study, labs, parts, total, reached, np.sqrt(spread.variance), between_of=between_of
+    )
+    return founded(
+        study,
+        reached,
+        spread,
+        beside.fits,
+        beside.labs,
+        beside.copies,
+        replication_rows=replication_rows,
+    )
+
+
+def _refuse_many(n_numbers: int) -> None:
+    """Stop where labs would publish more than they can fit."""
+    if n_numbers > newton.MOST_STEERED:
+        raise ReplearnError(
+            f"labs can publish at most {newton.MOST_STEERED} coefficients together, got "
+            f"{n_numbers}. Use fewer columns."
         )
-        return founded(
-            study,
-            found,
-            spread,
-            beside.fits,
-            beside.labs,
-            beside.copies,
-            replication_rows=replication_rows,
-        )
-    if state.asks == "counts":
-        members = (Member(one.lab, Counts.of(part)) for one, part in zip(labs, parts, strict=True))
-        found = replace(found, members=tuple(members))
-    return found
 
 
 def _check_labs(study: Study, state: State, labs: Sequence[LabSums]) -> None:
     """Refuse sums that are of something else, or there twice."""
     if not labs:
         raise ReplearnError("there must be sums of at least one lab, got none.")
+
     contents: dict[bytes, str] = {}
     for one in labs:
         if one.study != study.fingerprint:
@@ -415,12 +456,15 @@ def _check_labs(study: Study, state: State, labs: Sequence[LabSums]) -> None:
                 f"the sums of {one.lab!r} must be of this round, got those of a different one. "
                 "Send that lab the state of this round (on the command line --state)."
             )
+
+        # two labs may have the same counts by chance, but not the same gradient
         twin = contents.setdefault(replace(one, lab="").canonical_bytes(), one.lab)
-        if twin != one.lab and one.gradient is not None:  # counts alone may be the same by chance
+        if twin != one.lab and one.gradient is not None:
             raise ReplearnError(
                 f"{twin!r} and {one.lab!r} have the same sums: rows would count twice. Leave one "
                 "out."
             )
+
     names = [one.lab for one in labs]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -431,15 +475,17 @@ def _check_members(state: State, labs: Sequence[LabSums], parts: Sequence[ExactS
     """Refuse labs, rows or labels that are not those of the first round."""
     if not state.members:
         return
-    before = {member.lab: member.counts for member in state.members}
-    missing = sorted(set(before) - {one.lab for one in labs})
+
+    first_counts = {member.lab: member.counts for member in state.members}
+    missing = sorted(set(first_counts) - {one.lab for one in labs})
     if missing:
         raise ReplearnError(
             f"all labs of the first round must take part, got none of {', '.join(missing[:5])}. "
             "Get their sums, or begin anew without them."
         )
+
     for one, part in zip(labs, parts, strict=True):
-        if before.get(one.lab) != Counts.of(part):
+        if first_counts.get(one.lab) != Counts.of(part):
             raise ReplearnError(
                 f"the rows of {one.lab!r} must be those of its first round, got others: "
                 f"{one.rows:,} rows. Begin anew, or ask that lab."
@@ -461,61 +507,92 @@ def _coalition(
 
     ``between_of`` says what centres differ by; by default what the study states.
     """
-    design, model, n_rows = study.design, fitted.model, fitted.counts.rows
+    model, n_rows = fitted.model, fitted.counts.rows
     agreement = agreement_of(study, model, fitted.theta, opened, nonce)
     replication = compare_with_original(study, model, fitted.theta, n_rows, agreement)
-    theta, loss, ridge = fitted.behind.theta, design.loss, float(design.ridge)
-    factor = newton.direction_of(fitted.behind, loss, ridge).factor
 
-    def numbers(sums: ExactSums) -> Vector:
-        """The coordinates that some rows alone would have, by one step from the last point."""
-        gradient, weight = sums.values["gradient"], sums.count("weight")
-        # past points have the gradients of all labs
-        own = replace(fitted.behind, gradient=gradient, weight=weight, past=(), direction=None)
-        step = newton.direction_of(own, loss, ridge, factor).step
-        return design.coordinates.of_theta(theta + on_grid(step, THETA_BITS))
-
-    names = replication.names
+    # the numbers that each lab alone would have
+    numbers = _numbers_by_one_step(study.design, fitted.behind)
     own = np.array([numbers(part) for part in parts])
     sizes = np.array([one.rows for one in labs], dtype=np.float64)
+
+    # Cochran's Q of each number
     centre = sizes @ own / sizes.sum()
     q = (sizes[:, None] * ((own - centre) / spreads) ** 2).sum(axis=0)
-    found = []
-    for place, (one, part) in enumerate(zip(labs, parts, strict=True)):
-        landed = Landed(
-            design.cells.offsets(own[place], design.published) - model.codes,
-            1.96 * spreads / math.sqrt(one.rows) / study.widths,
+
+    # each lab beside all others together
+    participants = []
+    for one, part, alone in zip(labs, parts, own, strict=True):
+        rest = None
+        if len(labs) > 1:
+            rest = numbers(_less(total, part))
+        participants.append(
+            _participant(study, replication.names, fitted, one, alone, rest, spreads)
         )
-        if len(labs) == 1:
-            found.append(Participant(one.lab, one.rows, True, (), 1.0, names[0], landed))
-            break
-        others = {name: value - part.values[name] for name, value in total.values.items()}
-        rest = numbers(ExactSums(total.of, others))
-        moved = np.flatnonzero(design.cells.replicate(rest, design.published) != model.codes)
-        scale = spreads * math.sqrt(1 / one.rows + 1 / (n_rows - one.rows))
-        away = np.abs(own[place] - rest) / scale
-        largest = int(np.argmax(away))
-        found.append(
-            Participant(
-                one.lab,
-                one.rows,
-                not moved.size,
-                tuple(names[i] for i in moved),
-                one_population_p(away),
-                names[largest],
-                landed,
-            )
-        )
-    fits = CentreFits(tuple(one.lab for one in labs), own, sizes)
+
+    lab_names = tuple(one.lab for one in labs)
+    fits = CentreFits(lab_names, own, sizes)
     between_of = between_of or (lambda _: study.centres)
     return Coalition(
         agreement.usable(model),
         replication,
-        beside_the_others(found, fits, spreads**2, names, between_of),
+        beside_the_others(participants, fits, spreads**2, replication.names, between_of),
         q,
         _one_population(q, len(labs)),
-        near_copies([one.lab for one in labs], own / spreads, sizes),
+        near_copies(lab_names, own / spreads, sizes),
         fits,
+    )
+
+
+def _numbers_by_one_step(design: Design, behind: LastIterate) -> Callable[[ExactSums], Vector]:
+    """The coordinates that some rows alone would have, by one step from the last point."""
+    loss, ridge = design.loss, float(design.ridge)
+    factor = newton.direction_of(behind, loss, ridge).factor
+
+    def numbers(sums: ExactSums) -> Vector:
+        gradient, weight = sums.values["gradient"], sums.count("weight")
+        # past points have the gradients of all labs
+        own = replace(behind, gradient=gradient, weight=weight, past=(), direction=None)
+        step = newton.direction_of(own, loss, ridge, factor).step
+        return design.coordinates.of_theta(behind.theta + on_grid(step, THETA_BITS))
+
+    return numbers
+
+
+def _less(total: ExactSums, part: ExactSums) -> ExactSums:
+    """The sums of all labs but one."""
+    values = {name: value - part.values[name] for name, value in total.values.items()}
+    return ExactSums(total.of, values)
+
+
+def _participant(
+    study: Study,
+    names: Sequence[str],
+    fitted: Fitted,
+    one: LabSums,
+    own: Vector,
+    rest: Vector | None,
+    spreads: Vector,
+) -> Participant:
+    """A lab with its own numbers and those of the rest; None if it is the only one."""
+    cells, published, codes = study.design.cells, study.design.published, fitted.model.codes
+    reach = 1.96 * spreads / math.sqrt(one.rows) / study.widths
+    landed = Landed(cells.offsets(own, published) - codes, reach)
+    if rest is None:
+        return Participant(one.lab, one.rows, True, (), 1.0, names[0], landed)
+
+    # what the model would be without it, and how far it is from the rest
+    moved = np.flatnonzero(cells.replicate(rest, published) != codes)
+    scale = spreads * math.sqrt(1 / one.rows + 1 / (fitted.counts.rows - one.rows))
+    away = np.abs(own - rest) / scale
+    return Participant(
+        one.lab,
+        one.rows,
+        not moved.size,
+        tuple(names[i] for i in moved.tolist()),
+        one_population_p(away),
+        names[int(np.argmax(away))],
+        landed,
     )
 
 
@@ -537,12 +614,13 @@ def near_copies(names: Sequence[str], scaled: Matrix, sizes: Vector) -> tuple[tu
     from scipy.special import chdtr
 
     n_pairs, n_numbers = max(1, len(names) * (len(names) - 1) // 2), scaled.shape[1]
-    found = []
+    pairs = []
     for i in range(len(names) - 1):
+        # this lab beside all that come later
         unit = 1 / sizes[i] + 1 / sizes[i + 1 :]
         totals = ((scaled[i] - scaled[i + 1 :]) ** 2).sum(axis=1) / unit
         chance = chdtr(n_numbers, 4 * totals)
-        found += [
-            (names[i], names[i + 1 + int(j)]) for j in np.flatnonzero(chance < 1e-4 / n_pairs)
-        ]
-    return tuple(found)
+
+        copies = i + 1 + np.flatnonzero(chance < 1e-4 / n_pairs)
+        pairs += [(names[i], names[j]) for j in copies.tolist()]
+    return tuple(pairs)

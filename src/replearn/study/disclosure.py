@@ -62,6 +62,8 @@ def refuse_few_rows(design: Design, table: Table, share: int, least_count: int) 
         inside = np.array([group.holds(terms) for group in groups])
         of_class = np.array([group.holds(block.targets[:, None]) for group in classes])
         total += inside.astype(np.int64) @ of_class.T
+
+        # the matrix is of a sample, which must not be small either
         if 0 < share < 1 << 32:
             seen = terms if design.directions is None else projected(terms, design.directions)
             chosen = marks(seen) < share
@@ -94,17 +96,20 @@ def _dense(terms: Any) -> NDArray[Any]:
         filled = np.zeros(terms.shape)
         terms.dense(filled)
         return filled
-    return np.asarray(terms.toarray() if is_sparse(terms) else terms)
+    if is_sparse(terms):
+        terms = terms.toarray()
+    return np.asarray(terms)
 
 
 def _frequencies(rows: Rows) -> list[Counter[float]]:
     """How often each number occurs, in each term and at last in the targets."""
-    found: list[Counter[float]] = [Counter() for _ in range(rows.n_terms + 1)]
+    counters: list[Counter[float]] = [Counter() for _ in range(rows.n_terms + 1)]
     for block in _small(rows):
-        for counter, values in zip(found, [*_dense(block.terms).T, block.targets], strict=True):
-            different, counts = np.unique(values, return_counts=True)
+        columns = [*_dense(block.terms).T, block.targets]
+        for counter, column in zip(counters, columns, strict=True):
+            different, counts = np.unique(column, return_counts=True)
             counter.update(dict(zip(different.tolist(), counts.tolist(), strict=True)))
-    return found
+    return counters
 
 
 def _classes(design: Design, common: list[Counter[float]]) -> list[Group]:
@@ -128,6 +133,7 @@ def _of_numbers(name: str, place: int, common: Counter[float]) -> list[Group]:
     if len(common) <= _FEW_VALUES:
         order = sorted(common)
         return [_equal(f"{name}, number {i + 1}", place, x) for i, x in enumerate(order)]
+
     ((usual, count),) = common.most_common(1)
     if 2 * count <= common.total():
         return []
@@ -137,28 +143,30 @@ def _of_numbers(name: str, place: int, common: Counter[float]) -> list[Group]:
 
 def _groups(encoding: Encoding, common: list[Counter[float]]) -> list[Group]:
     """All groups of rows that sums over these terms can single out."""
-    found = [Group("all rows", lambda terms: np.ones(len(terms), dtype=bool))]
+    groups = [Group("all rows", lambda terms: np.ones(len(terms), dtype=bool))]
     partitions: list[list[Group]] = []  # of each column, by what has products
     start = 0
     for column in encoding.columns:
         stop = start + len(column.terms)
         if isinstance(column, NumberColumn):
             partitions.append(_of_numbers(column.name, start, common[start]))
-            found += _of_spline(column, start)
+            groups += _of_spline(column, start)
         else:
             names = [name for _, name in column.terms]
             levels = [_not_zero(name, start + i) for i, name in enumerate(names)]
             partitions.append([*levels, _rest(column.name, column.reference, start, stop)])
-        found += partitions[-1]
+        groups += partitions[-1]
         start = stop
 
-    pairs = dict.fromkeys(term.columns for term in encoding.terms[start:])
+    # products: a number of many values has no groups of its own to combine
     for place, term in enumerate(encoding.terms[start:], start):
         if not all(partitions[column] for column in term.columns):
-            found.append(_not_zero(term.name, place))
-    for first, second in pairs:  # products, and those with the levels that have no term
-        found += [_both(a, b) for a in partitions[first] for b in partitions[second]]
-    return found
+            groups.append(_not_zero(term.name, place))
+
+    # and those with the levels that have no term
+    for first, second in dict.fromkeys(term.columns for term in encoding.terms[start:]):
+        groups += [_both(a, b) for a in partitions[first] for b in partitions[second]]
+    return groups
 
 
 def _rest(name: str, reference: str, start: int, stop: int) -> Group:
@@ -173,14 +181,18 @@ def _both(a: Group, b: Group) -> Group:
 
 def _of_spline(column: NumberColumn, start: int) -> list[Group]:
     """Hats, both ends of the spline, and rows with or without a value."""
-    found = [_not_zero(name, start + i) for i, (_, name) in enumerate(column.terms) if i]
+    groups = [_not_zero(name, start + i) for i, (_, name) in enumerate(column.terms) if i]
+
     if column.knots:
+        # the outer knots, on the grid of encoded numbers
         z = (column.nodes[[1, -2]] - float(column.centre)) / float(column.spread)
         low, high = np.floor(z * (1 << ROW_BITS) + 0.5)
+
         below, above = f"{column.name} < {column.knots[0]}", f"{column.name} > {column.knots[-1]}"
-        found.append(Group(below, lambda terms: terms[:, start] < low))
-        found.append(Group(above, lambda terms: terms[:, start] > high))
+        groups.append(Group(below, lambda terms: terms[:, start] < low))
+        groups.append(Group(above, lambda terms: terms[:, start] > high))
+
     if column.indicator:
         last = start + len(column.terms) - 1
-        found.append(_equal(f"{column.name} not missing", last, 0))
-    return found
+        groups.append(_equal(f"{column.name} not missing", last, 0))
+    return groups

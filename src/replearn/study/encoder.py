@@ -60,29 +60,30 @@ class RowEncoder:
     @classmethod
     def of(cls, design: Design) -> "RowEncoder":
         """That of a study's design."""
-        weights = design.class_weight
-        return cls(
-            design.encoding,
-            design.loss,
-            design.classes,
-            None if weights is None else np.array([float(weight) for weight in weights]),
-            design.directions,
-        )
+        weights = None
+        if design.class_weight is not None:
+            weights = np.array([float(weight) for weight in design.class_weight])
+        return cls(design.encoding, design.loss, design.classes, weights, design.directions)
 
     @property
     def n_terms(self) -> int:
         """Encoded numbers of a row, without the constant."""
-        return self.encoding.n_terms if self.directions is None else len(self.directions)
+        if self.directions is None:
+            return self.encoding.n_terms
+        return len(self.directions)
 
     def with_levels(self, block: Block) -> Block:
         """The same rows, with one number for all indicators of a column with many levels."""
+        if self.directions is not None:
+            return block
+
         groups, start = [], 0
         for column in self.encoding.columns:
             stop = start + len(column.terms)
             if isinstance(column, LevelColumn) and stop - start >= LEAST_LEVELS:
                 groups.append(slice(start, stop))
             start = stop
-        if not groups or self.directions is not None:
+        if not groups:
             return block
         return replace(block, terms=LevelRows.of(block.terms, groups, 1 << ROW_BITS))
 
@@ -95,13 +96,16 @@ class RowEncoder:
 
     def masses(self, batch: Batch, targets: Vector) -> Vector | None:
         """Weights of rows before they are scaled; None if all are 1."""
-        found = None
+        weights = None
         if batch.weights is not None:
-            found = target_numbers(batch.weights, "sample_weight", least=0)
-        if self.class_weight is not None:
-            by_class = self.class_weight[targets.astype(np.int64)]
-            found = by_class if found is None else found * by_class
-        return found
+            weights = target_numbers(batch.weights, "sample_weight", least=0)
+        if self.class_weight is None:
+            return weights
+
+        by_class = self.class_weight[targets.astype(np.int64)]
+        if weights is None:
+            return by_class
+        return weights * by_class
 
     def block(self, batch: Batch, scale: float, seen: EncodingCounts | None = None) -> Block:
         """Encode some rows; rows without weight are left out."""
@@ -111,9 +115,12 @@ class RowEncoder:
             terms = projected(terms, self.directions)
         offset = None if batch.offset is None else target_numbers(batch.offset, "offset")
         groups, centres = (_names(column) for column in (batch.groups, batch.centres))
+
         masses = self.masses(batch, targets)
         if masses is None:
             return Block(terms, targets, None, offset, groups, centres)
+
+        # a weight that rounds to nothing is one unit: its row still counts
         units = np.maximum(on_grid(masses / scale, WEIGHT_BITS), masses > 0)
         weights = units * 2.0**-WEIGHT_BITS
         return Block(terms, targets, weights, offset, groups, centres).part(weights > 0)
@@ -129,8 +136,8 @@ def _names(column: Any) -> NDArray[Any] | None:
 
 def projected(terms: Any, directions: Codes) -> Grid:
     """Published combinations of encoded numbers, on the same grid and clipped like them."""
-    whole = np.asarray(terms @ directions.T.astype(np.float64))  # exact: whole numbers
-    scaled = np.floor(whole * 2.0**-DIRECTION_BITS + 0.5)
+    combined = np.asarray(terms @ directions.T.astype(np.float64))  # exact: whole numbers
+    scaled = np.floor(combined * 2.0**-DIRECTION_BITS + 0.5)
     return np.clip(scaled, -MAX_ROW, MAX_ROW).astype(np.int16)
 
 
@@ -170,14 +177,23 @@ class TableRows(Rows):
         fresh = EncodingCounts(self.reading.encoding)
         n_classes = len(self.reading.classes or ())
         counts = np.zeros(n_classes, dtype=np.int64)
-        most = max(1, min(BATCH_ROWS, MOST_AT_ONCE // (2 * self.reading.encoding.n_terms)))
-        for batch in self.table.batches() if self.table.is_sparse else self.table.batches(most):
+
+        # dense rows take memory as they are encoded, so few of them at a time
+        if self.table.is_sparse:
+            batches = self.table.batches()
+        else:
+            most = max(1, min(BATCH_ROWS, MOST_AT_ONCE // (2 * self.reading.encoding.n_terms)))
+            batches = self.table.batches(most)
+
+        for batch in batches:
             block = self.reading.block(batch, scale, fresh)
             if n_classes:
                 counts += np.bincount(block.targets.astype(np.int64), minlength=n_classes)
             yield block
+
         fresh.refuse()
-        self.seen, self.label_counts = fresh, counts if n_classes else None
+        self.seen = fresh
+        self.label_counts = counts if n_classes else None
 
 
 @dataclass
@@ -210,7 +226,8 @@ class ScratchBlocks:
             terms = self._read(n_rows * self.n_terms, np.int16).reshape(n_rows, self.n_terms)
             targets = self._read(n_rows, np.float64)
             weights = self._read(n_rows, np.float64) if weighted else None
-            yield Block(terms, targets, weights, self._read(n_rows, np.float64) if offset else None)
+            offsets = self._read(n_rows, np.float64) if offset else None
+            yield Block(terms, targets, weights, offsets)
 
     def _read(self, size: int, kind: type) -> NDArray[Any]:
         return np.frombuffer(self.file.read(size * np.dtype(kind).itemsize), dtype=kind)
@@ -231,6 +248,8 @@ def read_rows(rows: TableRows, n_jobs: int | None = None) -> Rows:
         kept.append(block)
         if size <= MOST_KEPT:
             continue
+
+        # too many for memory: all so far go to the file, if it can hold such rows
         named = block.groups is not None or block.centres is not None
         fits &= not sparse and not named and size <= MOST_STORED
         try:
@@ -240,6 +259,7 @@ def read_rows(rows: TableRows, n_jobs: int | None = None) -> Rows:
         except OSError:  # the disk is full
             fits = False
         kept.clear()
+
     if not fits:
         return rows
     return stored or MemoryBlocks(rows.reading.with_levels(joined(kept)), rows.work)

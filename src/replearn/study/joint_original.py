@@ -5,11 +5,12 @@ a draft, which is a registered study. The labs fit it as a coalition; one round 
 single rows move the fit; then cells, sketch and study follow as for an original with all rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replearn.codes import Coins, chance_of_each, seed_text, width_for
 from replearn.documents import Document, Integers, Label, Length, Part, Range, Text, decimal_text
@@ -109,32 +110,47 @@ def lab_columns(
         )
     learned = learn_encoding(table, labels, categories=categories)
     refuse_unsafe(learned.remarks)
+
     look, columns = learned.look, []
-    for name, found in look.columns.items():
-        if name in categories or found.n_texts:
-            totals = {text: int(rows.sum()) for text, rows in found.counts.items()}
-            kept = {text: count for text, count in totals.items() if count >= least_count}
-            if (rest := sum(totals.values()) - sum(kept.values())) >= least_count:
-                kept[OTHER] = kept.get(OTHER, 0) + rest
-            values, counts, are_numbers = tuple(kept), list(kept.values()), False
+    for name, column in look.columns.items():
+        are_numbers = name not in categories and not column.n_texts
+        if are_numbers:
+            values, counts = _groups(look.numbers(name), column.n_numbers, least_count)
         else:
-            values, counts = _groups(look.numbers(name), found.n_numbers, least_count)
-            are_numbers = True
-        missing = found.n_missing if found.n_missing >= least_count else 0
+            values, counts = _frequent_levels(column.counts, least_count)
+        missing = column.n_missing if column.n_missing >= least_count else 0
         columns.append(ColumnCounts(name, values, np.array(counts), missing, are_numbers))
-    name = str(table.roles["target"])
-    if known is not None:
-        in_class = np.bincount(labels)
-        if in_class.min() < least_count:
-            raise ReplearnError(
-                f"columns must be of at least {least_count} rows of each class, got fewer of "
-                f"{known[int(in_class.argmin())]!r}. Pool these rows with those of a different lab."
-            )
-        target = ColumnCounts(name, known, in_class, 0, False)
-    else:
-        values, counts = _groups(np.sort(labels), len(labels), least_count)
-        target = ColumnCounts(name, values, np.array(counts), 0, True)
+
+    target = _target_counts(str(table.roles["target"]), known, labels, least_count)
     return LabColumns(lab, len(labels), kind, target, tuple(columns))
+
+
+def _frequent_levels(
+    counts: Mapping[str, NDArray[np.int64]], least_count: int
+) -> tuple[tuple[str, ...], list[int]]:
+    """Levels of many rows; the others together, if they have as many."""
+    totals = {text: int(rows.sum()) for text, rows in counts.items()}
+    kept = {text: count for text, count in totals.items() if count >= least_count}
+
+    rest = sum(totals.values()) - sum(kept.values())
+    if rest >= least_count:
+        kept[OTHER] = kept.get(OTHER, 0) + rest
+    return tuple(kept), list(kept.values())
+
+
+def _target_counts(name: str, classes: Any, labels: Any, least_count: int) -> ColumnCounts:
+    """Rows of each class, or quantiles of numbers."""
+    if classes is None:
+        values, counts = _groups(np.sort(labels), len(labels), least_count)
+        return ColumnCounts(name, values, np.array(counts), 0, True)
+
+    in_class = np.bincount(labels)
+    if in_class.min() < least_count:
+        raise ReplearnError(
+            f"columns must be of at least {least_count} rows of each class, got fewer of "
+            f"{classes[int(in_class.argmin())]!r}. Pool these rows with those of a different lab."
+        )
+    return ColumnCounts(name, classes, in_class, 0, False)
 
 
 def _groups(values: Vector, n_rows: int, least_count: int) -> tuple[tuple[str, ...], list[int]]:
@@ -142,11 +158,15 @@ def _groups(values: Vector, n_rows: int, least_count: int) -> tuple[tuple[str, .
     n_groups = min(_QUANTILES, values.size // least_count)
     if not n_groups:
         return (), []
+
+    # digits beyond the spread would tell more than the column does
     low, high = np.quantile(values, [0.05, 0.95]).tolist()
     spread = decimal_text((high - low) / 3.29 or abs(high) or 1.0)
+
     parts = np.array_split(values, n_groups)
     ends = np.arange(n_groups + 1) * n_rows // n_groups
-    return tuple(place_text(float(p[p.size // 2]), spread) for p in parts), np.diff(ends).tolist()
+    medians = [float(part[part.size // 2]) for part in parts]
+    return tuple(place_text(median, spread) for median in medians), np.diff(ends).tolist()
 
 
 def draft_study(
@@ -165,34 +185,38 @@ def draft_study(
     labs = tuple(sorted(labs, key=lambda one: one.lab))
     _check_labs(labs)
     n_rows = sum(one.rows for one in labs)
+
+    # a table that has the columns of all labs, each by itself
     size = min(n_rows, _DRAWN)
     columns = list(zip(*(one.columns for one in labs), strict=True))
     table = open_table(
         {parts[0].name: _drawn(parts, size) for parts in columns},
         target=_drawn([one.target for one in labs], size),
     )
-    kind = labs[0].kind
-    classes, labels = read_labels(table, kind)
+
+    # its encoding, as an original learns it
+    classes, labels = read_labels(table, labs[0].kind)
     levels = [parts[0].name for parts in columns if not parts[0].are_numbers]
     learned = learn_encoding(table, labels, basis=basis, categories=levels)
-    loss = loss_of(kind, classes, labels)
+    loss = loss_of(labs[0].kind, classes, labels)
     rows = read_rows(TableRows(table, RowEncoder(learned.encoding, loss, classes)))
-    text = (
-        decimal_text(ridge)
-        if ridge
-        else min((one for one in RIDGES if float(one) >= min(10 / n_rows, 1)), key=float)
-    )
+
+    # coordinates and cells before any fit
+    penalty = _default_ridge(n_rows)
+    if ridge:
+        penalty = decimal_text(ridge)
     shares = Summary.of(rows, loss).check(loss).shares
     moments = glm.second_moments(rows)
-    coordinates = Coordinates.of(loss.information(shares), moments, float(text))
+    coordinates = Coordinates.of(loss.information(shares), moments, float(penalty))
     n_numbers = loss.n_scores * len(moments)
     deviation = (2 / n_rows) ** 0.5  # a row's influence is about 1 in these coordinates
     width = width_for(chance_of_each(max_disagreement, n_numbers), 0) * deviation
+
     design = Design(
         target=labs[0].target.name,
         encoding=learned.encoding,
         loss=loss,
-        ridge=text,
+        ridge=penalty,
         coordinates=coordinates,
         widths=(decimal_text(1.005 * width),) * n_numbers,
         bits=0,
@@ -205,6 +229,12 @@ def draft_study(
     return Study(design, rho, n_rows, n_rows, spreads, between, 0, profile)
 
 
+def _default_ridge(n_rows: int) -> str:
+    """The least of the usual ones at or above ten over the number of rows."""
+    least = min(10 / n_rows, 1)
+    return min((ridge for ridge in RIDGES if float(ridge) >= least), key=float)
+
+
 def _check_labs(labs: Sequence[LabColumns]) -> None:
     if not labs:
         raise ReplearnError("there must be columns of at least one lab, got none.")
@@ -212,8 +242,8 @@ def _check_labs(labs: Sequence[LabColumns]) -> None:
     def kinds(one: LabColumns) -> Any:
         return one.kind, one.target.name, [(c.name, c.are_numbers) for c in one.columns]
 
-    for one, before in zip(labs[1:], labs, strict=False):
-        if one.lab == before.lab:
+    for one, neighbour in zip(labs[1:], labs, strict=False):  # sorted by name
+        if one.lab == neighbour.lab:
             raise ReplearnError(f"each lab must send one file, got two of {one.lab!r}. Keep one.")
         if kinds(one) != kinds(labs[0]):
             raise ReplearnError(
@@ -224,14 +254,21 @@ def _check_labs(labs: Sequence[LabColumns]) -> None:
 
 def _drawn(parts: Sequence[ColumnCounts], size: int) -> Any:
     """A column of so many rows that has the counts of all labs, in an order of its own."""
-    values: list[Any] = [value for part in parts for value in (*part.values, None)]
-    ends = np.cumsum([count for part in parts for count in (*part.counts.tolist(), part.missing)])
+    values: list[Any] = []
+    counts: list[int] = []
+    missing = np.nan if parts[0].are_numbers else None
+    for part in parts:
+        values += [*part.values, missing]
+        counts += [*part.counts.tolist(), part.missing]
+
+    # a row in the middle of each of so many equal parts
+    ends = np.cumsum(counts)
     places = np.searchsorted(ends, (np.arange(size) + 0.5) * ends[-1] / size, side="right")
-    if parts[0].are_numbers:
-        found = np.array([np.nan if value is None else float(value) for value in values])
-    else:
-        found = np.array(values, dtype=object)
-    return found[places][Coins(f"columns/{parts[0].name}").row_order("draft", size)]
+
+    # columns in one order would look dependent
+    order = Coins(f"columns/{parts[0].name}").row_order("draft", size)
+    dtype = np.float64 if parts[0].are_numbers else object
+    return np.array(values, dtype=dtype)[places][order]
 
 
 @dataclass(frozen=True)
@@ -282,45 +319,46 @@ def founded(
 
     Labs that differ more than rows explain show how centres differ: new ones will, too.
     """
-    n_labs = len(fits.names)
-    between = centres.assumed(draft.design.coordinates)
-    if n_labs > 1:
-        numbers = draft.design.coordinates.of_theta(fitted.theta)
-        between = centres.learned(fits, spread.variance, draft.design.coordinates, numbers)
-    found = glm.Spread(spread, between)
-    rho, n_rows = float(draft.max_disagreement), fitted.counts.rows
+    coordinates, counts, n_rows = draft.design.coordinates, fitted.counts, fitted.counts.rows
+    numbers = coordinates.of_theta(fitted.theta)
+    between = centres.assumed(coordinates)
+    if len(fits.names) > 1:
+        between = centres.learned(fits, spread.variance, coordinates, numbers)
+
+    # cells, codes and sketch, as for an original with all rows
+    total_spread = glm.Spread(spread, between)
+    rho = float(draft.max_disagreement)
     promise = glm.Promise(rho, bits, n_rows, replication_rows or n_rows)
-    design = replace(draft.design, widths=glm.widths_of(found, promise), bits=bits, sketch=None)
-    codes, sketch = design.cells.publish(design.coordinates.of_theta(fitted.theta))
+    widths = glm.widths_of(total_spread, promise)
+    design = replace(draft.design, widths=widths, bits=bits, sketch=None)
+    codes, sketch = design.cells.publish(numbers)
     design = replace(design, sketch=sketch)
     model = Model(design, codes)
-    counts = fitted.counts
+
+    # why the study must not be published
     shares = Summary.from_totals(n_rows, counts.weight, counts.totals).shares
-    problems = without_model(design.loss, shares, promise, fitted.theta)[1]
-    excess = centres.times_typical(between, design.coordinates)
+    _, problems = without_model(design.loss, shares, promise, fitted.theta)
+    excess = centres.times_typical(between, coordinates)
     unlike = [one for one in labs if one.is_unlike]
     if excess > _MOST_EXCESS and unlike:
         problems.append(
             f"Labs differ {excess:.0f} times as much as centres typically do, because of "
             f"{_named(unlike)}. Ask them, or begin anew without them."
         )
-    return Founded(
-        replace(
-            draft,
-            design=design,
-            n_original=n_rows,
-            n_replication=promise.n_there,
-            spreads=found.stated,
-            between=tuple(map(decimal_text, between.deviations.tolist())),
-            n_centres=between.n_centres,
-            commitment=model.fingerprint,
-            slopes_commitment=model.without_constants.fingerprint,
-            problems=tuple(problems),
-        ),
-        model,
-        labs,
-        copies,
+
+    study = replace(
+        draft,
+        design=design,
+        n_original=n_rows,
+        n_replication=promise.n_there,
+        spreads=total_spread.stated,
+        between=tuple(map(decimal_text, between.deviations.tolist())),
+        n_centres=between.n_centres,
+        commitment=model.fingerprint,
+        slopes_commitment=model.without_constants.fingerprint,
+        problems=tuple(problems),
     )
+    return Founded(study, model, labs, copies)
 
 
 def _named(unlike: Sequence[Participant]) -> str:

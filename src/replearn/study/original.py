@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from replearn.codes import Bound, least_whole, seed_text
+from replearn.codes import least_whole, seed_text
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError, is_real, plain_float, probability, short, whole_number
 from replearn.glm import (
@@ -84,6 +84,8 @@ LEAST_LEVEL = 20
 LEAST_EFFECTIVE = 30
 #: How often products are halved, by trial: a ridge shrinks quarters sixteen times as much.
 _HALVED = (0, 2)
+#: What "auto" tries; any other basis is tried alone.
+_BASES = {"auto": ("linear", "splines")}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -284,7 +286,9 @@ class Original:
     def rows_needed(self) -> int | None:
         """How many rows such a model needs, by Riley et al.; None where it explains nothing."""
         design, target = self.study.design, self.study.profile.target
-        share = float(target[1]) if len(design.classes or ()) == 2 and target else None
+        share = None
+        if target and len(design.classes or ()) == 2:
+            share = float(target[1])
         n_slopes = design.n_numbers - design.loss.n_scores
         return rows_needed(design.loss, self.worth, n_slopes, share)
 
@@ -322,46 +326,71 @@ def publish(table: Table, request: Request) -> Original:
     table, cuts = table.without(request.drop), tuple[str, ...]()
     if request.kind == "survival":
         table, request, cuts = _at_risk(table, request)
+
     classes, labels = read_labels(table, request.kind)
-    n_rows = len(labels)
-    if n_rows < 2:
-        raise ReplearnError(f"rows must be two or more, got n_samples = {n_rows}. Pass more rows.")
-    n_there = request.replication_rows or n_rows
-    pair = named_pair(request.between)
-    assert pair is not None
-    promise = Promise(request.max_disagreement, request.sketch_bits, n_rows, n_there, pair)
+    promise = _promise(request, len(labels))
     loss = loss_of(request.kind, classes, labels)
     if isinstance(loss, Poisson) and request.kind == "survival":
         loss = Hazard(loss.cap_bits, time=request.time, event=request.target, cuts=cuts)
-    bases = ("linear", "splines") if request.basis == "auto" else (request.basis,)
     weight = _class_weight(request.class_weight, classes, labels)
-    ridge = None if request.ridge == "auto" else decimal_text(float(request.ridge))
+
+    # the smallest held-out loss decides; of equal ones the simpler basis, which comes first
     best: _Candidate | None = None
-    for basis in bases:
+    for basis in _BASES.get(request.basis, (request.basis,)):
         learned = _learned(table, request, basis, labels, promise)
         if request.kind == "survival":
             learned = _with_intervals(learned, cuts)
-        for halved in _HALVED if learned.encoding.products else (0,):
-            encoding = replace(learned.encoding, products_halved=halved)
-            _refuse_too_many(encoding, loss)
+        for encoding in _encodings(learned):
             reading = RowEncoder(encoding, loss, classes, weight)
-            rows = read_rows(TableRows(table, reading), request.n_jobs)
-            _refuse_dense(rows)
-            trial = _tried(rows, loss, promise, ridge, bool(request.verbose))
-            if best is None or trial.loss < best.trial.loss:
-                learned = replace(learned, encoding=encoding)
-                best = _Candidate(basis, learned, rows, reading, trial)
+            chosen = replace(learned, encoding=encoding)
+            tried = _tried(table, request, promise, basis, chosen, reading)
+            if best is None or tried.trial.loss < best.trial.loss:
+                best = tried
     assert best is not None
+
     remarks = (*best.learned.remarks, *_about_columns(best))
     best = replace(best, learned=replace(best.learned, remarks=remarks))
     return _published(best, request, promise, classes, labels)
 
 
-def _tried(rows: Rows, loss: Loss, promise: Promise, ridge: str | None, verbose: bool) -> RidgeFit:
-    """The original of encoded rows, with its progress."""
+def _promise(request: Request, n_rows: int) -> Promise:
+    """What is promised, and to labs of which size."""
+    if n_rows < 2:
+        raise ReplearnError(f"rows must be two or more, got n_samples = {n_rows}. Pass more rows.")
+    n_there = request.replication_rows or n_rows
+    pair = named_pair(request.between)
+    assert pair is not None
+    return Promise(request.max_disagreement, request.sketch_bits, n_rows, n_there, pair)
+
+
+def _encodings(learned: Learned) -> list[Encoding]:
+    """The encoding with each shrinkage of its products that is tried."""
+    if not learned.encoding.products:
+        return [replace(learned.encoding, products_halved=0)]
+    return [replace(learned.encoding, products_halved=halved) for halved in _HALVED]
+
+
+def _tried(
+    table: Table,
+    request: Request,
+    promise: Promise,
+    basis: str,
+    learned: Learned,
+    reading: RowEncoder,
+) -> _Candidate:
+    """Encode the rows and fit them, with progress."""
+    # what would take hours is refused before rows are read, or before the fit
+    _refuse_too_many(learned.encoding, reading.loss)
+    rows = read_rows(TableRows(table, reading), request.n_jobs)
+    _refuse_dense(rows)
+
+    ridge = None
+    if request.ridge != "auto":
+        ridge = decimal_text(float(request.ridge))
     done = count(1)
-    with progress("fitting the original", glm.N_TICKS, verbose) as advance:
-        return glm.original(rows, loss, promise, ridge, lambda: advance(next(done)))[1]
+    with progress("fitting the original", glm.N_TICKS, bool(request.verbose)) as advance:
+        _, trial = glm.original(rows, reading.loss, promise, ridge, lambda: advance(next(done)))
+    return _Candidate(basis, learned, rows, reading, trial)
 
 
 def read_labels(table: Table, kind: Kind) -> tuple[tuple[Any, ...] | None, Any]:
@@ -379,13 +408,17 @@ def _at_risk(table: Table, request: Request) -> tuple[Table, Request, tuple[str,
             'interactions="all" would let every effect change with time. Name pairs of columns.'
         )
     times, events = event_times(table.whole("target")), event_numbers(table.whole("offset"))
+
+    # the smallest lab needs events enough in each interval, too
     n_there = request.replication_rows or len(times)
     least = math.ceil(LEAST_EVENTS * max(1.0, len(times) / n_there))
     cuts = cuts_of(times, events, least)
+
+    # from here on a row is a person in an interval
     n_at_risk = int(np.count_nonzero(time_at_risk(times, cuts)))
-    n_there = math.ceil(n_there * n_at_risk / len(times))  # in rows at risk
-    found = replace(request, replication_rows=n_there, offset=AT_RISK)
-    return rows_at_risk(table, cuts, request.target), found, cuts
+    n_there = math.ceil(n_there * n_at_risk / len(times))
+    request = replace(request, replication_rows=n_there, offset=AT_RISK)
+    return rows_at_risk(table, cuts, request.target), request, cuts
 
 
 def _with_intervals(learned: Learned, cuts: tuple[str, ...]) -> Learned:
@@ -394,8 +427,9 @@ def _with_intervals(learned: Learned, cuts: tuple[str, ...]) -> Learned:
     columns = [column for column in learned.encoding.columns if column.name != INTERVAL]
     if cuts:
         columns.append(LevelColumn(INTERVAL, names[1:], names[0]))
-    remarks = tuple(remark for remark in learned.remarks if remark.column != INTERVAL)
     encoding = replace(learned.encoding, columns=tuple(columns))
+
+    remarks = tuple(remark for remark in learned.remarks if remark.column != INTERVAL)
     return replace(learned, encoding=encoding, remarks=remarks)
 
 
@@ -464,80 +498,104 @@ def _class_weight(given: Any, classes: tuple[Any, ...] | None, labels: Any) -> V
 def _published(
     best: _Candidate, request: Request, promise: Promise, classes: Any, labels: Any
 ) -> Original:
-    trial, weight = best.trial, best.reading.class_weight
-    design = Design(
-        target=request.target,
-        encoding=best.learned.encoding,
-        loss=best.reading.loss,
-        ridge=trial.ridge,
-        coordinates=trial.coordinates,
-        widths=trial.widths,
-        bits=promise.bits,
-        seed=seed_text(request.shared_seed),
-        classes=classes,
-        class_weight=None if weight is None else tuple(map(decimal_text, weight.tolist())),
-        weights=request.weights,
-        offset=request.offset,
-        constant="local" if request.constant == "local" else None,
-    )
-    codes, sketch = (
-        np.where(design.is_agreed, one, 0)
-        for one in design.cells.publish(trial.coordinates.of_theta(trial.theta))
-    )
-    design = replace(design, sketch=sketch if promise.bits else None)
-    model = Model(design, codes).with_constants_of(best.rows)
-    own_worth, worth = (
-        worth_of(best.reading.loss, folds) for folds in (trial.validation.folds, trial.folds)
-    )
+    trial, learned, rows = best.trial, best.learned, best.rows
+    design = _design_of(best, request, promise, classes)
+
+    # a number that labs do not agree on has the code 0, and no sketch
+    published = design.cells.publish(trial.coordinates.of_theta(trial.theta))
+    codes, sketch = (np.where(design.is_agreed, part, 0) for part in published)
+    if promise.bits:
+        design = replace(design, sketch=sketch)
+    model = Model(design, codes).with_constants_of(rows)
+
+    # the worth of the model, and what can be promised
+    own_worth = worth_of(design.loss, trial.validation.folds)
+    worth = worth_of(design.loss, trial.folds)
     targets = design.loss.units(labels)
     shares = design.loss.totals(targets, np.ones(len(targets))) / len(targets)
     certificate = _certificate(best, promise, model, worth, shares)
-    unsafe = [
-        f"It must not publish column {remark.column!r}, which {remark.reason}. Leave it out: "
-        f"drop=[{remark.column!r}]."
-        for remark in best.learned.remarks
-        if remark.refused
-    ]
-    unsafe += _left_out(best.learned.remarks, request)
+
+    # the study, which commits to the model
     nonce = secrets.token_hex(16) if request.sealed else None
-    committed = [model.fingerprint, model.without_constants.fingerprint]
-    if nonce is not None:
-        committed = [sealed_commitment(nonce, fingerprint) for fingerprint in committed]
+    commitment, slopes_commitment = _commitments(model, nonce)
+    between = trial.spread.between
     study = Study(
         design=design,
         max_disagreement=decimal_text(promise.max_disagreement),
         n_original=promise.n_here,
         n_replication=promise.n_there,
         spreads=trial.spread.stated,
-        between=tuple(map(decimal_text, trial.spread.between.deviations.tolist())),
-        n_centres=trial.spread.between.n_centres,
-        profile=make_profile(best.learned, labels),
-        commitment=committed[0] if promise.bits else None,
-        slopes_commitment=committed[1] if promise.bits else None,
+        between=tuple(map(decimal_text, between.deviations.tolist())),
+        n_centres=between.n_centres,
+        profile=make_profile(learned, labels),
+        commitment=commitment,
+        slopes_commitment=slopes_commitment,
         sealed=request.sealed,
-        problems=(*certificate.problems, *unsafe),
+        problems=(*certificate.problems, *_unsafe(learned.remarks, request)),
     )
-    remarks, folds, rows = best.learned.remarks, trial.folds, best.rows
 
+    # not everybody reads these, and they take as long as the fit
     def own() -> Estimates | None:
         summary = Summary.of(rows, design.loss)
         return estimates_of(rows, design.encoding, design.loss, trial.theta, summary)
 
-    learned = best.learned
     return Original(
         study,
         model,
         certificate,
         worth,
         own_worth,
-        remarks,
+        learned.remarks,
         best.basis,
-        folds,
+        trial.folds,
         nonce,
         own_later=Later(own),
         cohort_later=Later(lambda: cohort_table(learned, design.target, classes)),
         gaps=gaps_told(learned),
     )
+
+
+def _design_of(best: _Candidate, request: Request, promise: Promise, classes: Any) -> Design:
+    """What a replication needs of the original's fit; the sketch comes later."""
+    class_weight = None
+    if best.reading.class_weight is not None:
+        class_weight = tuple(map(decimal_text, best.reading.class_weight.tolist()))
+    return Design(
+        target=request.target,
+        encoding=best.learned.encoding,
+        loss=best.reading.loss,
+        ridge=best.trial.ridge,
+        coordinates=best.trial.coordinates,
+        widths=best.trial.widths,
+        bits=promise.bits,
+        seed=seed_text(request.shared_seed),
+        classes=classes,
+        class_weight=class_weight,
+        weights=request.weights,
+        offset=request.offset,
+        constant="local" if request.constant == "local" else None,
+    )
+
+
+def _commitments(model: Model, nonce: str | None) -> tuple[str | None, str | None]:
+    """To the model and to its slopes; none without a sketch."""
+    if not model.design.bits:
+        return None, None
+    model_print, slopes = model.fingerprint, model.without_constants.fingerprint
+    if nonce is None:
+        return model_print, slopes
+    return sealed_commitment(nonce, model_print), sealed_commitment(nonce, slopes)
+
+
+def _unsafe(remarks: Sequence[Remark], request: Request) -> list[str]:
+    """Columns that a study must not show, and those that it would go without."""
+    refused = [
+        f"It must not publish column {remark.column!r}, which {remark.reason}. Leave it out: "
+        f"drop=[{remark.column!r}]."
+        for remark in remarks
+        if remark.refused
+    ]
+    return refused + _left_out(remarks, request)
 
 
 def _left_out(remarks: Sequence[Remark], request: Request) -> list[str]:
@@ -562,13 +620,16 @@ def worth_of(loss: Loss, folds: tuple[Fold, ...]) -> Performance:
 
 def _about_weights(rows: Rows, names: Sequence[str], loss: Loss, promise: Promise) -> list[str]:
     """Weights so unequal that a few rows decide: no law of large numbers holds for them."""
-    found = _effective_rows(rows, len(names), loss)
-    if found is None:
+    effective = _effective_rows(rows, len(names), loss)
+    if effective is None:
         return []
-    effective = found * min(1.0, promise.n_there / promise.n_here)
+
+    # a smaller lab has as many fewer
+    effective = effective * min(1.0, promise.n_there / promise.n_here)
     weakest = int(np.argmin(effective))
     if effective[weakest] >= LEAST_EFFECTIVE:
         return []
+
     if effective[0] >= LEAST_EFFECTIVE:
         return [
             f"The weights are so unequal that the coefficient of {names[weakest]!r} rests on "
@@ -589,7 +650,9 @@ def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> Vector | None:
     it is ``w x^2`` in place of w. Those of each class are counted apart, because a weight that a
     whole class has makes no row of it decide.
     """
-    n_classes = loss.n_scores + 1 if loss.by_class else 1
+    n_classes = 1
+    if loss.by_class:
+        n_classes = loss.n_scores + 1
     totals, squares = np.zeros((2, n_columns, n_classes))
     for block in rows.blocks():
         if block.weights is None:
@@ -597,62 +660,63 @@ def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> Vector | None:
         for piece in pieces(block, n_columns):
             assert piece.weights is not None
             X = with_constant(piece.terms).astype(np.float64) * 2.0**-ROW_BITS
-            second = X.multiply(X) if is_sparse(X) else X * X
-            fourth = second.multiply(second) if is_sparse(X) else second * second
+            second = _squared(X)
+            fourth = _squared(second)
 
-            label = piece.targets if loss.by_class else np.zeros(piece.n_rows)
+            label = np.zeros(piece.n_rows)
+            if loss.by_class:
+                label = piece.targets
             weights = piece.weights[:, None] * (label[:, None] == np.arange(n_classes))
             totals += second.T @ weights
             squares += fourth.T @ weights**2
     return np.asarray((totals**2 / np.maximum(squares, 1e-300)).sum(axis=1))
 
 
+def _squared(X: Any) -> Any:
+    if is_sparse(X):
+        return X.multiply(X)
+    return X * X
+
+
 def held_out(folds: tuple[Fold, ...]) -> tuple[Matrix, Vector, Vector | None]:
     """Scores, targets and weights of the rows that fits have not seen."""
-    parts = [(found, piece) for fold in folds for found, piece in scored(fold)]
+    parts = [part for fold in folds for part in scored(fold)]
+    scores = np.concatenate([score for score, _ in parts])
+    targets = np.concatenate([piece.targets for _, piece in parts])
+
+    # either all rows have weights or none
     weights = None
     if parts[0][1].weights is not None:
         weights = np.concatenate([piece.weights for _, piece in parts])
-    found, targets = zip(*((found, piece.targets) for found, piece in parts), strict=True)
-    return np.concatenate(found), np.concatenate(targets), weights
+    return scores, targets, weights
 
 
 def _certificate(
     best: _Candidate, promise: Promise, model: Model, worth: Performance, shares: Vector
 ) -> Certificate:
-    trial, design = best.trial, model.design
+    trial, design, agreed = best.trial, model.design, model.design.is_agreed
+    no_model, problems = without_model(design.loss, shares, promise, trial.theta)
+    problems += _about_rows(best, promise)
+
+    # where the numbers that labs agree on lie in their cells
     z = trial.coordinates.of_theta(trial.theta)
-    residual = z - design.cells.decode(model.codes, design.published)
-    sampling = trial.spread.central(promise.n_here, promise.n_there)
-    lacking, problems = without_model(design.loss, shares, promise, trial.theta)
-    agreed = design.is_agreed
-    widths, sampling, residual = design.cells.widths[agreed], sampling[agreed], residual[agreed]
-    expected, at_centre = (
-        _different(stability(widths, promise.bits, sampling, kind.of(agreed), residual), lacking)
-        for kind in (Between.none(design.n_numbers), trial.spread.between)
-    )
+    residual = (z - design.cells.decode(model.codes, design.published))[agreed]
+    sampling = trial.spread.central(promise.n_here, promise.n_there)[agreed]
+    widths = design.cells.widths[agreed]
+
+    def disagreement(between: Between) -> float:
+        """A model that differs, or none at all."""
+        bound = stability(widths, promise.bits, sampling, between.of(agreed), residual)
+        assert bound.expected is not None
+        return bound.expected + no_model * (1.0 - bound.expected)
+
+    # the coefficient that the fewest rows carry
     effective = trial.spread.influence.effective
     weakest = int(np.argmin(np.where(agreed, effective, np.inf)))
-    names = ("(constant)", *design.encoding.term_names)
-    place = weakest % len(names)
+    names = _column_names(design.encoding)
+
     n_repeated, n_compared = _repeated(best.rows, design.loss)
-    if promise.n_here < LEAST_ROWS:
-        problems.append(
-            f"{promise.n_here} rows are too few for any promise. Get at least {LEAST_ROWS}."
-        )
-    if trial.spread.inflation > MOST_INFLATION:
-        needed = math.ceil(promise.n_here * trial.spread.inflation / 2)
-        problems.append(
-            f"Parts of these rows differ {trial.spread.inflation:.1f} times as much as single rows "
-            f"explain. Get about {_round_up(needed):,} rows, use fewer columns, or pass groups "
-            "if rows come in clusters."
-        )
-    problems += _about_weights(best.rows, names, best.reading.loss, promise)
-    cautions = ["The model is no better than the base rate."] if worth.is_useless else []
-    if design.constant == "local":
-        cautions.append("Each lab fits its own constant (base risk): labs agree on slopes.")
-    cautions += _about_centres(trial.centre_fits)
-    cautions += trial.validation.untried
+    cautions = _cautions(best, design, worth)
     is_grouped = any(block.groups is not None for block in best.rows.blocks())
     if n_repeated > 0.2 * n_compared and not is_grouped:
         cautions.append(
@@ -660,20 +724,55 @@ def _certificate(
             "groups; else the promise is too good."
         )
     return Certificate(
-        expected,
+        disagreement(Between.none(design.n_numbers)),
         promise.max_disagreement,
         promise.n_here,
         promise.n_there,
         design.n_numbers,
         float(effective[weakest]),
-        names[place],
+        names[weakest % len(names)],
         trial.spread.inflation,
         n_repeated,
-        at_centre,
+        disagreement(trial.spread.between),
         trial.spread.between.n_centres,
         tuple(problems),
         tuple(cautions),
     )
+
+
+def _column_names(encoding: Encoding) -> tuple[str, ...]:
+    """Of the columns of a score, the constant first."""
+    return "(constant)", *encoding.term_names
+
+
+def _about_rows(best: _Candidate, promise: Promise) -> list[str]:
+    """Rows that are too few, too dependent or too unequal for a promise."""
+    problems, inflation = [], best.trial.spread.inflation
+    if promise.n_here < LEAST_ROWS:
+        problems.append(
+            f"{promise.n_here} rows are too few for any promise. Get at least {LEAST_ROWS}."
+        )
+    if inflation > MOST_INFLATION:
+        needed = math.ceil(promise.n_here * inflation / 2)
+        problems.append(
+            f"Parts of these rows differ {inflation:.1f} times as much as single rows "
+            f"explain. Get about {_round_up(needed):,} rows, use fewer columns, or pass groups "
+            "if rows come in clusters."
+        )
+    names = _column_names(best.learned.encoding)
+    return problems + _about_weights(best.rows, names, best.reading.loss, promise)
+
+
+def _cautions(best: _Candidate, design: Design, worth: Performance) -> list[str]:
+    """What does not stop a study, but whoever reads it should know."""
+    cautions = []
+    if worth.is_useless:
+        cautions.append("The model is no better than the base rate.")
+    if design.constant == "local":
+        cautions.append("Each lab fits its own constant (base risk): labs agree on slopes.")
+    cautions += _about_centres(best.trial.centre_fits)
+    cautions += best.trial.validation.untried
+    return cautions
 
 
 def _repeated(rows: Rows, loss: Loss) -> tuple[int, int]:
@@ -684,6 +783,7 @@ def _repeated(rows: Rows, loss: Loss) -> tuple[int, int]:
     """
     if not isinstance(rows, MemoryBlocks):
         return 0, 0
+
     block = sampled(rows, rows.block.n_rows, MOST_TRIED, salt=4).block
     if isinstance(loss, Hazard):
         block = block.part(block.targets > 0)
@@ -695,15 +795,15 @@ def _about_columns(best: _Candidate) -> tuple[Remark, ...]:
     """Columns that follow from others, and copies of an outcome of numbers."""
     block, loss = next(iter(best.rows.blocks())), best.reading.loss
     encoding = best.learned.encoding
-    found = []
+    remarks = []
     if not loss.by_class and not isinstance(loss, Hazard):
-        found = [
+        remarks = [
             Remark(encoding.columns[place].name, "copy", reason)
             for place, reason in copies_of_numbers(block, encoding)
         ]
     for name, others in repeated_columns(block, encoding):
         listed = ", ".join(map(repr, others))
-        found.append(
+        remarks.append(
             Remark(
                 name,
                 "repeats",
@@ -711,54 +811,51 @@ def _about_columns(best: _Candidate) -> tuple[Remark, ...]:
                 "suffer). Leave one of them out",
             )
         )
-    return tuple(found)
+    return tuple(remarks)
 
 
 def _about_centres(fits: CentreFits | None) -> list[str]:
     """Centres that could not show how they differ."""
     if fits is None:
         return []
-    found = []
+    cautions = []
     if len(fits.names) < 2:
-        found.append(
+        cautions.append(
             "Fewer than two centres have a fit of their own, so centres are taken to be typical."
         )
     if fits.without_fit:
         named = ", ".join(map(repr, fits.without_fit[:3]))
-        found.append(
+        cautions.append(
             f"{len(fits.without_fit)} centres are too small for a fit of their own ({named}); the "
             "others show how centres differ."
         )
-    return found
-
-
-def _different(bound: Bound, lacking: float) -> float:
-    """A model that differs, or none at all."""
-    assert bound.expected is not None
-    return bound.expected + lacking * (1.0 - bound.expected)
+    return cautions
 
 
 def without_model(
     loss: Loss, shares: Vector, promise: Promise, theta: Matrix
 ) -> tuple[float, list[str]]:
     """How often rows of the smallest lab have no model at all, and what to do if that is often."""
-    allowed, n_there, problems = promise.max_disagreement / 2, promise.n_there, []
+    n_there, problems = promise.n_there, []
     if glm.is_steep(theta):
         problems.append(
             "Some column nearly separates the classes, so that a replication may have no bounded "
             "fit. Use a larger ridge."
         )
-    lacking = loss.no_model_chance(shares, n_there)
-    if lacking > allowed:
+
+    # half of what is promised may be labs without a model
+    allowed = promise.max_disagreement / 2
+    no_model = loss.no_model_chance(shares, n_there)
+    if no_model > allowed:
         needed = _round_up(
             least_whole(lambda n_rows: loss.no_model_chance(shares, n_rows) <= allowed)
         )
         problems.append(
-            f"Of labs with {n_there:,} rows {percent(lacking)} have {loss.no_model_message}, and "
+            f"Of labs with {n_there:,} rows {percent(no_model)} have {loss.no_model_message}, and "
             f"so no model. Promise it to labs with at least {needed:,} rows: "
             f"replication_rows={needed}."
         )
-    return lacking, problems
+    return no_model, problems
 
 
 def _round_up(number: float) -> int:

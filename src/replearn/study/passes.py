@@ -166,15 +166,14 @@ class State(Spoken, Document):
 
     def facts(self) -> Facts:
         """What is asked for, in words."""
-        return Facts(
-            f"A round of a joint fit: labs add up their rows ({self.asks}).",
-            [
-                "Each lab runs: replearn sums STUDY TABLE --state FILE --out LAB.sums.json",
-                *([Row("labs so far", len(self.members))] if self.members else []),
-                *([Row("rows", self.counts.rows)] if self.counts else []),
-                Row("study", self.study),
-            ],
-        )
+        command = "replearn sums STUDY TABLE --state FILE --out LAB.sums.json"
+        items: list[Any] = [f"Each lab runs: {command}"]
+        if self.members:
+            items.append(Row("labs so far", len(self.members)))
+        if self.counts:
+            items.append(Row("rows", self.counts.rows))
+        items.append(Row("study", self.study))
+        return Facts(f"A round of a joint fit: labs add up their rows ({self.asks}).", items)
 
 
 @dataclass(frozen=True)
@@ -201,10 +200,13 @@ def begin(design: Design, study: str, opened: Model | None = None) -> State:
                 f"{design.weights!r}. Take several rounds: leave out the opened model."
             )
         return State(study)
+
+    # without weights of rows the scale is known: that of the largest class
     largest = max(map(float, design.class_weight or ("0.5",)))
-    scale = math.frexp(largest)[1]  # without weights 0: rows count 1
+    scale = math.frexp(largest)[1]  # without weights of classes 0: rows count 1
     if opened is None:
         return State(study, scale)
+
     if opened.design != design:
         raise ReplearnError(
             "the opened model must be one of the study, got a different one. Ask the original for "
@@ -222,9 +224,14 @@ def add_up(design: Design, state: State, batches: Iterable[Any]) -> Sums:
     """
     if state.scale is None:
         return Sums(state.fingerprint, _exponents(design, batches))
-    seen = EncodingCounts(design.encoding) if state.asks in ("counts", "one step") else None
+
+    # the pass that counts rows looks at their cells, too
+    seen = None
+    if state.asks in ("counts", "one step"):
+        seen = EncodingCounts(design.encoding)
     blocks = chain([_no_rows(design)], _blocks(design, state.scale, batches, seen))
     total = reduce(add, (_of_block(design, state, block) for block in blocks))
+
     cells = np.zeros((4, len(design.encoding.columns)), dtype=np.int64)
     if seen is not None:
         cells = seen.counts
@@ -238,7 +245,7 @@ def encode(design: Design, state: State, batches: Iterable[Any]) -> Encoded:
     seen = EncodingCounts(design.encoding)
     blocks = list(_blocks(design, state.scale, batches, seen, _ENCODED_ROWS))
     seen.thin(_KEPT)
-    return Encoded(joined(blocks) if blocks else _no_rows(design), seen)
+    return Encoded(joined(blocks or [_no_rows(design)]), seen)
 
 
 def _no_rows(design: Design) -> Block:
@@ -293,27 +300,30 @@ def _exponents(design: Design, batches: Iterable[Any]) -> dict[str, Whole]:
     reading = RowEncoder.of(design)
     counts = np.zeros(2 * _EXPONENTS + 1, dtype=np.int64)
     rows = 0
-    for batch in (batch for source in batches for batch in _batches(design, source)):
-        masses = reading.masses(batch, reading.targets(batch))
-        assert masses is not None
-        places = np.frexp(masses[masses > 0])[1] + _EXPONENTS
-        counts += np.bincount(places, minlength=counts.size)
-        rows += batch.n_rows
+    for source in batches:
+        for batch in _batches(design, source):
+            masses = reading.masses(batch, reading.targets(batch))
+            assert masses is not None
+            places = np.frexp(masses[masses > 0])[1] + _EXPONENTS
+            counts += np.bincount(places, minlength=counts.size)
+            rows += batch.n_rows
+
+    # the largest alone is sent: weights of single rows stay here
     largest = np.flatnonzero(counts)[-1:]
     n_weighted = counts.sum()
-    counts[:] = 0  # weights of single rows stay here
+    counts[:] = 0
     counts[largest] = n_weighted
     return {"rows": integers([rows]), "exponents": integers(counts)}
 
 
 def _of_block(design: Design, state: State, block: Block) -> ExactSums:
     weight, totals = totals_of(block, design.loss)
-    found = {"rows": integers([block.n_rows]), "weight": integers([weight]), "totals": totals}
+    values = {"rows": integers([block.n_rows]), "weight": integers([weight]), "totals": totals}
     if state.newton is not None:
-        found |= state.newton.sums([block], design.loss).values
+        values |= state.newton.sums([block], design.loss).values
     if state.then:
-        found |= _spread(design, state, block)
-    return ExactSums(state.fingerprint, found)
+        values |= _spread(design, state, block)
+    return ExactSums(state.fingerprint, values)
 
 
 def _spread(design: Design, state: State, block: Block) -> dict[str, Whole]:
@@ -322,12 +332,15 @@ def _spread(design: Design, state: State, block: Block) -> dict[str, Whole]:
     assert asked is not None
     assert asked.behind is not None
     assert counts is not None
+
+    # of many rows a sample is enough; marks of rows choose it, so that parts agree on it
     if counts.rows > 2 * MOST_TRIED:
         share = (2 * MOST_TRIED << 32) // counts.rows
         block = block.part(row_marks(block, 3, apart=False) < share)
+
     squares = fourth = np.zeros(asked.theta.size)
     if block.n_rows:
-        found = influence_of(
+        influence = influence_of(
             [block],
             design.loss,
             asked.theta,
@@ -336,10 +349,13 @@ def _spread(design: Design, state: State, block: Block) -> dict[str, Whole]:
             counts.rows,
             counts.weight * 2.0**-WEIGHT_BITS,
         )
-        squares = found.variance * block.n_rows
-        fourth = squares * squares / (found.effective * block.n_rows / counts.rows)
-    whole = [[int(value * 2.0**SPREAD_BITS) for value in part] for part in (squares, fourth)]
-    return {"sampled": integers([block.n_rows]), "spread": np.array(whole, dtype=object)}
+        squares = influence.variance * block.n_rows
+        fourth = squares * squares / (influence.effective * block.n_rows / counts.rows)
+
+    # whole numbers, which add up exactly in any order
+    units = np.array([squares, fourth]) * 2.0**SPREAD_BITS
+    spread = np.array([[int(unit) for unit in part] for part in units], dtype=object)
+    return {"sampled": integers([block.n_rows]), "spread": spread}
 
 
 def spread_of(state: State, sums: ExactSums) -> Influence:
@@ -348,8 +364,8 @@ def spread_of(state: State, sums: ExactSums) -> Influence:
     squares, fourth = sums.reals("spread") * 2.0**-SPREAD_BITS
     tried, n_rows = sums.count("sampled"), state.counts.rows
     variance = np.maximum(squares / tried, 1e-30)
-    m = squares * squares / np.maximum(fourth, 1e-30) * (n_rows / tried)
-    return Influence(variance, np.zeros_like(m), m, m, n_rows)
+    effective = squares * squares / np.maximum(fourth, 1e-30) * (n_rows / tried)
+    return Influence(variance, np.zeros_like(effective), effective, effective, n_rows)
 
 
 def advance(design: Design, state: State, sums: ExactSums) -> State | Fitted:
@@ -362,21 +378,23 @@ def advance(design: Design, state: State, sums: ExactSums) -> State | Fitted:
             "sums must be of this round, got those of a different one. Make them with this state."
         )
     if state.scale is None:
-        places = np.flatnonzero(sums.values["exponents"])
-        if not places.size:
-            raise ReplearnError(
-                "sample_weight must not be zero in all rows. Pass some that are positive."
-            )
-        return replace(state, scale=int(places[-1]) - _EXPONENTS)
-    loss, ridge, counts = design.loss, float(design.ridge), Counts.of(sums)
+        return replace(state, scale=_scale_of(sums))
+
+    loss, counts = design.loss, Counts.of(sums)
     if state.asks != "a step":
         refuse_other_codes(design, sums)
+
+    # rows were counted: the fit begins
     if state.newton is None:
         summary = Summary.from_totals(counts.rows, counts.weight, counts.totals).check(loss)
         first = newton.start(loss, summary, RowEncoder.of(design).n_terms + 1)
         return replace(state, counts=counts, newton=first)
+
+    # an opened model: one step is all
     if state.counts is None:
-        return _fitted(design, _one_step(design, state.newton, sums), counts, state.newton, sums)
+        theta = _one_step(design, state.newton, sums)
+        return _fitted(design, theta, counts, state.newton, sums)
+
     if counts != state.counts:
         raise ReplearnError(
             f"all passes must be over the same rows, got {state.counts.rows:,} rows and then "
@@ -384,10 +402,21 @@ def advance(design: Design, state: State, sums: ExactSums) -> State | Fitted:
         )
     if state.then:
         return _fitted(design, state.newton.theta, counts, state.newton, sums)
-    found = newton.advance(state.newton, sums, loss, ridge)
-    if isinstance(found, NewtonState):
-        return replace(state, newton=found)
-    return _fitted(design, found, counts, state.newton, sums)
+
+    reached = newton.advance(state.newton, sums, loss, float(design.ridge))
+    if isinstance(reached, NewtonState):
+        return replace(state, newton=reached)
+    return _fitted(design, reached, counts, state.newton, sums)
+
+
+def _scale_of(sums: ExactSums) -> int:
+    """The power of two above the largest weight of all parts."""
+    places = np.flatnonzero(sums.values["exponents"])
+    if not places.size:
+        raise ReplearnError(
+            "sample_weight must not be zero in all rows. Pass some that are positive."
+        )
+    return int(places[-1]) - _EXPONENTS
 
 
 def _fitted(
@@ -412,15 +441,17 @@ def behind_of(asked: NewtonState, sums: ExactSums) -> LastIterate:
 
 
 def _one_step(design: Design, state: NewtonState, sums: ExactSums) -> Matrix:
+    """The last step from an opened model; refused where it would not be the last."""
     behind = behind_of(state, sums)
-    found = newton.direction_of(behind, design.loss, float(design.ridge))
-    gain = -algebra.dot(found.gradient, found.step) / 2
+    direction = newton.direction_of(behind, design.loss, float(design.ridge))
+
+    gain = -algebra.dot(direction.gradient, direction.step) / 2
     if not gain < LARGEST_GAIN:
         raise ReplearnError(
             f"one round must begin near its end, but these rows would gain {gain:.2g} nats each "
             f"(at most {LARGEST_GAIN}): they differ from the opened model. Take several rounds."
         )
-    return state.theta + on_grid(found.step, THETA_BITS)
+    return state.theta + on_grid(direction.step, THETA_BITS)
 
 
 def findings_of(study: "Study", sums: Sums) -> list[Finding]:
@@ -428,8 +459,11 @@ def findings_of(study: "Study", sums: Sums) -> list[Finding]:
     if sums.seen is None:
         return []
     design = study.design
-    weighted = design.weights or design.class_weight or design.classes is None
-    labels = None if weighted else [int(total) >> WEIGHT_BITS for total in sums.values["totals"]]
+
+    # totals count rows of classes where rows weigh the same
+    labels = None
+    if not (design.weights or design.class_weight or design.classes is None):
+        labels = [int(total) >> WEIGHT_BITS for total in sums.values["totals"]]
     return compare_profiles(design.encoding, study.profile, sums.seen, labels, study.planned_rows)
 
 

@@ -44,6 +44,8 @@ def area_under_curve(scores: Vector, positive: Vector, weights: Vector) -> Measu
     placed = scores[order]
     first = np.searchsorted(placed, placed, side="left")
     last = np.searchsorted(placed, placed, side="right")
+
+    # for each row the share of either class below it
     share = []
     for chosen in (positive > 0, positive == 0):
         mass = np.where(chosen, weights, 0.0)
@@ -51,6 +53,8 @@ def area_under_curve(scores: Vector, positive: Vector, weights: Vector) -> Measu
         share.append((below[first] + below[last]) / 2 / max(below[-1], 1e-300))
     among_positive, among_negative = (np.empty_like(part) for part in share)
     among_positive[order], among_negative[order] = share
+
+    # the mean over one class, with the variance of both
     is_positive = positive > 0
     ups, downs = among_negative[is_positive], among_positive[~is_positive]
     if not ups.size or not downs.size:
@@ -104,6 +108,8 @@ class Performance(Spoken):
         """
         masses = np.ones(len(targets)) if weights is None else weights
         values = loss.value(scores, targets)
+
+        # the constant model of these rows
         units = masses * 2.0**WEIGHT_BITS
         shares = loss.totals(targets, units) / float(units.sum())
         if not loss.is_enough(shares):
@@ -114,6 +120,7 @@ class Performance(Spoken):
             constant = (math.log(max(rate, 1e-300)) + at_risk)[:, None]
         base_values = loss.value(constant, targets)
         base = float(base_values @ masses) / float(masses.sum())
+
         auc = balanced = None
         if loss.by_class and loss.n_scores == 1:
             auc = area_under_curve(scores[:, 0], targets, masses)

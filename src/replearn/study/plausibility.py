@@ -32,44 +32,72 @@ def _problem(design: Design, state: State, sums: ExactSums, most_rows: int) -> s
     rows = sums.count("rows")
     if not 0 < rows <= most_rows:
         return f"they claim {rows:,} rows, and at most {most_rows:,} are believed"
-    asked, values = add_up(design, state, ()).values, sums.values
-    if set(asked) != set(values) or any(
-        asked[name].size != found.size or (found.size and asked[name].shape != found.shape)
-        for name, found in values.items()
-    ):
+    if not _are_asked_for(design, state, sums):
         return "they are not those that the round asks for"
     if state.scale is None:
-        counts = sums.values["exponents"]
-        fits = (counts >= 0).all() and counts.sum() <= rows
-        return "" if fits else "their weights do not add up to their rows"
+        return _on_exponents(sums)
+
+    # each check relies on those before it
     problem = _on_counts(design, sums)
     if not problem and state.newton is not None:
-        problem = _on_gradient(design, state.newton, sums) or _on_information(
-            design, state.newton, sums
-        )
-        if not problem and state.newton.behind is None and state.counts is not None:
-            problem = _on_first_gradient(design, state.newton, sums)
+        problem = _on_step(design, state, state.newton, sums)
     if not problem and state.then:
-        squares, fourth = sums.reals("spread") * 2.0**-SPREAD_BITS
-        many = 2 * sums.count("sampled") * fourth + 1e-6  # Cauchy and Schwarz; they are on a grid
-        if (squares < 0).any() or (squares * squares > many).any():
-            problem = "squares of what their rows do to the fit contradict each other"
+        problem = _on_spread(sums)
     return problem
+
+
+def _are_asked_for(design: Design, state: State, sums: ExactSums) -> bool:
+    """Whether they have the names and shapes that a lab without rows would send."""
+    asked, values = add_up(design, state, ()).values, sums.values
+    if set(asked) != set(values):
+        return False
+    for name, value in values.items():
+        if asked[name].size != value.size or (value.size and asked[name].shape != value.shape):
+            return False
+    return True
+
+
+def _on_exponents(sums: ExactSums) -> str:
+    counts = sums.values["exponents"]
+    if (counts >= 0).all() and counts.sum() <= sums.count("rows"):
+        return ""
+    return "their weights do not add up to their rows"
+
+
+def _on_step(design: Design, state: State, asked: NewtonState, sums: ExactSums) -> str:
+    problem = _on_gradient(design, asked, sums) or _on_information(design, asked, sums)
+    if problem or asked.behind is not None or state.counts is None:
+        return problem
+    return _on_first_gradient(design, asked, sums)
+
+
+def _on_spread(sums: ExactSums) -> str:
+    squares, fourth = sums.reals("spread") * 2.0**-SPREAD_BITS
+    many = 2 * sums.count("sampled") * fourth + 1e-6  # Cauchy and Schwarz; they are on a grid
+    if (squares < 0).any() or (squares * squares > many).any():
+        return "squares of what their rows do to the fit contradict each other"
+    return ""
 
 
 def _on_counts(design: Design, sums: ExactSums) -> str:
     loss, counts = design.loss, Counts.of(sums)
-    least = counts.rows if design.weights or design.class_weight else counts.rows << WEIGHT_BITS
-    if not least <= counts.weight <= counts.rows << WEIGHT_BITS:
+
+    # rows weigh from one unit to 1; without weights all of them 1
+    most = least = counts.rows << WEIGHT_BITS
+    if design.weights or design.class_weight:
+        least = counts.rows
+    if not least <= counts.weight <= most:
         return f"{counts.rows:,} rows cannot have the weight {counts.weight * 2.0**-WEIGHT_BITS:,}"
-    totals = counts.totals
+
+    totals, cut = counts.totals, _cut(loss, counts)
     if loss.by_class:
         if not (totals >= 0).all() or totals.sum() != counts.weight:
             return "their classes do not add up to their rows"
         if least == counts.weight and (totals % (1 << WEIGHT_BITS)).any():
             return "some class has a part of a row"
-    elif not (0 if loss.least == 0 else -_cut(loss, counts)) <= totals[0] <= _cut(loss, counts):
+    elif abs(totals[0]) > cut or (loss.least == 0 and totals[0] < 0):
         return "the mean of their targets is out of reach"
+
     cells = sums.values["cells"]
     if not ((cells >= 0) & (cells <= counts.rows)).all():
         return "they count more cells than rows"
@@ -91,13 +119,18 @@ def _residuals(design: Design, sums: ExactSums) -> "tuple[list[int], list[int], 
     shift, half = loss.bits - WEIGHT_BITS, counts.rows  # half a unit in each row, and more
     lows, highs, sizes = [], [], []
     for k in range(loss.n_scores):
-        found = int(sums.values["gradient"][k, 0]) // _ONE
+        # the gradient of the constant is the sum of residuals
+        residual = int(sums.values["gradient"][k, 0]) // _ONE
         low, high = (_times(abs(end) * counts.weight, shift) for end in loss.predicted)
         target = _times(counts.totals[k + 1 if loss.by_class else 0], shift)
         lows.append(-low - target - half)
         highs.append(high - target + half)
-        both = high + _times(int(loss.cut) * counts.weight, shift)
-        sizes.append((both if low else found + 2 * target) + half)
+
+        # P + T = (P - T) + 2 T, or, where predictions may be negative, the largest of both
+        size = residual + 2 * target
+        if low:
+            size = high + _times(int(loss.cut) * counts.weight, shift)
+        sizes.append(size + half)
     return lows, highs, sizes
 
 
@@ -128,9 +161,11 @@ def _on_first_gradient(design: Design, asked: NewtonState, sums: ExactSums) -> s
         return ""
     if design.weights or design.class_weight:
         return ""
+
     n_classes = len(counts.totals)
     constant = np.repeat(asked.theta[:, :1].T * 2.0**-26, n_classes, axis=0)
     residuals = on_grid(loss.residual(constant, np.arange(n_classes, dtype=np.float64)), loss.bits)
+
     sizes = counts.totals >> WEIGHT_BITS
     for k in range(loss.n_scores):
         due = sum(int(r) * int(n) for r, n in zip(residuals[:, k], sizes, strict=True))
@@ -142,49 +177,69 @@ def _on_first_gradient(design: Design, asked: NewtonState, sums: ExactSums) -> s
 def _on_information(design: Design, asked: NewtonState, sums: ExactSums) -> str:
     loss, weight, sampled = design.loss, sums.count("weight"), sums.count("sampled")
     n_scores, n_columns = asked.theta.shape
-    found = unpacked(sums.values["information"], asked.theta.shape)
-    all_rows = asked.share == 1 << 32
-    if not 0 <= sampled <= weight or (all_rows and sampled != weight):
+    is_sample = asked.share != 1 << 32
+    if not 0 <= sampled <= weight or (sampled != weight and not is_sample):
         return "their information is of more or fewer rows than it should be"
     if not asked.share:
         return ""
+
+    # between which sums of curvatures lie
     slack = sums.count("rows")  # half a unit in each row, and more
-    least, reach = (
+    least, most = (
         _times(int(end * 4) * sampled, loss.bits - WEIGHT_BITS) // 4 + slack
         for end in loss.curvatures
     )
+
+    # a block for each pair of scores
+    blocks = unpacked(sums.values["information"], asked.theta.shape)
     pairs = list(zip(*np.triu_indices(n_scores), strict=True))
     if not asked.whole:  # first row and diagonal of each score
         pairs = [(k, m) for k, m in pairs if k == m]
-    for matrix, (k, m) in zip(found, pairs, strict=True):
-        total = int(matrix[0, 0]) // _COARSE_ONE**2
-        if matrix[0, 0] % _COARSE_ONE**2 or not (-reach if k != m else 0) <= total <= reach:
+    for block, (k, m) in zip(blocks, pairs, strict=True):
+        total = int(block[0, 0]) // _COARSE_ONE**2
+        if block[0, 0] % _COARSE_ONE**2 or abs(total) > most or (k == m and total < 0):
             return "their information is above its maximum"
         if k != m:
             continue
         if total < least - 2 * slack:
             return "their information is not that of their rows"
-        diagonal = np.diagonal(matrix) if asked.whole else matrix[1]
-        rows = diagonal if asked.whole else diagonal[:1]
-        if (diagonal < 0).any() or (diagonal > _LARGEST**2 * matrix[0, 0]).any():
-            return "their information is above its maximum"
-        if (matrix[: len(rows)] ** 2 > rows[:, None] * diagonal).any():
-            return "their information breaks the inequality of Cauchy and Schwarz"
+        if problem := _on_block(block, asked.whole):
+            return problem
+
     if not asked.whole:
         return ""
-    # curvatures are rounded for each pair of scores, so the whole is positive up to that
-    loose = n_scores * slack * (_LARGEST * _COARSE_ONE) ** 2 * n_columns if n_scores > 1 else 0
-    if _least_eigenvalue(found, n_scores) < -loose:
+    # curvatures are rounded for each pair of scores, so all blocks are positive up to that
+    loose = 0
+    if n_scores > 1:
+        loose = n_scores * slack * (_LARGEST * _COARSE_ONE) ** 2 * n_columns
+    if _least_eigenvalue(blocks, n_scores) < -loose:
         return "their information is not positive"
+    return ""
+
+
+def _on_block(block: Integers, is_square: bool) -> str:
+    """The information of one score: a matrix, or its first row and its diagonal."""
+    if is_square:
+        rows = diagonal = np.diagonal(block)
+    else:
+        diagonal = block[1]
+        rows = diagonal[:1]
+    if (diagonal < 0).any() or (diagonal > _LARGEST**2 * block[0, 0]).any():
+        return "their information is above its maximum"
+    if (block[: len(rows)] ** 2 > rows[:, None] * diagonal).any():
+        return "their information breaks the inequality of Cauchy and Schwarz"
     return ""
 
 
 def _least_eigenvalue(parts: Integers, n_scores: int) -> float:
     """Of the whole matrix over scores and columns; what float64 cannot tell from 0 is 0."""
     n_columns = parts.shape[1]
-    whole = np.empty((n_scores, n_columns, n_scores, n_columns))
+    joint = np.empty((n_scores, n_columns, n_scores, n_columns))
     for pair, (k, m) in enumerate(zip(*np.triu_indices(n_scores), strict=True)):
-        whole[k, :, m, :] = whole[m, :, k, :] = parts[pair].astype(np.float64)
-    values = np.linalg.eigvalsh(whole.reshape(n_scores * n_columns, -1))
+        joint[k, :, m, :] = joint[m, :, k, :] = parts[pair].astype(np.float64)
+
+    values = np.linalg.eigvalsh(joint.reshape(n_scores * n_columns, -1))
     least, most = float(values[0]), float(np.abs(values).max())
-    return 0.0 if least > -1e-12 * values.size * most else least
+    if least > -1e-12 * values.size * most:
+        return 0.0
+    return least

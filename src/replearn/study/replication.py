@@ -129,7 +129,9 @@ class Replication(Spoken):
                 return "contradicted"
             if self.look_first:
                 return "questioned"
-            return "confirmed" if support is not None and support.beats_base_rate else "undecided"
+            if support is not None and support.beats_base_rate:
+                return "confirmed"
+            return "undecided"
         if self.same_slopes and support is not None and not support.contradicts_slopes:
             return "same slopes"
         return "different"
@@ -142,7 +144,9 @@ class Replication(Spoken):
 
     def facts(self) -> Facts:
         """In words: the verdict first."""
-        support, verdict = self.support, self.verdict
+        support, findings = self.support, in_sentences(self.findings)
+
+        # what to do, what a match proves, what the patients say
         items: list[Any] = [*self._next_steps()]
         if self.same is not False:
             items.append(f"Fingerprint {self.fingerprint}")
@@ -150,23 +154,34 @@ class Replication(Spoken):
             items.append(self.evidence.words())
         if support is not None:
             items += support.rows()
-
-        findings = in_sentences(self.findings)
         items.append(Row("rows here", self.n_rows, note=f"planned for {self.planned_rows:,}"))
-        details: list[Any] = [
-            *findings[MOST_TOLD:],
-            *([] if support is None else support.details()),
-            *agreement_rows(self.disagreement, self.at_new_centre, self.n_rows),
-            Row("guesses that find the model", self.evidence.guesses, note="from the study alone"),
-        ]
-        picture = Figure(
+
+        details: list[Any] = [*findings[MOST_TOLD:]]
+        if support is not None:
+            details += support.details()
+        details += agreement_rows(self.disagreement, self.at_new_centre, self.n_rows)
+        details.append(
+            Row("guesses that find the model", self.evidence.guesses, note="from the study alone")
+        )
+
+        told = findings[:MOST_TOLD]
+        return Facts(self._sentence(), items, details, [self._picture()], self._values(), told)
+
+    def _picture(self) -> Figure:
+        marks = "A mark outside: a different model."
+        if self.same:
+            marks = "All marks are inside."
+        return Figure(
             "Your estimates and the rounding cells",
             lambda: where_we_landed(self.names, {"this lab": self.landed}),
-            "A box is the cell of one coefficient, a line the 95% interval of this lab. "
-            + ("All marks are inside." if self.same else "A mark outside: a different model."),
+            f"A box is the cell of one coefficient, a line the 95% interval of this lab. {marks}",
         )
+
+    def _values(self) -> dict[str, Any]:
+        """For programs."""
+        support = self.support
         values = {
-            "verdict": verdict,
+            "verdict": self.verdict,
             "same": self.same,
             "same_slopes": self.same_slopes,
             "fingerprint": self.fingerprint,
@@ -179,8 +194,7 @@ class Replication(Spoken):
             values["p_value"] = support.p_value
             values["p_slopes"] = support.test.p_slopes
             values["gain"] = support.gain.value
-        told = findings[:MOST_TOLD]
-        return Facts(self._sentence(), items, details, [picture], values, told)
+        return values
 
     def _sentence(self) -> str:
         """The verdict, as people say it."""
@@ -216,7 +230,9 @@ class Replication(Spoken):
         culprits = ", ".join(support.culprits)
         if not culprits and support.test.p_slopes >= UNLIKELY:
             culprits = "the base risk"
-        return p_value(support.p_value) + (f": {culprits}" if culprits else "")
+        if not culprits:
+            return p_value(support.p_value)
+        return f"{p_value(support.p_value)}: {culprits}"
 
     def _next_steps(self) -> list[str]:
         """What differs, by how much, and what to do."""
@@ -231,23 +247,34 @@ class Replication(Spoken):
         if verdict == "contradicted":
             assert support is not None
             return [_next_command(support)]
-        if verdict != "different":
-            steps = [_RECODE] if verdict == "questioned" else []
-            return steps if support is None else [*steps, *_miscalibrated(support)]
-        found = []
+        if verdict == "different":
+            return self._why_different()
+
+        steps = [_RECODE] if verdict == "questioned" else []
+        if support is not None:
+            steps += _miscalibrated(support)
+        return steps
+
+    def _why_different(self) -> list[str]:
+        """Too few rows, the rung that was reached, coefficients; and what to do."""
+        support, reasons = self.support, []
         if self.n_rows < self.planned_rows and self.disagreement > 0.05:
-            found.append(
+            reasons.append(
                 f"{self.n_rows:,} rows are few: the study was planned for {self.planned_rows:,}."
             )
         if support is not None:
-            found.append(_rung(support))
+            reasons.append(_rung(support))
+
+        # a rung that names columns needs no coefficients beside it
         if self.apart and not (support is not None and _names_columns(support)):
-            found.append(f"Coefficients that differ: {', '.join(self.apart[:3])}.")
+            reasons.append(f"Coefficients that differ: {', '.join(self.apart[:3])}.")
         if self.nearest and not self.apart and support is None:
-            near = ", ".join(self.nearest[:3])
-            found.append(f"Coefficients nearest to the edge of their cells: {near}.")
-        found.append(_ASK_ORIGINAL if support is None else _next_command(support))
-        return found
+            listed = ", ".join(self.nearest[:3])
+            reasons.append(f"Coefficients nearest to the edge of their cells: {listed}.")
+
+        if support is None:
+            return [*reasons, _ASK_ORIGINAL]
+        return [*reasons, _next_command(support)]
 
 
 #: Observed to expected events beyond it (the whole interval), or below its inverse, are told.
@@ -269,7 +296,9 @@ def _listed(columns: tuple[str, ...]) -> str:
     which = "this column" if len(columns) == 1 else "these columns"
     names = ", ".join(columns[:_MOST_NAMED])
     more = len(columns) - _MOST_NAMED
-    return f"{which} first: {names}" + (f", and {more} more" if more > 0 else "")
+    if more > 0:
+        names += f", and {more} more"
+    return f"{which} first: {names}"
 
 
 def _miscalibrated(support: Support) -> list[str]:
@@ -291,7 +320,9 @@ def _next_command(support: Support) -> str:
         return _EVALUATE
     if test.p_slopes >= UNLIKELY:
         return _UPDATE_CONSTANT
-    return _UPDATE_SLOPE if test.p_factor >= UNLIKELY else _PUBLISH
+    if test.p_factor >= UNLIKELY:
+        return _UPDATE_SLOPE
+    return _PUBLISH
 
 
 def _base_risk(support: Support) -> str:
@@ -299,8 +330,9 @@ def _base_risk(support: Support) -> str:
     if support.ratio is None:
         return "constants, which differ here"
     ratio = support.ratio.value
-    times, word = (ratio, "high") if ratio >= 1 else (1 / max(ratio, 1e-12), "low")
-    return f"base risk, which is {times:.2g} times as {word} here"
+    if ratio >= 1:
+        return f"base risk, which is {ratio:.2g} times as high here"
+    return f"base risk, which is {1 / max(ratio, 1e-12):.2g} times as low here"
 
 
 def _rung(support: Support) -> str:
@@ -357,6 +389,8 @@ def replicate_more(
     if not isinstance(rows, MemoryBlocks):
         raise ReplearnError("rows of one call must fit into memory. Pass fewer at a time.")
     seen, counts = source.seen, source.label_counts
+
+    # rows of many calls are those of one
     if before is not None:
         rows = MemoryBlocks(joined([before[0].block, rows.block]))
         seen.add(before[1])
@@ -380,32 +414,35 @@ def replicate_rows(
 
     agreement = agreement_of(study, model, theta, opened, nonce)
 
+    # the rest takes as long as the fit, and is made when it is read
     def support() -> Support | None:
         if agreement.original is None:
             return None
         original = agreement.original.with_constants_of(rows)
         return support_of(study, original, rows, summary.n_rows, theta)
 
+    supported = Later(support)
+
+    def spreads() -> Vector | None:
+        tested = supported()
+        return None if tested is None else tested.test.spreads
+
     def findings() -> tuple[Finding, ...]:
         counts = None if label_counts is None else label_counts.tolist()
-        found = compare_profiles(design.encoding, study.profile, seen, counts, study.planned_rows)
-        tested = supported()
-        spreads = None if tested is None else tested.test.spreads
-        return (*found, *spread_findings(study, spreads, summary.n_rows))
+        told = compare_profiles(design.encoding, study.profile, seen, counts, study.planned_rows)
+        return (*told, *spread_findings(study, spreads(), summary.n_rows))
 
     def evidence() -> Evidence:
-        tested = supported()
-        proof = study.evidence(model, None if tested is None else tested.test.spreads)
+        proof = study.evidence(model, spreads())
         if not agreement.same or proof.is_weak:
             return proof
         return replace(proof, placebo=placebo_matches(study, model, rows, summary.n_rows))
 
-    supported = Later(support)
-    found = compare_with_original(
+    replication = compare_with_original(
         study, model, theta, summary.n_rows, agreement, Later(findings), Later(evidence), supported
     )
     own = Later(lambda: estimates_of(rows, design.encoding, loss, theta, summary))
-    return agreement.usable(model), replace(found, own_later=own)
+    return agreement.usable(model), replace(replication, own_later=own)
 
 
 def spread_findings(study: Study, spreads: Vector | None, n_rows: int) -> tuple[Finding, ...]:
@@ -413,7 +450,9 @@ def spread_findings(study: Study, spreads: Vector | None, n_rows: int) -> tuple[
     if spreads is None or n_rows < LEAST_ROWS:
         return ()
     ratio = study.stated_spreads / np.maximum(spreads, 1e-30)
-    is_wide = ratio > MOST_SPREAD  # each of them: wide cells for a few numbers are enough to forge
+
+    # wide cells for a few numbers are enough to forge; narrow ones are odd if they are many
+    is_wide = ratio > MOST_SPREAD
     odd = int(np.count_nonzero(is_wide | (ratio < 1 / MOST_SPREAD)))
     if not is_wide.any() and 2 * odd <= ratio.size:
         return ()
@@ -448,8 +487,8 @@ def agreement_of(
             "a sealed study needs its opening, which proves that the model is the original's, got "
             "a model alone. Pass --opened a.opening.json too (nonce= in Python)."
         )
-    same = study.commits_to(model.fingerprint, nonce)
-    same_slopes = study.commits_to_slopes(model, nonce)
+
+    # an open model says more than commitments to it
     if opened is not None:
         if opened.design != study.design or study.commits_to(opened.fingerprint, nonce) is False:
             raise ReplearnError(
@@ -459,14 +498,19 @@ def agreement_of(
         same = opened.fingerprint == model.fingerprint
         same_slopes = opened.without_constants == model.without_constants
         return Agreement(opened, same, same_slopes)
-    if same:
-        return Agreement(model, same, same_slopes)
+
+    committed = study.commits_to(model.fingerprint, nonce)
+    committed_slopes = study.commits_to_slopes(model, nonce)
+    if committed:
+        return Agreement(model, committed, committed_slopes)
+
+    # a model that is nearly the original's finds it: the study commits to one of its neighbours
     original = None
-    if same_slopes and study.design.constant is None:
+    if committed_slopes and study.design.constant is None:
         original = _with_other_constants(study, model, nonce)
-    elif same is False and not study.sealed:
+    elif committed is False and not study.sealed:
         original = _neighbour(study, model, study.design.coordinates.of_theta(theta))
-    return Agreement(original, same, same_slopes)
+    return Agreement(original, committed, committed_slopes)
 
 
 def _with_other_constants(study: Study, model: Model, nonce: str | None) -> Model | None:
@@ -474,6 +518,8 @@ def _with_other_constants(study: Study, model: Model, nonce: str | None) -> Mode
     n_scores = study.design.loss.n_scores
     reach = {1: 200, 2: 8, 3: 3}.get(n_scores, 1)
     places = np.arange(n_scores) * study.design.coordinates.n_columns
+
+    # nearest first, as far as that takes no time
     moves = product(sorted(range(-reach, reach + 1), key=abs), repeat=min(n_scores, 6))
     for move in sorted(moves, key=lambda m: sum(map(abs, m))):
         codes = model.codes.copy()
@@ -497,13 +543,18 @@ def compare_with_original(
     """What a lab's fit says about the original's model."""
     design, agreed = study.design, study.design.is_agreed
     names = tuple(name for name, one in zip(design.number_names, agreed, strict=True) if one)
+
+    # where the numbers of this lab lie, in cells from that of the original
     z = design.coordinates.of_theta(theta)
     offsets = design.cells.offsets(z, design.published)[agreed]
     known = model if agreement.original is None else agreement.original
     own, codes = model.codes[agreed], known.codes[agreed]
+
+    # codes that differ, the furthest first; and numbers next to a wall
     apart = np.flatnonzero(own != codes)
-    order = apart[np.argsort(-np.abs(offsets - codes)[apart], kind="stable")]
-    near = np.argsort(np.abs(np.abs(offsets - own) - 0.5), kind="stable")
+    furthest = apart[np.argsort(-np.abs(offsets - codes)[apart], kind="stable")]
+    nearest = np.argsort(np.abs(np.abs(offsets - own) - 0.5), kind="stable")[:5]
+
     reach = 1.96 * study.stated_spreads / math.sqrt(n_rows) / study.widths
     return Replication(
         same=agreement.same,
@@ -512,8 +563,8 @@ def compare_with_original(
         n_rows=n_rows,
         disagreement=study.disagreement(n_rows),
         at_new_centre=study.disagreement(n_rows, new_centre=True),
-        apart=tuple(names[i] for i in order),
-        nearest=tuple(names[i] for i in near[:5]),
+        apart=tuple(names[i] for i in furthest),
+        nearest=tuple(names[i] for i in nearest),
         names=names,
         landed=Landed(offsets - codes, reach[agreed]),
         planned_rows=study.n_replication,
@@ -528,11 +579,14 @@ def _neighbour(study: Study, model: Model, z: Vector) -> Model | None:
     """The original's model, if one or two numbers next to a wall make the difference."""
     offsets = study.design.cells.offsets(z, study.design.published) - model.codes
     order = np.argsort(np.abs(np.abs(offsets) - 0.5), kind="stable")
-    near = order[study.design.is_agreed[order]][:_MOVED].tolist()
-    for moved in (*combinations(near, 1), *combinations(near[:8], 2)):
+    walls = order[study.design.is_agreed[order]][:_MOVED].tolist()
+
+    # each beyond its wall, alone or in pairs
+    across = np.where(offsets > 0, 1, -1)
+    for places in (*combinations(walls, 1), *combinations(walls[:8], 2)):
         codes = model.codes.copy()
-        for i in moved:
-            codes[i] += 1 if offsets[i] > 0 else -1
+        for i in places:
+            codes[i] += across[i]
         other = Model(study.design, codes)
         if study.commits_to(other.fingerprint):
             return other

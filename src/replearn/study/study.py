@@ -107,16 +107,21 @@ class Study(Spoken, Document):
             raise Unfit(f"between must be {self.design.n_numbers} numbers")
         if (self.n_centres == 0) == any(float(one) > 0 for one in self.between):
             raise Unfit("n_centres must be 0 if and only if centres do not differ")
+
+        # without a sketch there is no original to commit to
         if (self.commitment is None) != (self.design.bits == 0):
             raise Unfit("a commitment must be there if and only if there is a sketch")
         if (self.commitment is None) != (self.slopes_commitment is None):
             raise Unfit("slopes_commitment must be there if and only if commitment is")
         if self.sealed and self.commitment is None:
             raise Unfit("sealed must be false without a commitment")
+
         if not self.profile.is_of(self.design.encoding, self.design.classes):
             raise Unfit("the profile must have the columns and the target of the design")
         if not 0 < float(self.max_disagreement) < 1:
             raise Unfit("max_disagreement must be in (0, 1)")
+
+        # wide cells would make agreement look like more than it is
         ratio = self.widths / self.implied_widths
         if not ((ratio > 0.9) & (ratio < _MOST_UPPER)).all():
             raise Unfit(
@@ -166,8 +171,11 @@ class Study(Spoken, Document):
         planned with, as in its own certificate.
         """
         n_rows = whole_number("n_rows", n_rows)
+        centres = Between.none(self.design.n_numbers)
+        if new_centre:
+            centres = self.centres
+
         upper = np.sqrt(self.widths / self.implied_widths)
-        centres = self.centres if new_centre else Between.none(self.design.n_numbers)
         sampling = self.sampling(n_rows) * upper
         agreed = self.design.is_agreed
         expected = stability(
@@ -208,6 +216,8 @@ class Study(Spoken, Document):
         if spreads is not None:
             ratio = self.stated_spreads / np.maximum(spreads, 1e-30)
             counts &= (ratio > 1 / MOST_SPREAD) & (ratio < MOST_SPREAD)
+
+        # the rows that a match takes
         believed = self._believed_spreads(spreads)
         agreed = design.is_agreed
         rows = rows_to_match(
@@ -274,9 +284,12 @@ class Study(Spoken, Document):
                 f"the state must be one of this study, {self.fingerprint[:16]}, got one of "
                 f"{state.study[:16]}. Use the files of one study."
             )
+
         loss, asked, counts = self.design.loss, state.newton, state.counts
         shape = (loss.n_scores, 1 + RowEncoder.of(self.design).n_terms)
-        n_totals = loss.n_scores + 1 if loss.by_class else 1
+        n_totals = 1
+        if loss.by_class:
+            n_totals = loss.n_scores + 1
         if (asked is not None and asked.theta.shape != shape) or (
             counts is not None and counts.totals.size != n_totals
         ):
@@ -292,31 +305,32 @@ class Study(Spoken, Document):
             verdict = "A registered study: nobody is first, every lab may fit it."
         else:
             verdict = "A study to replicate: labs with rows of their own can get the same model."
+
+        rows = [
+            Row("target", design.target),
+            Row("columns", len(design.encoding.columns)),
+            Row(
+                "coefficients",
+                design.n_numbers,
+                note=f"{design.bits} bits each",
+                key="coded_numbers",
+            ),
+        ]
+        if design.constant:
+            rows.append(Row("constant", "each lab fits its own"))
+        if self.commitment:
+            rows.append(Row("rows of the original", self.n_original, note="as the lab states"))
+
         promised = 1 - float(self.max_disagreement)
-        local = [Row("constant", "each lab fits its own")] if design.constant else []
+        commitment = "sealed" if self.sealed else self.commitment or "none"
+        rows += [
+            Row("planned for labs with", self.n_replication, "rows or more", key="rows_of_a_lab"),
+            Row("agreement rate", promised, "%", note="planned"),
+            Row("commitment", commitment),
+        ]
         return Facts(
             verdict,
-            [
-                Row("target", design.target),
-                Row("columns", len(design.encoding.columns)),
-                Row(
-                    "coefficients",
-                    design.n_numbers,
-                    note=f"{design.bits} bits each",
-                    key="coded_numbers",
-                ),
-                *local,
-                *(
-                    [Row("rows of the original", self.n_original, note="as the lab states")]
-                    if self.commitment
-                    else []
-                ),
-                Row(
-                    "planned for labs with", self.n_replication, "rows or more", key="rows_of_a_lab"
-                ),
-                Row("agreement rate", promised, "%", note="planned"),
-                Row("commitment", "sealed" if self.sealed else self.commitment or "none"),
-            ],
+            rows,
             details=[
                 Row("study", self.fingerprint),
                 Row("ridge", design.ridge),

@@ -89,7 +89,9 @@ class Support:
     @property
     def p_value(self) -> float:
         """Of all coefficients that labs agree on."""
-        return self.test.p_slopes if self.of_slopes else self.test.p_value
+        if self.of_slopes:
+            return self.test.p_slopes
+        return self.test.p_value
 
     @property
     def contradicts(self) -> bool:
@@ -117,14 +119,15 @@ class Support:
         table: list[tuple[object, ...]] = [("base rate here", self.model.base, None)]
         for name, one in (("the original's model", self.model), ("own fit, rows it saw", self.own)):
             table.append((name, one.loss.value, None if one.auc is None else one.auc.value))
-        found: list[Row | FactTable] = [
+
+        facts: list[Row | FactTable] = [
             FactTable("Performance on these rows", ("model", measures, "AUC"), table, key="models")
         ]
         if self.ratio is not None:
-            found.append(self.ratio.row("observed to expected", "1 is perfect"))
+            facts.append(self.ratio.row("observed to expected", "1 is perfect"))
         if self.line is not None:
-            found.append(self.line[1].row("calibration slope", "1 is perfect"))
-        return found
+            facts.append(self.line[1].row("calibration slope", "1 is perfect"))
+        return facts
 
     def details(self) -> list[Row | FactTable]:
         """The rest."""
@@ -161,14 +164,13 @@ class ScoredRows:
         kept = sampled(rows, n_rows, _MOST_MEASURED, salt=6)
         parts = [p for block in kept.blocks() for p in pieces(block, thetas[0].shape[1])]
         masses = [np.ones(p.n_rows) if p.weights is None else p.weights for p in parts]
-        return cls(
-            tuple(
-                np.concatenate([scores(with_constant(p.terms), theta, p.offset) for p in parts])
-                for theta in thetas
-            ),
-            np.concatenate([p.targets for p in parts]),
-            np.concatenate(masses),
-        )
+        targets = np.concatenate([p.targets for p in parts])
+
+        by_model = []
+        for theta in thetas:
+            of_parts = [scores(with_constant(p.terms), theta, p.offset) for p in parts]
+            by_model.append(np.concatenate(of_parts))
+        return cls(tuple(by_model), targets, np.concatenate(masses))
 
 
 def rungs_of(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> ScoreTest:
@@ -207,6 +209,7 @@ def support_of(study: Study, model: Model, rows: Rows, n_rows: int, own_theta: M
 
     scored = ScoredRows.of(rows, n_rows, theta, own_theta, np.zeros_like(theta))
     (ours, own, base), targets, masses = scored.scores, scored.targets, scored.masses
+
     # the base rate of a survival study is one of events for each unit of time
     at_risk = base[:, 0] if loss.kind == "hazard" else None
     return Support(
@@ -248,22 +251,27 @@ def _columns(model: Model, test: ScoreTest) -> tuple[ColumnDifference, ...]:
     design = model.design
     if design.directions is not None or test.step.shape[1] != design.coordinates.n_columns:
         return ()
-    encoding, found = design.encoding, []
+
+    encoding, differences = design.encoding, []
     for place, (name, term) in enumerate(zip(encoding.term_names, encoding.terms, strict=True)):
+        # numbers were standardised: back to the unit of their column
         unit = design.loss.scale[0]
         column = encoding.columns[term.columns[0]]
         if term.kind == "z" and isinstance(column, NumberColumn):
             unit /= float(column.spread)
+
         p = test.p_of([place + 1])
         for k in range(design.loss.n_scores):
             value = float(model.theta[k, place + 1])
             own, error = value + test.step[k, place + 1], test.errors[k, place + 1]
             ends = (value, own, own - 1.96 * error, own + 1.96 * error)
             model_value, own_value, low, high = (_printed(unit * x, design.loss) for x in ends)
-            found.append(ColumnDifference(name, model_value, own_value, low, high, p))
-    return tuple(sorted(found, key=lambda one: one.p))
+            differences.append(ColumnDifference(name, model_value, own_value, low, high, p))
+    return tuple(sorted(differences, key=lambda one: one.p))
 
 
 def _printed(value: float, loss: Loss) -> float:
     """A coefficient as people read it: a ratio of odds or rates, or as it is."""
-    return math.exp(min(value, 700.0)) if loss.ratio else value
+    if not loss.ratio:
+        return value
+    return math.exp(min(value, 700.0))
