@@ -141,7 +141,7 @@ def test_there_is_not_too_much_to_read():
     beside = {"architecture.md", "trust.md"}  # they belong to CONTRIBUTING.md
     written = [page for page in PAGES if str(page.relative_to(ROOT / "docs")) not in generated]
     assert sum(page.name not in beside for page in written) <= 27
-    assert sum(len(page.read_text(encoding="utf-8").split()) for page in written) <= 27_000
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in written) <= 27_500
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs/guide").glob("[!i]*.md")), ids=name)

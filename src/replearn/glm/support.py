@@ -202,7 +202,7 @@ class _Overfitting:
 
     With e the original's error it is the form ``e' H e``, whose mean is ``n / n_original`` for each
     effective slope. Models with few rows for each of them are too sure of themselves: then a row
-    that a fit has not seen has a residual ``1 / (1 - leverage)`` times that of one it has seen.
+    that a fit has not seen has a residual ``1 / (1 - h)`` times that of one it has seen.
     """
 
     mean: Vector
