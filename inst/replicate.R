@@ -3030,7 +3030,7 @@ names_columns <- function(support)
 # What to do next, from the rung that was reached.
 UPDATE_CONSTANT <- "Next: replearn update MODEL TABLE --constant fits the base risk here."
 UPDATE_SLOPE <- "Next: replearn update MODEL TABLE --slope fits base risk and one factor."
-EVALUATE <- "Next: replearn evaluate MODEL TABLE says what the model is worth here."
+EVALUATE <- "Next: replearn evaluate MODEL TABLE says how well the model predicts here."
 ASK_ORIGINAL <- "Next: ask the original for its model, and pass it with --opened."
 PUBLISH <- "Next: replearn publish makes a study of your own rows."
 RECODE <- "Next: give these columns as the study has them, or say why they differ."

@@ -518,7 +518,8 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
 
     def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
         """The most probable class of each row."""
-        return self.classes_[decided(self._scores(X, offset))]
+        scores = self._scores(X, offset)  # first: it says what is not fitted
+        return self.classes_[decided(scores)]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
