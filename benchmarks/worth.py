@@ -489,7 +489,8 @@ def splits_of(lines: list[dict[str, Any]], before: dict[Key, dict[str, Any]]) ->
     last = max([line["seed"] for line in lines] + [_first(key, before) - 1 for key in before])
     first = min([FIRST, *(line["seed"] for line in lines)])
     seen = sum(line["seed"] < FIRST for line in lines)
-    return f"Splits {first} to {last}; {seen} pairs are not fresh.\n\n"
+    tuned = f"pairs whose split had been used to tune the library: {seen}"
+    return f"Splits {first} to {last}; {tuned}.\n\n"
 
 
 def markdown(table: pd.DataFrame) -> str:

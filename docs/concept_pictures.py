@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+import replearn as rl
 from replearn.codes import Cells
-from replearn.codes.sketch import width_factor
+from replearn.glm import Between, planned_widths
 
-BLUE, RED, GREEN = "#0b7fb3", "#c4553d", "#5b8f3e"
+BLUE, RED, GREEN = "#0072b2", "#d55e00", "#009e73"
 INK = (
     "<style>svg:root{color:#1f2328}"
     "@media(prefers-color-scheme:dark){svg:root{color:#e6edf3}}</style>"
@@ -21,7 +22,7 @@ INK = (
 def svg(width, height, parts, label):
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
-        f'aria-label="{label}" font-family="sans-serif" font-size="13" fill="currentColor" '
+        f'aria-label="{label}" font-family="sans-serif" font-size="14" fill="currentColor" '
         f'style="max-width:{width}px">{INK}<title>{label}</title>{"".join(parts)}</svg>\n'
     )
 
@@ -99,7 +100,7 @@ def price():
     """Price of rounding beside the sampling error: 20 coefficients, 1 of 100 labs differs."""
     parts, shown = [], []
     for bits in (1, 2, 3, 4):
-        factor = width_factor(20, 0.01, bits)
+        factor = float(planned_widths(np.ones(20), Between.none(20), 0.01, bits)[0])
         shown.append((bits, factor, factor**2 / (12 * 4**bits) / 0.5))
     for row, (bits, factor, share) in enumerate(shown):
         y, long = 30 + 42 * row, 95 * share
@@ -114,6 +115,128 @@ def price():
     return svg(660, 205, parts, "Price of rounding in units of the fit's own sampling error.")
 
 
+PANEL, GAP, TOP = 150, 14, 30
+LABS = ((BLUE, "circle"), (RED, "square"))
+
+
+def mark(x, y, lab, size=4.0, hollow=False):
+    """A point of a lab: circles and squares, so that no colour is needed."""
+    colour, shape = LABS[lab]
+    paint = f'fill="none" stroke="{colour}"' if hollow else f'fill="{colour}"'
+    if shape == "circle":
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size}" {paint}/>'
+    side = 1.8 * size
+    corner = f'x="{x - side / 2:.1f}" y="{y - side / 2:.1f}"'
+    return f'<rect {corner} width="{side:.1f}" height="{side:.1f}" {paint}/>'
+
+
+def halfspace_runs():
+    """Algorithm 1 at two labs in the plane, as the paper has it, with every intermediate."""
+    sizes = {"n_batches": 100, "batch_size": 6, "n_components": 2, "grid_width": 0.3}
+    options = {"margin": 0.25, "fit_intercept": False, "projection": "gaussian", "trace": True}
+    samples = [rl.datasets.make_margin(600, 2, margin=0.25, random_state=lab) for lab in (1, 2)]
+    labs = [
+        rl.ReplicableSVMClassifier(**options, **sizes, rounding="centre", shared_seed=3).fit(X, y)
+        for X, y in samples
+    ]
+    same = labs[0].fingerprint_ == labs[1].fingerprint_
+    for lab in labs:
+        print(f"strip: A z = {lab.trace_.components.round(2)}, codes {lab.trace_.codes}")
+    print(f"strip: the same halfspace: {same}")
+    return samples, labs
+
+
+def strip():
+    """Seven steps of Algorithm 1 at two labs: real rows, and what ``trace=True`` keeps."""
+    samples, labs = halfspace_runs()
+    traces = [lab.trace_ for lab in labs]
+    parts = []
+
+    def panel(number, title):
+        column, row = number % 4, number // 4
+        left, top = GAP + column * (PANEL + GAP), TOP + row * (PANEL + TOP + 22)
+        frame = f'<rect x="{left}" y="{top}" width="{PANEL}" height="{PANEL}" rx="4" fill="none" '
+        parts.append(f'{frame}stroke="currentColor" stroke-opacity="0.3"/>')
+        parts.append(text(left, top - 8, f"{number + 1} {title}", "start", "600"))
+        return left + PANEL / 2, top + PANEL / 2
+
+    def arrow(centre, vector, lab, width=1.0):
+        x, y = centre
+        colour = LABS[lab][0]
+        dash = 'stroke-dasharray="5 3"' if lab else ""
+        ends = f'x2="{x + 62 * vector[0]:.1f}" y2="{y - 62 * vector[1]:.1f}"'
+        stroke = f'stroke="{colour}" stroke-width="{width}" {dash}'
+        parts.append(f'<line x1="{x:.1f}" y1="{y:.1f}" {ends} {stroke}/>')
+
+    # the rows, and a vector for each batch
+    for number, title in ((0, "two samples"), (6, "same halfspace")):
+        x, y = panel(number, title)
+        if number == 6:
+            normal = labs[0].coef_[0]
+            across = np.array([-normal[1], normal[0]])
+            parts.append(
+                f'<line x1="{x - 70 * across[0]:.1f}" y1="{y + 70 * across[1]:.1f}" '
+                f'x2="{x + 70 * across[0]:.1f}" y2="{y - 70 * across[1]:.1f}" '
+                'stroke="currentColor" stroke-width="2"/>'
+            )
+        for lab, (X, signs) in enumerate(samples):
+            for point, sign in list(zip(X, signs, strict=True))[:40]:
+                parts.append(mark(x + 62 * point[0], y - 62 * point[1], lab, 2.6, sign < 0))
+
+    centre = panel(1, "batch normals")
+    for lab, trace in enumerate(traces):
+        for vector in trace.directions[:15]:
+            arrow(centre, vector / max(1.0, np.linalg.norm(vector)), lab)
+
+    centre = panel(2, "mean")
+    for lab, trace in enumerate(traces):
+        arrow(centre, trace.mean_direction / max(1.0, np.linalg.norm(trace.mean_direction)), lab, 3)
+
+    # components, the shared grid, and the cell
+    points = np.array([trace.components for trace in traces])
+    width = float(labs[0].model_.design.space.grid_width)
+    middle, scale = points.mean(axis=0), PANEL / (3.2 * width)
+    for number, title in ((3, "projection"), (4, "shared grid"), (5, "same cell")):
+        x, y = panel(number, title)
+        if number > 3:
+            for axis in (0, 1):
+                for k in range(-4, 5):  # walls lie half a cell from what the codes stand for
+                    at = scale * (traces[0].rounded[axis] + (k + 0.5) * width - middle[axis])
+                    if abs(at) < PANEL / 2:
+                        path = f"M{x + at:.1f} {y - PANEL / 2}v{PANEL}"
+                        if axis == 1:
+                            path = f"M{x - PANEL / 2} {y - at:.1f}h{PANEL}"
+                        parts.append(
+                            f'<path d="{path}" stroke="currentColor" stroke-opacity="0.45"/>'
+                        )
+        if number == 5:
+            b = traces[0].rounded
+            corner = scale * (b - width / 2 - middle)
+            side = scale * width
+            parts.append(
+                f'<rect x="{x + corner[0]:.1f}" y="{y - corner[1] - side:.1f}" width="{side:.1f}" '
+                f'height="{side:.1f}" fill="{GREEN}" fill-opacity="0.3"/>'
+            )
+            at = scale * (b - middle)
+            cross = f"M{x + at[0] - 6:.1f} {y - at[1]:.1f}h12m-6 -6v12"
+            parts.append(f'<path d="{cross}" stroke="currentColor"/>')
+        for lab, point in enumerate(points):
+            at = scale * (point - middle)
+            parts.append(mark(x + at[0], y - at[1], lab, 5))
+
+    # legend in the place of an eighth picture
+    left, top = GAP + 3 * (PANEL + GAP), 2 * TOP + PANEL + 44
+    for line, words in enumerate(("lab A", "lab B")):
+        parts.append(mark(left + 8, top + 26 * line, line, 5))
+        parts.append(text(left + 24, top + 5 + 26 * line, words, "start"))
+    parts.append(text(left, top + 56, "full: label +1", "start"))
+    parts.append(text(left, top + 78, "hollow: label -1", "start"))
+    parts.append(text(left, top + 104, "cross: what the", "start"))
+    parts.append(text(left, top + 122, "codes stand for", "start"))
+    label = "Algorithm 1 at two labs: different samples and batch normals, one cell, one halfspace."
+    return svg(4 * (PANEL + GAP) + GAP, 2 * (PANEL + TOP) + 40, parts, label)
+
+
 def rooms():
     """The rooms of the package, from the top down, with their lines."""
     home = Path(__file__).resolve().parents[1] / "src" / "replearn"
@@ -121,8 +244,10 @@ def rooms():
         "cli": "one module per command", "engines": "Dask, Spark",
         "reports": "evaluate, audit, compare, check",
         "estimators": "scikit-learn shells", "study": "original, replication, coalition",
-        "exports": "SQL, ONNX, CSV, scikit-learn", "recipes": "one file per algorithm",
-        "tables": "frames and files to whole numbers",
+        "exports": "SQL, ONNX, CSV, scikit-learn",
+        "glm": "losses, Newton steps, coefficients", "halfspaces": "one file per algorithm",
+        "kernels": "compiled loops of the paper", "tables": "frames and files to columns",
+        "rows": "encoded rows and their sums", "words": "facts as text, JSON, pages",
         "codes": "coins, cells, sketches", "documents": "what is safe to open",
         "exact": "sums without rounding errors",
     }  # fmt: skip
@@ -133,7 +258,9 @@ def rooms():
         )
         total += lines
         y = 10 + 34 * row
-        colour = GREEN if name in ("recipes", "codes", "exact") else BLUE  # the pure core
+        colour = (
+            GREEN if name in ("glm", "halfspaces", "kernels", "rows", "codes", "exact") else BLUE
+        )  # the pure core
         parts.append(
             f'<rect x="10" y="{y}" width="620" height="28" rx="4" fill="{colour}" '
             'fill-opacity="0.16" stroke="currentColor" stroke-opacity="0.25"/>'
@@ -148,7 +275,8 @@ def rooms():
 
 
 def main(folder):
-    for name, draw in {"cells": cells, "sketch": sketch, "price": price, "rooms": rooms}.items():
+    pictures = {"strip": strip, "cells": cells, "sketch": sketch, "price": price, "rooms": rooms}
+    for name, draw in pictures.items():
         (folder / f"{name}.svg").write_text(draw(), encoding="utf-8")
 
 

@@ -30,7 +30,8 @@ extensions = [
 exclude_patterns = ["_build", "results/*.md"]
 suppress_warnings = ["config.cache"]  # this file holds functions
 
-myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath", "substitution"]
+myst_substitutions = {"version": replearn.__version__}
 myst_dmath_allow_digits = False  # "$5 and $6" is money
 myst_heading_anchors = 3
 
@@ -63,7 +64,7 @@ html_theme_options = {
     "navigation_with_keys": False,
     "use_edit_page_button": False,
     "footer_start": ["copyright"],
-    "footer_end": [],
+    "footer_end": ["about"],
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
     "back_to_top_button": True,
@@ -98,6 +99,11 @@ def _links_to_the_repository(app: Sphinx, docname: str, source: list[str]) -> No
     )
 
 
+def _proofs_are_open(app: Sphinx, docname: str, source: list[str]) -> None:
+    """A reader may fold a proof; search and print see it."""
+    source[0] = re.sub(r"(?m)^(:::+\{dropdown\}.*\n)(?!:open:)", r"\1:open:\n", source[0])
+
+
 def _inline_formula(translator: object, node: nodes.Element) -> None:
     translator.body.append(tex2mathml(node.astext()))  # type: ignore[attr-defined]
     raise nodes.SkipNode
@@ -110,9 +116,17 @@ def _formula(translator: object, node: nodes.Element) -> None:
 
 
 def _is_foreign(app, what, name, member, skip, options) -> bool | None:
-    """Leave out of classes what they inherit from scikit-learn or from Python."""
+    """Leave out of classes what they inherit from elsewhere, and what `Attributes` list above."""
     home = getattr(getattr(member, "fget", member), "__module__", None) or "replearn"
-    return True if not home.startswith("replearn") or name.startswith("set_") else None
+    is_listed = isinstance(member, property) and name.endswith("_")
+    is_ours = home.startswith("replearn") and not name.startswith("set_")
+    return None if is_ours and not is_listed else True
+
+
+def _without_signature(app, what, name, thing, options, signature, result) -> tuple | None:
+    """Users call estimators and errors; nobody makes a result by hand."""
+    is_result = what == "class" and name.rpartition(".")[2] not in replearn.__all__
+    return ("", None) if is_result or name == "replearn.Study" else None
 
 
 def _study_to_try(app: Sphinx, failure: Exception | None) -> None:
@@ -134,7 +148,9 @@ def setup(app: Sphinx) -> None:
     """Register what this file defines; formulas are MathML, which needs no script."""
     app.connect("source-read", _pictures_take_the_ink_of_the_page)
     app.connect("source-read", _links_to_the_repository)
+    app.connect("source-read", _proofs_are_open)
     app.connect("autodoc-skip-member", _is_foreign)
+    app.connect("autodoc-process-signature", _without_signature)
     app.connect("build-finished", _study_to_try)
     app.add_html_math_renderer("mathml", (_inline_formula, None), (_formula, None))
     app.config.html_math_renderer = "mathml"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parent / "examples"
-BLUE, RED, GREY = "#0b7fb3", "#c4553d", 'currentColor" fill-opacity="0.3'
+BLUE, RED, GREY = "#0072b2", "#d55e00", 'currentColor" fill-opacity="0.3'
 INK = (
     "<style>svg:root{color:#1f2328}"
     "@media(prefers-color-scheme:dark){svg:root{color:#e6edf3}}</style>"
@@ -97,7 +97,7 @@ def retraining(found):
 
 
 def pooled_centres(found):
-    sizes = [len(table) for table in found["centres"].values()]
+    sizes = [len(table) for table in found["small"]]
     shares = [size / sum(sizes) for size in sizes]
     parts = bars([*shares, 1.0], [*[GREY] * len(sizes), BLUE])
     return svg(parts, f"{len(sizes)} make {sum(sizes):,}", "Small centres replicate together.")

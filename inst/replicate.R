@@ -3061,8 +3061,8 @@ next_steps <- function(x) {
                  "original's model."))
   if (x$verdict == "same slopes") return(UPDATE_CONSTANT)
   if (x$verdict == "contradicted") return(next_command(support))
-  if (x$verdict != "different")
-    return(c(if (x$verdict == "questioned") RECODE, if (!is.null(support)) miscalibrated(support)))
+  if (x$verdict == "questioned") return(RECODE)  # an update would fit the wrong columns
+  if (x$verdict != "different") return(if (!is.null(support)) miscalibrated(support))
   c(if (x$n_rows < x$planned_rows && x$disagreement > 0.05)
       paste0(counted(x$n_rows), " rows are few: the study was planned for ",
              counted(x$planned_rows), "."),

@@ -37,6 +37,10 @@ def load_readmission(
     table : DataFrame or dict
         The target is ``readmitted``.
 
+    See Also
+    --------
+    make_margin : a population with a margin.
+
     Examples
     --------
     >>> table = load_readmission("Ashford", 500, as_frame=False)
@@ -166,7 +170,14 @@ def make_margin(
     Returns
     -------
     X : array of shape (n_samples, n_features)
-    y : int array of -1 and +1
+        Rows of length 1.
+    y : array of shape (n_samples,)
+        Labels -1 and +1.
+
+    See Also
+    --------
+    margin_direction : the population's normal.
+    load_readmission : patients.
 
     Examples
     --------
@@ -206,7 +217,29 @@ def make_margin(
 
 
 def margin_direction(n_features: int, population: int = 0) -> Vector:
-    """Normal of the boundary of a population: a unit vector that depends on its number alone."""
+    """Normal of the boundary of a population: a unit vector that depends on its number alone.
+
+    Parameters
+    ----------
+    n_features : int
+        At least 2.
+    population : int, default=0
+        Which population.
+
+    Returns
+    -------
+    normal : array of shape (n_features,)
+        Of length 1.
+
+    See Also
+    --------
+    make_margin : draws a sample of the population.
+
+    Examples
+    --------
+    >>> float(round((margin_direction(3) ** 2).sum(), 9))
+    1.0
+    """
     normal = np.random.default_rng([population, 7_919]).standard_normal(n_features)
     return np.asarray(normal / np.linalg.norm(normal), dtype=np.float64)
 

@@ -9,7 +9,21 @@ from typing import Any
 
 
 class ReplearnError(ValueError):
-    """Base of all errors that replearn raises about its input."""
+    """Base of all errors that replearn raises about its input.
+
+    See Also
+    --------
+    InvalidFile : about a file.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> try:
+    ...     rl.plan("svm", n_features=3, margin=2)
+    ... except rl.ReplearnError as error:
+    ...     print(error)
+    margin must be a number in (0, 1), got 2. It is a distance for rows of length 1; try 0.1.
+    """
 
 
 class NotEnoughSamples(ReplearnError):
@@ -21,6 +35,10 @@ class NotEnoughSamples(ReplearnError):
         Rule, value and remedy.
     available, needed : int
         Rows at hand, and rows that the plan needs; kept as attributes.
+
+    See Also
+    --------
+    plan : says how many rows are needed before any are spent.
 
     Examples
     --------
@@ -47,19 +65,72 @@ class NotConverged(ReplearnError):
 
 
 class InvalidFile(ReplearnError):
-    """A file that is not what it should be: torn, altered, hostile, or of a different kind."""
+    """A file that is not what it should be: torn, altered, hostile, or of a different kind.
+
+    See Also
+    --------
+    load : raises it.
+
+    Examples
+    --------
+    >>> import os, tempfile, replearn as rl
+    >>> path = os.path.join(tempfile.mkdtemp(), "study.json")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("{}")
+    >>> try:
+    ...     rl.load(path)
+    ... except rl.InvalidFile:
+    ...     print("not a file of replearn")
+    not a file of replearn
+    """
 
 
 class ReplicabilityWarning(UserWarning):
-    """The fit went through, but a second lab may well get a different model."""
+    """The fit went through, but a second lab may well get a different model.
+
+    See Also
+    --------
+    ReplicableSVMClassifier : its certificate has the probability.
+
+    Examples
+    --------
+    >>> import warnings, replearn as rl
+    >>> warnings.simplefilter("error", rl.ReplicabilityWarning)  # stop where labs may differ
+    >>> issubclass(rl.ReplicabilityWarning, UserWarning)
+    True
+    """
 
 
 class UselessModelWarning(UserWarning):
-    """The model is constant, upside down, no better than guessing, or worse."""
+    """The model is constant, upside down, no better than guessing, or worse.
+
+    See Also
+    --------
+    evaluate : measures a model.
+
+    Examples
+    --------
+    >>> import warnings, replearn as rl
+    >>> warnings.simplefilter("error", rl.UselessModelWarning)  # stop where the model is useless
+    >>> issubclass(rl.UselessModelWarning, UserWarning)
+    True
+    """
 
 
 class ColumnWarning(UserWarning):
-    """A column or a level has left the model, or is odd enough to be looked at."""
+    """A column or a level has left the model, or is odd enough to be looked at.
+
+    See Also
+    --------
+    check : says what is odd before a fit.
+
+    Examples
+    --------
+    >>> import warnings, replearn as rl
+    >>> warnings.simplefilter("error", rl.ColumnWarning)  # stop at odd columns
+    >>> issubclass(rl.ColumnWarning, UserWarning)
+    True
+    """
 
 
 def short(value: object, most: int = 60) -> str:

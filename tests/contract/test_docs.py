@@ -81,6 +81,11 @@ def test_what_differs_is_noticed():
 
 
 @pytest.mark.parametrize("page", TEXTS, ids=name)
+def test_no_set_up_is_hidden_from_the_reader(page):
+    assert "<!-- run:" not in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=name)
 def test_links_lead_somewhere(page):
     text = page.read_text(encoding="utf-8")
     links = re.findall(r"\]\(([^)#\s]+)[^)]*\)|<img src=\"([^\"]+)\"", text)
@@ -179,4 +184,6 @@ def test_marks_outside_of_a_box_are_told():
     assert drawn(where_we_landed(names, {"x": inside})).endswith("are inside.")
     svg = where_we_landed(names, {"x": Landed(np.array([0.1, -9.0]), reach), "y": inside})
     assert drawn(svg).endswith("1 has a mark outside.")
-    assert (svg.count("<circle"), svg.count("<line")) == (4 + 2, 4)
+    marks = svg.count("<circle"), svg.count('class="mark"'), svg.count("<line")
+    assert marks == (2 + 1, 2 + 1, 4)  # two of each lab, one of each in the legend
+    assert "-9.0 cells" in svg  # beyond the edge: the number says how far

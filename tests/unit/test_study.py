@@ -100,6 +100,7 @@ def test_agreement_says_nothing_about_columns_that_are_dead_or_rescaled(weak_stu
     assert facts.verdict == f"The same model, but look at {which} first: {', '.join(columns)}."
     assert facts.values["look_first"] == list(columns)
     assert columns[0] in facts.told[0]
+    assert "replearn update" not in str(found)  # it would fit the wrong columns
 
 
 def test_the_order_of_columns_changes_no_p_value(labs):

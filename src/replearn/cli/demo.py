@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from replearn.study import Original, Study
 
 EPILOG = """\
-Both doors of the library, in seconds. Two labs that share a seed fit a
+Both parts of the library, in seconds. Two labs that share a seed fit a
 halfspace: nobody is first. Two hospitals fit one model of their patients: one
 publishes, the other replicates. Each beside what people use otherwise.
 

@@ -92,6 +92,18 @@ class HalfspaceModel(Spoken, Document):
 
     Two models are equal when their canonical bytes are. Nothing of the run (date, host, number of
     rows) is part of it.
+
+    Attributes
+    ----------
+    design : HalfspaceDesign
+        What labs share: algorithm, columns, labels, space of the codes and seed.
+    codes : array of int
+        The whole numbers that two labs compare.
+
+    See Also
+    --------
+    ReplicableSVMClassifier : its ``model_`` is one.
+    load : reads one from a file.
     """
 
     FORMAT = "replearn/model"

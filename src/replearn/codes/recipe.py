@@ -38,7 +38,7 @@ class Promise:
     Attributes
     ----------
     margin : float
-        tau: some halfspace has this margin on rows that are scaled to length 1.
+        tau: some halfspace separates the examples, scaled to norm 1, with this margin.
     max_error : float
         epsilon: share of new rows that the model may get wrong. Certified mode keeps it for one
         seed, but with probability ``failure_prob``; practical mode keeps it on average over seeds.
@@ -220,7 +220,27 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class Bound(Spoken):
-    """How likely it is that two labs get different codes."""
+    """How likely it is that two labs get different codes.
+
+    Attributes
+    ----------
+    proved : float
+        Upper bound, as a mean over seeds; 1 says nothing.
+    confidence : float
+        Probability, over samples, with which ``proved`` holds.
+    expected : float or None
+        Not proved: calibrated, as a mean over seeds, or, after a fit, estimated from its sample
+        under its seed. None: the sample has too few parts to tell.
+    assumes : str
+        What both numbers suppose.
+    n_labs : int
+        Labs of which the numbers speak: not all of them agree.
+
+    See Also
+    --------
+    ReplicableSVMClassifier : its ``certificate_`` is one.
+    replearn.study.Certificate : the same for studies.
+    """
 
     proved: float  # upper bound, as a mean over seeds; 1 says nothing
     confidence: float = 1.0  # probability, over samples, with which ``proved`` holds

@@ -51,7 +51,13 @@ class Document(Part):
             cls.__repr__ = cls.__repr__  # type: ignore[method-assign]
 
     def content(self) -> dict[str, Any]:
-        """What defines it, as JSON types: all that the fingerprint covers."""
+        """What defines it, as JSON types: all that the fingerprint covers.
+
+        Returns
+        -------
+        content : dict
+            Format, version and all fields.
+        """
         return self._heading() | super().content()
 
     def _heading(self) -> dict[str, Any]:
@@ -68,6 +74,15 @@ class Document(Part):
         A ``new`` one replaces no file, not even one that appears at the same time.
 
         What `load` would refuse is not written.
+
+        Parameters
+        ----------
+        path : path
+            The file to write.
+        private : bool, default=False
+            Only the owner may read it.
+        new : bool, default=False
+            Replace no file.
         """
         try:
             self._read(Part.content(self))
@@ -81,12 +96,36 @@ class Document(Part):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a file strictly: `InvalidFile` if anything in it is not as the class says."""
+        """Read a file strictly: `InvalidFile` if anything in it is not as the class says.
+
+        Parameters
+        ----------
+        path : path
+            The file to read.
+
+        Returns
+        -------
+        document : instance of the class
+            Checked, its fingerprint included.
+        """
         return cls.from_content(read_json(path, cls.MAX_BYTES), str(path))
 
     @classmethod
     def from_content(cls, content: Any, where: str = "the document") -> Self:
-        """The same from what JSON gives; ``where`` names it in messages."""
+        """The same from what JSON gives; ``where`` names it in messages.
+
+        Parameters
+        ----------
+        content : dict
+            What JSON gives.
+        where : str
+            Its name in messages.
+
+        Returns
+        -------
+        document : instance of the class
+            Checked.
+        """
         body = {}
         if isinstance(content, dict):
             body = dict(content)

@@ -329,7 +329,13 @@ class Part:
         return content
 
     def canonical_bytes(self) -> bytes:
-        """Canonical JSON (RFC 8785) of the content."""
+        """Canonical JSON (RFC 8785) of the content.
+
+        Returns
+        -------
+        text : bytes
+            What the fingerprint is made of.
+        """
         return self._canonical.encode()
 
     def _heading(self) -> dict[str, Any]:

@@ -5,12 +5,13 @@ from typing import ClassVar
 
 from replearn.codes import Recipe
 from replearn.errors import ReplearnError, ReplicabilityWarning, short
-from replearn.estimators.halfspaces import HalfspaceClassifier, documented
-from replearn.halfspaces.boosting import BOX, FOAM
+from replearn.estimators.described import documented
+from replearn.estimators.halfspaces import HalfspaceClassifier
+from replearn.halfspaces import boosting
 from replearn.words import warn
 
 
-@documented
+@documented(boosting)
 @dataclass(eq=False, repr=False, kw_only=True)
 class ReplicableBoostingClassifier(HalfspaceClassifier):
     """Boosting of rounded means, the prior work: both algorithms of [ILPS22].
@@ -24,7 +25,7 @@ class ReplicableBoostingClassifier(HalfspaceClassifier):
     ----------
     rounding : {"box", "foam"}, default="box"
         Cubes, or the droplets of [KORW12]; foam takes at most 24 inputs.
-    {parameters}
+    {promise}
     n_rounds : int or None, default=None
         Rounds at most; None is the planned number.
     grid_width : float or None, default=None
@@ -34,13 +35,29 @@ class ReplicableBoostingClassifier(HalfspaceClassifier):
 
     Attributes
     ----------
-    {found}
+    {fitted}
     plan_ : BoostPlan
         Sizes that were used.
 
+    See Also
+    --------
+    ReplicableSVMClassifier : Algorithm 1, whose rows do not grow with the features.
+    table1 : all six algorithms with numbers for one promise.
+
+    Notes
+    -----
+    {printed}
+
+    The head of ``replearn.halfspaces.boosting`` has our constants, their proof, and every departure
+    of ``mode="paper"`` from what is printed.
+
+    References
+    ----------
+    {paper}
+
     Examples
     --------
-    {example}
+    {two_labs}
     """
 
     rounding: str = "box"
@@ -57,7 +74,7 @@ class ReplicableBoostingClassifier(HalfspaceClassifier):
                 f'rounding must be "box" or "foam", got {short(self.rounding)}. Boxes take any '
                 "number of features."
             )
-        return {"box": BOX, "foam": FOAM}[self.rounding]
+        return {"box": boosting.BOX, "foam": boosting.FOAM}[self.rounding]
 
     def _warn(self, n_rows: int) -> None:
         super()._warn(n_rows)

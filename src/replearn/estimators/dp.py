@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from replearn.codes import Recipe
-from replearn.estimators.halfspaces import documented
+from replearn.estimators.described import documented
 from replearn.estimators.net import ChoosingClassifier
-from replearn.halfspaces.dp import DP, DPPlan
+from replearn.halfspaces import dp
 
 
-@documented
+@documented(dp)
 @dataclass(eq=False, repr=False, kw_only=True)
 class ReplicableDPClassifier(ChoosingClassifier):
     """Halfspaces by the exponential mechanism with common noise: [LNUZ20] through [BGH23].
@@ -22,7 +22,7 @@ class ReplicableDPClassifier(ChoosingClassifier):
 
     Parameters
     ----------
-    {parameters}
+    {promise}
     {net_sizes}
     populations : {"margin", "all"} or None, default=None
         Populations for which the disagreement is bounded: those with the margin, or all, for more
@@ -30,14 +30,31 @@ class ReplicableDPClassifier(ChoosingClassifier):
 
     Attributes
     ----------
-    {found}
+    {fitted}
     plan_ : DPPlan
         Sizes that were used.
     privacy_epsilon_ : float
+        Pure differential privacy of the mechanism, if its noise were secret.
+
+    See Also
+    --------
+    ReplicableNetClassifier : Algorithm 3, the first candidate below a threshold.
+    plan : how many rows a promise needs.
+
+    Notes
+    -----
+    {printed}
+
+    The head of ``replearn.halfspaces.dp`` has our constants, their proof, and every departure
+    of ``mode="paper"`` from what is printed.
+
+    References
+    ----------
+    {paper}
 
     Examples
     --------
-    {example}
+    {two_labs}
     """
 
     populations: str | None = None
@@ -45,12 +62,12 @@ class ReplicableDPClassifier(ChoosingClassifier):
     _by_hand: ClassVar[tuple[str, ...]] = (*ChoosingClassifier._by_hand, "populations")
 
     def _recipe(self) -> Recipe:
-        return DP
+        return dp.DP
 
     @property
     def privacy_epsilon_(self) -> float:
         """Pure differential privacy of the mechanism, if its noise were secret."""
         self._fitted()
-        assert isinstance(self.plan_, DPPlan)
+        assert isinstance(self.plan_, dp.DPPlan)
         # replacing one row moves every log-weight by at most L / n, and so the normaliser
         return 2 * float(self.plan_.inverse_temperature) / self.counts_["points"]

@@ -22,6 +22,7 @@ from replearn.errors import (
     short,
 )
 from replearn.estimators import set_columns, study_of
+from replearn.estimators.described import documented
 from replearn.glm import Coefficients, Kind, Model, decided
 from replearn.study import (
     Certificate,
@@ -65,7 +66,9 @@ class _ReplicableGLM(Options, BaseEstimator):
         X : dataframe, array or sparse matrix of shape (n_samples, n_features)
             A dataframe may have text and gaps.
         y : array-like of shape (n_samples,)
+            What is predicted: labels, numbers or counts.
         sample_weight : array-like of shape (n_samples,), optional
+            Weights of rows; rows of weight 0 are left out.
         offset : array-like of shape (n_samples,), optional
             Added to the score of each row; for counts the logarithm of the exposure.
         groups : array-like of shape (n_samples,), optional
@@ -76,7 +79,8 @@ class _ReplicableGLM(Options, BaseEstimator):
 
         Returns
         -------
-        self
+        self : estimator
+            Fitted.
         """
         roles = {"groups": groups, "centres": centres}
         table = self._table(X, y, sample_weight, offset, fitting=True, **roles)
@@ -117,7 +121,8 @@ class _ReplicableGLM(Options, BaseEstimator):
 
         Returns
         -------
-        self
+        self : estimator
+            Fitted.
         """
         study, columns = self._load_study(), None
         names: dict[str, Any] = {"target": target, "weights": sample_weight, "offset": offset}
@@ -162,11 +167,15 @@ class _ReplicableGLM(Options, BaseEstimator):
 
         Parameters
         ----------
-        X, y : as in `fit`
+        X : dataframe, array or sparse matrix of shape (n_samples, n_features)
+            Further rows.
+        y : array-like of shape (n_samples,)
+            What is predicted.
 
         Returns
         -------
-        self
+        self : estimator
+            Fitted.
         """
         study = self._load_study()
         assert study is not None  # without one there is no such method
@@ -429,6 +438,7 @@ def _with_weight(values: Any, chosen: NDArray[np.bool_]) -> Any:
     return np.asarray(values)[chosen]
 
 
+@documented()
 @dataclass(eq=False, repr=False, kw_only=True)
 class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
     """Logistic regression that labs with different rows replicate exactly.
@@ -438,51 +448,30 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
 
     Parameters
     ----------
-    max_disagreement : float, default=0.01
-        Planned probability that a replication gets a different model.
-    sketch_bits : int, default=8
-        Published about each coefficient, 0 to 8. More bits mean finer rounding.
-    between : "typical", 0 or (constant, slopes), default="typical"
-        How much the truth differs between centres: as it typically does, not at all (all labs
-        sample one population), or with these standard deviations of the mean score and of slopes.
-        Where ``fit`` has ``centres``, they show it.
-    constant : "shared" or "local", default="shared"
-        Local: labs agree on slopes, and each fits a constant of its own, which is no part of the
-        fingerprint.
-    basis : "linear", "splines" or "auto", default="linear"
-        How numbers enter; "auto" takes the one with less held-out loss.
-    interactions : "all" or pairs of columns, optional
-        Products of columns. They are shrunk more than columns where that predicts better.
-    ridge : float or "auto", default="auto"
-        Weight of half the squared length of the standardised coefficients, on the mean loss.
-    missing : "indicator" or "refuse", default="indicator"
-    replication_rows : int, optional
-        Rows of the smallest replication that is promised the model; by default as many as here.
-    shared_seed : int or str, default=0
-        Published.
-    categories, numeric, drop : sequences of str
-        Columns that are levels; columns that are measurements, whatever they look like; columns to
-        leave out.
-    n_jobs : int, optional
-        Threads of a fit; they change no bit.
-    study : Study, path or fitted estimator, optional
-        Replicate this study.
-    verbose : int, default=0
-    class_weight : "balanced" or dict, optional
-        Published as numbers.
+    {original}
+    class_weight : "balanced", dict or None, default=None
+        Weights of classes, published as numbers.
 
     Attributes
     ----------
-    study_ : Study
-    model_ : Model
-    fingerprint_ : str
-    certificate_ : Certificate or None
-    performance_ : Worth
-        Cross-validated, after rounding.
-    replication_ : Replication or None
-    coefficients_ : Coefficients
-        The model's, and this lab's own estimates with standard errors and 95% intervals;
-        ``pandas.DataFrame(clf.coefficients_.columns)`` is a dataframe.
+    {glm_fitted}
+    classes_ : array
+        Labels, in the order of the columns of `predict_proba`.
+
+    See Also
+    --------
+    ReplicableSVMClassifier : halfspaces with a margin, where nobody is first.
+    register_study : a study in which nobody is first.
+    update : constants fitted anew where the base risk differs.
+
+    Notes
+    -----
+    The original fits a ridge regression by exact Newton steps, writes its coefficients in
+    coordinates in which they vary independently, and publishes for each where its cell of a
+    shared grid lies (the *sketch*, 8 bits). A replication fits its own rows in the same way and
+    rounds to the published cells. The same sums of whole numbers are added in any order, so no
+    thread, file or machine changes a bit. Agreement is estimated from the spread of single rows
+    and of centres; it is not proved.
 
     Examples
     --------
@@ -502,22 +491,74 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
     _kind: ClassVar[Kind] = "logistic"
 
     def decision_function(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
-        """Log-odds of the second class; for more classes a column for each."""
+        """Log-odds of the second class; for more classes a column for each.
+
+        Parameters
+        ----------
+        X : dataframe, array or sparse matrix of shape (n_samples, n_features)
+            Rows with the columns of the fit.
+        offset : array-like of shape (n_samples,), optional
+            Added to the scores; by default the model's own column, if it has one.
+
+        Returns
+        -------
+        scores : array of shape (n_samples,) or (n_samples, n_classes)
+            Log-odds; with more classes against the first, whose column is 0.
+        """
         scores = self._scores(X, offset)
         if scores.shape[1] == 1:
             return scores[:, 0]
         return np.column_stack([np.zeros(len(scores)), scores])
 
     def predict_proba(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
-        """Probability of each class."""
+        """Probability of each class.
+
+        Parameters
+        ----------
+        X : dataframe, array or sparse matrix of shape (n_samples, n_features)
+            Rows with the columns of the fit.
+        offset : array-like of shape (n_samples,), optional
+            Added to the scores; by default the model's own column, if it has one.
+
+        Returns
+        -------
+        probabilities : array of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
         return self._model().design.loss.mean(self._scores(X, offset))
 
     def predict_log_proba(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
-        """Logarithm of the probability of each class."""
+        """Logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : dataframe, array or sparse matrix of shape (n_samples, n_features)
+            Rows with the columns of the fit.
+        offset : array-like of shape (n_samples,), optional
+            Added to the scores; by default the model's own column, if it has one.
+
+        Returns
+        -------
+        logarithms : array of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
         return np.log(self.predict_proba(X, offset))
 
     def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
-        """The most probable class of each row."""
+        """The most probable class of each row.
+
+        Parameters
+        ----------
+        X : dataframe, array or sparse matrix of shape (n_samples, n_features)
+            Rows with the columns of the fit.
+        offset : array-like of shape (n_samples,), optional
+            Added to the scores; by default the model's own column, if it has one.
+
+        Returns
+        -------
+        labels : array of shape (n_samples,)
+            From ``classes_``.
+        """
         scores = self._scores(X, offset)  # first: it says what is not fitted
         return self.classes_[decided(scores)]
 
@@ -527,16 +568,42 @@ class _ReplicableRegressor(RegressorMixin, _ReplicableGLM):
     """What models of numbers share. Not for direct use."""
 
     def predict(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
-        """The expected number of each row."""
+        """The expected number of each row.
+
+        Parameters
+        ----------
+        X : dataframe, array or sparse matrix of shape (n_samples, n_features)
+            Rows with the columns of the fit.
+        offset : array-like of shape (n_samples,), optional
+            Added to the scores; by default the model's own column, if it has one.
+
+        Returns
+        -------
+        numbers : array of shape (n_samples,)
+            Means; of counts, with the exposure of ``offset``.
+        """
         scores = self._scores(X, offset)  # first: it says what is not fitted
         return self._model().design.loss.mean(scores)
 
 
+@documented()
 @dataclass(eq=False, repr=False, kw_only=True)
 class ReplicableLinearRegressor(_ReplicableRegressor):
     """Linear regression that labs with different rows replicate exactly.
 
-    Parameters and attributes are those of `ReplicableLogisticClassifier`, without class weights.
+    Parameters
+    ----------
+    {original}
+
+    Attributes
+    ----------
+    {glm_fitted}
+
+    See Also
+    --------
+    ReplicablePoissonRegressor : counts.
+    register_study : a study in which nobody is first.
+    update : constants fitted anew where the base risk differs.
 
     Examples
     --------
@@ -554,12 +621,26 @@ class ReplicableLinearRegressor(_ReplicableRegressor):
     _kind: ClassVar[Kind] = "linear"
 
 
+@documented()
 @dataclass(eq=False, repr=False, kw_only=True)
 class ReplicablePoissonRegressor(_ReplicableRegressor):
     """Poisson regression of counts that labs with different rows replicate exactly.
 
-    Parameters and attributes are those of `ReplicableLogisticClassifier`, without class weights.
     Pass the logarithm of an exposure as ``offset``.
+
+    Parameters
+    ----------
+    {original}
+
+    Attributes
+    ----------
+    {glm_fitted}
+
+    See Also
+    --------
+    ReplicableLinearRegressor : numbers that may be negative.
+    register_study : a study in which nobody is first.
+    update : constants fitted anew where the base risk differs.
 
     Examples
     --------
@@ -577,7 +658,22 @@ class ReplicablePoissonRegressor(_ReplicableRegressor):
     _kind: ClassVar[Kind] = "poisson"
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the deviance that the model explains (D2), as `PoissonRegressor` has it."""
+        """Share of the deviance that the model explains (D2), as `PoissonRegressor` has it.
+
+        Parameters
+        ----------
+        X : dataframe, array or sparse matrix of shape (n_samples, n_features)
+            Rows with the columns of the fit.
+        y : array-like of shape (n_samples,)
+            Counts.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of rows.
+
+        Returns
+        -------
+        score : float
+            1 is perfect, 0 is as good as the mean.
+        """
         from sklearn.metrics import d2_tweedie_score
 
         score = d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1)

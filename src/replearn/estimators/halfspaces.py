@@ -37,6 +37,7 @@ from replearn.errors import (
     short,
 )
 from replearn.estimators import set_columns, study_of
+from replearn.estimators.described import documented
 from replearn.halfspaces import sgd, svm
 from replearn.halfspaces.batches import FirstRows, MemoryRows, Trace, refuse_sorted, trace
 from replearn.halfspaces.published_plan import PublishedPlan
@@ -55,87 +56,6 @@ ADDERS = {"svm": svm.adder, "sgd": sgd.adder}
 
 #: Rows that are scored at once.
 _SCORED = 1 << 16
-
-#: Parts of docstrings that several classes share.
-_SHARED = {
-    "parameters": """margin : float, default=0.1
-        Some halfspace has this margin on rows of length 1.
-    max_error : float, default=0.05
-        Share of new rows that the model may get wrong. In practical mode a mean over seeds: one
-        seed may cost several times as much, above all with an intercept, which all rows share.
-    max_disagreement : float, default=0.1
-        Probability that two labs get different models.
-    failure_prob : float, default=0.05
-        Probability that the error is larger than ``max_error``.
-    shared_seed : int or str, default=0
-        Published; the same at every lab.
-    mode : {"practical", "certified", "paper"}, default="practical"
-        Where the sizes come from: calibrated, proved, or as the paper prints them.
-    fit_intercept : bool or None, default=None
-        Append a constant 1 to ``x / |x|``: scores are ``<coef_, x> + intercept_ |x|``, and no unit
-        of the columns counts. Sizes are then those of ``margin / sqrt(2)``. None is True, but False
-        in paper mode, and what the study says in a replication.
-    shuffle : bool, default=True
-        Put the rows in random order first, by a key that depends on their number alone.
-    random_state : int or None, default=None
-        A private key for that order; by default it comes from the shared seed.
-    n_jobs : int or None, default=None
-        Threads. Codes do not depend on it.
-    verbose : int, default=0
-    constants : dict or None, default=None
-        Paper mode: constants of the printed formulas by symbol; 1 unless given.""",
-    "sizes": """n_batches, batch_size, n_components : int or None, default=None
-        Sizes by hand; None is the planned one.
-    grid_width, regularization : float or None, default=None
-        Side of a cell; weight of ``|u|^2 / 2`` beside the mean hinge loss.
-    projection : {"none", "hadamard", "rotation", "gaussian"} or None, default=None
-    rounding : {"ak", "centre", "e8", "leech"} or several joined by "+", or None, default=None
-    sketch_bits : int, default=0
-        Bits about each component that this original publishes, 0 to 4. With 0 nobody is first.
-    study : HalfspaceStudy, path, fitted estimator or None, default=None
-        Of an original: this fit is then a replication.
-    trace : bool, default=False
-        Keep every intermediate of the fit, by the paper's letters, in ``trace_``.""",
-    "net_sizes": """n_components : int or None, default=None
-        Of a candidate; None is the planned number.
-    projection : {"none", "hadamard", "rotation", "gaussian"} or None, default=None
-    n_candidates : int or None, default=None
-        Size of the net.
-    n_rows : int or None, default=None
-        Rows of a lab, for paper mode.""",
-    "attributes": """{found}
-    plan_ : BatchPlan
-    study_ : HalfspaceStudy
-        With a sketch: what others need.
-    replication_ : HalfspaceReplication
-        With ``study``: whether this is the original's model.
-    trace_ : Trace
-        With ``trace``: vectors of batches, mean, projection, offsets, thresholds, codes.""",
-    "found": """model_ : HalfspaceModel
-    fingerprint_ : str
-    coef_, intercept_, classes_ : arrays
-    certificate_ : Bound
-        How likely two labs are to differ.
-    counts_ : dict
-        What happened on the way: batches, rows left over, and trouble.""",
-    "example": """>>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((40_000, 3))
-    >>> X[:, 0] += np.where(X[:, 0] > 0, 1, -1)
-    >>> y = X[:, 0] > 0
-    >>> promise = {"margin": 0.3, "max_error": 0.1, "shared_seed": 2024}
-    >>> first = {name}(**promise).fit(X[:20_000], y[:20_000])
-    >>> second = {name}(**promise).fit(X[20_000:], y[20_000:])
-    >>> second.fingerprint_ == first.fingerprint_
-    True""",
-}
-
-
-def documented(cls: type) -> type:
-    """Fill in the parts of a docstring that several classes share."""
-    for name, text in (*_SHARED.items(), ("name", cls.__name__)):
-        cls.__doc__ = (cls.__doc__ or "").replace(f"{{{name}}}", text)
-    return cls
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -175,12 +95,14 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array, dataframe or CSR matrix of shape (n_samples, n_features)
+            Rows of this lab.
         y : array of shape (n_samples,)
             Any two labels.
 
         Returns
         -------
-        self
+        self : estimator
+            Fitted.
         """
         rows, labels = validate_data(self, unmasked(X), unmasked(y), order="C", **_ROWS)
         name = str(getattr(y, "name", None) or "y")
@@ -189,7 +111,18 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
         return self._fit_rows(rows, labels, self._opened())
 
     def fit_table(self, table: Table) -> Self:
-        """Learn from the rows of an open table of numbers, whose target is named: as `fit` does."""
+        """Learn from the rows of an open table of numbers, whose target is named: as `fit` does.
+
+        Parameters
+        ----------
+        table : Table
+            What `replearn.tables.open_table` gives.
+
+        Returns
+        -------
+        self : estimator
+            Fitted.
+        """
         study = self._opened()
         set_columns(self, table)
         target = table.roles["target"]
@@ -222,15 +155,27 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        self
+        self : estimator
+            Fitted.
         """
         return self.fit_table(table_of(self._opened(), path, target))
 
     def fit_sample(self, sample: Sample, classes: Any, work: BlockMap | None = None) -> Self:
         """Learn from rows wherever they are, in their canonical order.
 
-        The sign +1 stands for ``classes[1]``. ``work`` is a function like ``map`` that makes the
-        parts of the fit; by default threads do.
+        Parameters
+        ----------
+        sample : Sample
+            Blocks of rows with signs -1 and +1; +1 stands for ``classes[1]``.
+        classes : sequence of two labels
+            What the signs stand for.
+        work : callable, optional
+            A function like ``map`` that makes the parts of the fit; by default threads do.
+
+        Returns
+        -------
+        self : estimator
+            Fitted.
         """
         self.__dict__.pop("feature_names_in_", None)
         names = names_in_design(getattr(sample, "names", None))
@@ -454,10 +399,12 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array, dataframe or CSR matrix of shape (n_samples, n_features)
+            Rows with the columns of the fit.
 
         Returns
         -------
         scores : array of shape (n_samples,)
+            Distance to the boundary, in units of the row's length.
         """
         model = self._fitted()
         X = validate_data(self, unmasked(X), reset=False, **_ROWS)
@@ -469,10 +416,12 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array, dataframe or CSR matrix of shape (n_samples, n_features)
+            Rows with the columns of the fit.
 
         Returns
         -------
         labels : array of shape (n_samples,)
+            From ``classes_``.
         """
         positive = self.decision_function(X) > 0
         return np.asarray(self.classes_[positive.astype(np.int64)])
@@ -611,30 +560,49 @@ class BatchClassifier(HalfspaceClassifier):
             self.study_ = HalfspaceStudy(design, published, n_rows, self.fingerprint_)
 
 
-@documented
+@documented(svm)
 @dataclass(eq=False, repr=False, kw_only=True)
 class ReplicableSVMClassifier(BatchClassifier):
     """Algorithm 1 of the paper: halfspaces from the mean of batch SVMs.
 
     Parameters
     ----------
-    {parameters}
-    {sizes}
+    {promise}
+    {batch_sizes}
 
     Attributes
     ----------
-    {attributes}
+    {batch_fitted}
+
+    See Also
+    --------
+    ReplicableSGDClassifier : gradient descent in place of SVMs.
+    ReplicableLogisticClassifier : studies, for classes that no halfspace separates.
+    plan : how many rows a promise needs.
+
+    Notes
+    -----
+    {printed}
+
+    The head of ``replearn.halfspaces.svm`` has our constants, their proof, and every departure
+    of ``mode="paper"`` from what is printed.
+
+    References
+    ----------
+    {paper}
 
     Examples
     --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((4000, 3))
-    >>> X[:, 0] += np.where(X[:, 0] > 0, 1, -1)
-    >>> y = X[:, 0] > 0
-    >>> first = ReplicableSVMClassifier(margin=0.3, sketch_bits=3).fit(X[:2000], y[:2000])
-    >>> second = ReplicableSVMClassifier(study=first.study_).fit(X[2000:], y[2000:])
-    >>> second.fingerprint_ == first.fingerprint_
+    Nobody is first: two labs share a seed, and nothing else.
+
+    {two_labs}
+
+    With a sketch a first lab publishes a study, and a second one needs fewer rows.
+
+    >>> few = [rl.datasets.make_margin(4000, 3, margin=0.3, random_state=i) for i in (1, 2)]
+    >>> first = rl.ReplicableSVMClassifier(margin=0.3, sketch_bits=3).fit(*few[0])
+    >>> second = rl.ReplicableSVMClassifier(study=first.study_).fit(*few[1])
+    >>> second.replication_.same
     True
     """
 
@@ -642,31 +610,47 @@ class ReplicableSVMClassifier(BatchClassifier):
         return SVM
 
 
-@documented
+@documented(sgd)
 @dataclass(eq=False, repr=False, kw_only=True)
 class ReplicableSGDClassifier(BatchClassifier):
     """Algorithm 2 of the paper: halfspaces from the mean of runs of gradient descent.
 
     Parameters
     ----------
-    {parameters}
-    {sizes}
-    n_repetitions, n_validation : int or None, default=None
-        Paper mode: runs of a batch, and rows to choose among them.
+    {promise}
+    {batch_sizes}
+    n_repetitions : int or None, default=None
+        Paper mode: runs of gradient descent on a batch.
+    n_validation : int or None, default=None
+        Paper mode: rows of a batch that choose among its runs.
 
     Attributes
     ----------
-    {attributes}
+    {batch_fitted}
+
+    See Also
+    --------
+    ReplicableSVMClassifier : SVMs in place of gradient descent, for fewer rows in eps.
+    plan : how many rows a promise needs.
+
+    Notes
+    -----
+    {printed}
+
+    The head of ``replearn.halfspaces.sgd`` has our constants, their proof, and every departure
+    of ``mode="paper"`` from what is printed.
+
+    References
+    ----------
+    {paper}
 
     Examples
     --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((12_000, 3))
-    >>> X[:, 0] += np.where(X[:, 0] > 0, 1, -1)
-    >>> y = X[:, 0] > 0
-    >>> fitted = ReplicableSGDClassifier(margin=0.3, max_error=0.2, max_disagreement=0.5).fit(X, y)
-    >>> fitted.score(X, y) > 0.9
+    >>> import replearn as rl
+    >>> X, y = rl.datasets.make_margin(12_000, 3, margin=0.3, random_state=1)
+    >>> promise = {"margin": 0.3, "max_error": 0.2, "max_disagreement": 0.5}
+    >>> fitted = rl.ReplicableSGDClassifier(**promise).fit(X, y)
+    >>> bool(fitted.score(X, y) > 0.9)
     True
     """
 

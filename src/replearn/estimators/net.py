@@ -5,8 +5,9 @@ from typing import ClassVar
 
 from replearn.codes import Recipe
 from replearn.errors import ReplicabilityWarning
-from replearn.estimators.halfspaces import HalfspaceClassifier, documented
-from replearn.halfspaces.net import NET
+from replearn.estimators.described import documented
+from replearn.estimators.halfspaces import HalfspaceClassifier
+from replearn.halfspaces import net
 from replearn.words import warn
 
 
@@ -34,7 +35,7 @@ class ChoosingClassifier(HalfspaceClassifier):
             super()._warn(n_rows)
 
 
-@documented
+@documented(net)
 @dataclass(eq=False, repr=False, kw_only=True)
 class ReplicableNetClassifier(ChoosingClassifier):
     """Algorithm 3 of the paper: the first halfspace of a net below a random threshold.
@@ -46,19 +47,36 @@ class ReplicableNetClassifier(ChoosingClassifier):
 
     Parameters
     ----------
-    {parameters}
+    {promise}
     {net_sizes}
 
     Attributes
     ----------
-    {found}
+    {fitted}
     plan_ : NetPlan
         Sizes that were used.
 
+    See Also
+    --------
+    ReplicableDPClassifier : draws a candidate with common noise.
+    ReplicableSVMClassifier : Algorithm 1, for more features.
+    plan : how many rows a promise needs.
+
+    Notes
+    -----
+    {printed}
+
+    The head of ``replearn.halfspaces.net`` has our constants, their proof, and every departure
+    of ``mode="paper"`` from what is printed.
+
+    References
+    ----------
+    {paper}
+
     Examples
     --------
-    {example}
+    {two_labs}
     """
 
     def _recipe(self) -> Recipe:
-        return NET
+        return net.NET

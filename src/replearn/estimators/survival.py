@@ -11,12 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from replearn.errors import ReplearnError
 from replearn.estimators import set_columns
+from replearn.estimators.described import documented
 from replearn.estimators.glm import _ReplicableGLM
 from replearn.glm import Kind, concordance, log_hazards, survival_at
 from replearn.study import Study, table_of
 from replearn.tables import open_table, rows_at_risk
 
 
+@documented()
 @dataclass(eq=False, repr=False, kw_only=True)
 class ReplicableSurvivalAnalysis(_ReplicableGLM):
     """Survival analysis that labs with different rows replicate exactly.
@@ -24,13 +26,21 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
     A piecewise exponential model with proportional hazards: a constant hazard in each interval
     between published cuts, quantiles of the original's event times with 20 events or more between
     them. Its hazard ratios are those of Cox's model but for a fraction of a standard error.
-    Parameters are those of `ReplicableLogisticClassifier`, without class weights.
+    Rows are counted as rows at risk, one for each interval of each row.
+
+    Parameters
+    ----------
+    {original}
 
     Attributes
     ----------
-    study_, model_, fingerprint_, certificate_, worth_, replication_, coefficients_
-        As of `ReplicableLogisticClassifier`; rows are counted as rows at risk, one for each
-        interval of each row.
+    {glm_fitted}
+
+    See Also
+    --------
+    ReplicablePoissonRegressor : counts, with an exposure.
+    register_study : a study in which nobody is first.
+    update : constants fitted anew where the base risk differs.
 
     Examples
     --------
@@ -58,6 +68,7 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
         Parameters
         ----------
         X : dataframe or array of shape (n_samples, n_features)
+            A dataframe may have text and gaps.
         y : structured array of shape (n_samples,)
             As scikit-survival has it: first whether the event was seen, then the time.
         groups : array-like of shape (n_samples,), optional
@@ -65,7 +76,8 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
 
         Returns
         -------
-        self
+        self : estimator
+            Fitted.
         """
         event, time, (event_name, time_name) = _event_and_time(y)
         # the event stands where other models have an offset: a number of each row
@@ -95,7 +107,8 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
 
         Returns
         -------
-        self
+        self : estimator
+            Fitted.
         """
         study = self._load_study()
         if study is not None:
@@ -112,25 +125,88 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
 
     @available_if(lambda self: False)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any) -> Self:
-        """Not there: a replication needs all rows at once."""
+        """Not there: a replication of survival needs all rows at once.
+
+        Parameters
+        ----------
+        X : object
+            Not used.
+        y : object
+            Not used.
+
+        Returns
+        -------
+        self : estimator
+            Never: it raises an error.
+        """
         raise NotImplementedError
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """Log-hazard of each row: the larger, the earlier the event."""
+        """Log-hazard of each row: the larger, the earlier the event.
+
+        Parameters
+        ----------
+        X : dataframe or array of shape (n_samples, n_features)
+            Rows with the columns of the fit.
+
+        Returns
+        -------
+        hazards : array of shape (n_samples,)
+            Sums of the terms, without the baseline.
+        """
         check_is_fitted(self, "model_")
         return log_hazards(self._model(), self._columns(X))
 
     def predict_survival(self, X: Any, times: Any) -> NDArray[np.float64]:
-        """Probability that the event has not come by each of the times, a row for each row of X."""
+        """Probability that the event has not come by each of the times, a row for each row of X.
+
+        Parameters
+        ----------
+        X : dataframe or array of shape (n_samples, n_features)
+            Rows with the columns of the fit.
+        times : array-like of shape (n_times,)
+            In the unit of the fit.
+
+        Returns
+        -------
+        survival : array of shape (n_samples, n_times)
+            Probabilities.
+        """
         check_is_fitted(self, "model_")
         return survival_at(self._model(), self._columns(X), times)
 
     def predict_risk(self, X: Any, horizon: float) -> NDArray[np.float64]:
-        """Probability that the event comes within the horizon, in the unit of the times."""
+        """Probability that the event comes within the horizon, in the unit of the times.
+
+        Parameters
+        ----------
+        X : dataframe or array of shape (n_samples, n_features)
+            Rows with the columns of the fit.
+        horizon : float
+            In the unit of the fit.
+
+        Returns
+        -------
+        risks : array of shape (n_samples,)
+            Probabilities.
+        """
         return 1.0 - self.predict_survival(X, [horizon])[:, 0]
 
     def score(self, X: Any, y: Any) -> float:
-        """Harrell's concordance of the risks and what came."""
+        """Harrell's concordance of the risks and what came.
+
+        Parameters
+        ----------
+        X : dataframe or array of shape (n_samples, n_features)
+            Rows with the columns of the fit.
+        y : structured array of shape (n_samples,)
+            Event and time, as in `fit`.
+
+        Returns
+        -------
+        score : float
+            0.5 is guessing, 1 is perfect.
+        """
         event, time, _ = _event_and_time(y)
         return concordance(self.predict(X), time, event.astype(np.float64))
 

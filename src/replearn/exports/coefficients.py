@@ -28,7 +28,14 @@ def to_csv(source: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     source : model or fitted estimator
+        Of replearn.
     path : path
+        The file to write.
+
+    See Also
+    --------
+    to_sql : a statement that predicts.
+    to_sklearn : plain scikit-learn objects.
 
     Notes
     -----
@@ -62,6 +69,19 @@ def to_csv(source: Any, path: str | os.PathLike[str]) -> None:
 
     Every number reads back as the same double. A text with which a spreadsheet might begin a
     formula, as "=cmd", and one that begins with an apostrophe, has an apostrophe put before it.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 2000)
+    >>> y = table.pop("readmitted")
+    >>> model = rl.ReplicableLogisticClassifier().fit(table, y)
+    >>> import tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.csv")
+    >>> rl.to_csv(model, path)
+    >>> with open(path) as file:
+    ...     file.readline().split(",")[:2]
+    ['"term"', '"column"']
     """
     rule = rule_of(source, as_table=True)
     known = getattr(source, "coefficients_", None) or getattr(source, "coefficients", None)

@@ -24,7 +24,14 @@ def to_onnx(source: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     source : model or fitted estimator
+        Of replearn.
     path : path
+        The file to write.
+
+    See Also
+    --------
+    to_sql : a statement that predicts.
+    to_sklearn : plain scikit-learn objects.
 
     Notes
     -----
@@ -39,6 +46,18 @@ def to_onnx(source: Any, path: str | os.PathLike[str]) -> None:
 
     A graph cannot refuse a row. If a cell is missing that the model refuses, numbers are NaN, and
     the label means nothing. Metadata: ``replearn.fingerprint``, and ``replearn.labels`` as JSON.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 2000)
+    >>> y = table.pop("readmitted")
+    >>> model = rl.ReplicableLogisticClassifier().fit(table, y)
+    >>> import tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.onnx")
+    >>> rl.to_onnx(model, path)
+    >>> os.path.getsize(path) > 1000
+    True
     """
     try:
         from onnx import TensorProto, helper

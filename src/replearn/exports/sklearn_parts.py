@@ -17,13 +17,19 @@ def to_sklearn(source: Any) -> Any:
     Parameters
     ----------
     source : model or fitted estimator
+        Of replearn.
 
     Returns
     -------
-    Pipeline or LinearSVC
+    model : Pipeline or LinearSVC
         Functions of NumPy in FunctionTransformers, and a LogisticRegression, or a LinearRegression
         of a number; around that of counts is a TransformedTargetRegressor. A halfspace, which has
         no probabilities, is a LinearSVC; with an intercept, of rows and their lengths.
+
+    See Also
+    --------
+    to_onnx : a file that other languages run.
+    to_csv : coefficients.
 
     Notes
     -----
@@ -33,6 +39,16 @@ def to_sklearn(source: Any) -> Any:
     Columns of numbers must hold numbers. Sparse rows must be made dense.
 
     With an estimator as ``source`` labels have its type, else that of the model file.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 2000)
+    >>> y = table.pop("readmitted")
+    >>> model = rl.ReplicableLogisticClassifier().fit(table, y)
+    >>> plain = rl.to_sklearn(model)
+    >>> bool(abs(plain.predict_proba(table) - model.predict_proba(table)).max() < 1e-9)
+    True
     """
     from sklearn.pipeline import FeatureUnion, Pipeline
     from sklearn.svm import LinearSVC

@@ -70,14 +70,21 @@ def to_sql(source: Any, table: str = "rows", *, dialect: Dialect = "sqlite") -> 
     Parameters
     ----------
     source : model or fitted estimator
+        Of replearn.
     table : str, default="rows"
         Name of the table; it stands in one place of the statement.
-    dialect : {"sqlite", "duckdb", "postgres"}
+    dialect : {"sqlite", "duckdb", "postgres"}, default="sqlite"
+        The database that runs it.
 
     Returns
     -------
     statement : str
         It gives predictions, and then all columns of the table.
+
+    See Also
+    --------
+    to_onnx : a file that other languages run.
+    to_csv : coefficients.
 
     Notes
     -----
@@ -91,6 +98,15 @@ def to_sql(source: Any, table: str = "rows", *, dialect: Dialect = "sqlite") -> 
     refuses, its predictions are NULL. Columns of numbers must have a type of numbers in PostgreSQL;
     in the others a text that is no number is missing, as for the model. It needs SQLite 3.35, or
     PostgreSQL 12, which refuses a table that has a column ``replearn_score`` already.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 2000)
+    >>> y = table.pop("readmitted")
+    >>> model = rl.ReplicableLogisticClassifier().fit(table, y)
+    >>> "replearn_probability" in rl.to_sql(model, "patients")
+    True
     """
     if dialect not in _DIALECTS:
         known = ", ".join(map(repr, _DIALECTS))

@@ -28,10 +28,17 @@ class Coefficients(Spoken):
     Attributes
     ----------
     design : Design
+        Names and meaning of the terms.
     model : array of shape (n_scores, 1 + n_terms), or None
         Coefficients of the model, the constant first; None after a mismatch, when there is none.
     own : Estimates or None
         What a lab's own rows say, without the ridge.
+
+
+    See Also
+    --------
+    ReplicableLogisticClassifier : its ``coefficients_`` is one.
+    to_csv : writes them to a file.
 
     Examples
     --------

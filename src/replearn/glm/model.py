@@ -32,6 +32,20 @@ class Model(Spoken, Document):
     """What two labs compare: equal if and only if all bytes are.
 
     Nothing of the run (date, host, number of rows) is part of it.
+
+    Attributes
+    ----------
+    design : Design
+        What labs share: columns, loss, coordinates, cells and sketch.
+    codes : array of int
+        One whole number for each coefficient: all that was learned.
+    recalibration : Recalibration or None
+        Of an updated model: its parent, and what is different from it.
+
+    See Also
+    --------
+    load : reads one from a file.
+    save : writes one.
     """
 
     FORMAT = "replearn/model"

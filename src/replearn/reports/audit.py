@@ -41,6 +41,15 @@ class Audit(Spoken):
         Whether pairs are halves of one table: the interval then speaks of these rows.
     least_rows : int
         Rows of a lab that the claim is made for.
+    n_pairs : int
+        Pairs of labs.
+    n_different : int
+        Pairs that got different models.
+
+    See Also
+    --------
+    audit : makes one.
+    replearn.reports.centres.CentreAudit : centre by centre.
     """
 
     n_pairs: int
@@ -88,7 +97,7 @@ class Audit(Spoken):
             items.append(Row("labels that differ", self.churn, "%", note="of test rows, mean"))
         if self.accuracy is not None:
             note = f"always the most frequent class: {percent(self.majority or 0.0)}"
-            items.append(Row("right labels", self.accuracy, "%", note=note))
+            items.append(Row("accuracy", self.accuracy, "%", note=note))
 
         # what the numbers do not say
         if self.verdict == "undecided":
@@ -139,8 +148,11 @@ def audit(
     estimator : scikit-learn classifier or regressor
         Cloned for each fit, never changed.
     X : dataframe, array or sparse matrix
+        Rows of all labs.
     y : array-like
+        Labels or numbers.
     n_pairs : int, default=30
+        Pairs of labs to fit.
     n_rows : int, optional
         Of each lab; by default half of the rows that are not kept for tests.
     max_disagreement : float, optional
@@ -154,6 +166,12 @@ def audit(
     Returns
     -------
     audit : Audit or CentreAudit
+        ``print`` it; ``audit.n_different`` pairs got different models.
+
+    See Also
+    --------
+    plan : what the paper's algorithms promise.
+    compare : models that are there already.
 
     Examples
     --------

@@ -91,12 +91,17 @@ class CentreAudit(Spoken):
     by : str
         What names the centres.
     centres : tuple of LeftOut
+        What each centre got from the others, with its name, rows and verdict.
     small : tuple of str
         Centres with fewer than 50 rows, which are never left out.
     claim : float
         Share of new centres that may differ.
     of_study : bool
         Whether the centres replicated one given study; else each that of all others.
+
+    See Also
+    --------
+    audit : makes one, with ``by``.
     """
 
     by: str

@@ -39,7 +39,7 @@ class Check(Spoken):
         Rows for which the study promises the model.
     disagreement, at_new_centre : float
         Estimated probability that so many rows give a different model.
-    seen : Seen
+    seen : EncodingCounts
         Counts per column.
     n_repeated : int
         Rows that occur before, in all columns of the study.
@@ -47,6 +47,12 @@ class Check(Spoken):
         For two classes: what the second is called, its share here, and at the original.
     local_constant : bool
         Whether the constant is each lab's own.
+    n_rows : int
+        Rows of the table.
+
+    See Also
+    --------
+    check : makes one.
     """
 
     stops: tuple[str, ...]
@@ -136,10 +142,29 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
     Parameters
     ----------
     study : Study
+        The study that this lab is about to replicate.
     table : path, dataframe, Arrow data or Table
         With the study's columns and its target.
     show_values : bool, default=False
         Quote some of the cells that the study does not know. They may be a person's.
+
+    Returns
+    -------
+    check : Check
+        ``print`` it; ``check.stops`` would stop a fit.
+
+    See Also
+    --------
+    ReplicableLogisticClassifier : replicates a study.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 2000)
+    >>> y = table.pop("readmitted")
+    >>> study = rl.ReplicableLogisticClassifier().fit(table, y).study_
+    >>> rl.check(study, rl.datasets.load_readmission("Birchwood", 2000)).stops
+    ()
     """
     design = study.design
     if getattr(design, "kind", "glm") != "glm":

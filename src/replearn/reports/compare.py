@@ -13,7 +13,7 @@ from replearn.reports.files import load_model
 from replearn.study import Evidence, Study
 from replearn.words import Facts, Figure, Landed, Row, Spoken, Table, counted, where_we_landed
 
-_CAPTION = "A box is a cell of the first model. All marks inside: the same model."
+_CAPTION = "A box is a cell of the first model. "
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,14 @@ class Comparison(Spoken):
         where all else is equal.
     updates : tuple of (str, str, str)
         Updated models among them: name, parent, and how the slopes were changed.
+    fingerprints : tuple of str
+        Of the models.
+    local_constants : bool
+        Whether their study leaves constants to labs.
+
+    See Also
+    --------
+    compare : makes one.
     """
 
     names: tuple[str, ...]
@@ -78,7 +86,10 @@ class Comparison(Spoken):
         # codes of different studies have no cells in common
         figures = []
         if self.one_study:
-            figures.append(Figure("Where the models differ", self._picture, _CAPTION))
+            ending = "All marks are inside: the same model."
+            if not self.same:
+                ending = "A mark outside: a different model."
+            figures.append(Figure("Models and cells", self._picture, _CAPTION + ending))
         values = {"same": self.same, "fingerprints": list(self.fingerprints)}
         return Facts(verdict, items, details, figures, values=values)
 
@@ -167,6 +178,11 @@ def compare(*models: Any, study: Study | None = None) -> Comparison:
     -------
     comparison : Comparison
         ``comparison.same`` is the answer.
+
+    See Also
+    --------
+    check : before a fit.
+    audit : counts how often labs agree.
 
     Examples
     --------

@@ -69,6 +69,10 @@ class Evaluation(Spoken):
         Of all rows, for figures.
     brier : (Measure, float) or None
         Mean squared error of the probabilities, and that of the base rate alone; for two classes.
+
+    See Also
+    --------
+    evaluate : makes one.
     """
 
     worth: Performance
@@ -193,7 +197,9 @@ def evaluate(
     Parameters
     ----------
     model : path, model, fitted estimator of replearn, or any fitted classifier of scikit-learn
+        What is measured.
     X : path, dataframe, array, or what `replearn` reads elsewhere
+        Rows that it has not seen.
     y : str or array, optional
         Labels, or the column that holds them; by default the model's own target.
     by : str or array, optional
@@ -206,6 +212,23 @@ def evaluate(
     Returns
     -------
     evaluation : Evaluation
+        ``print`` it; ``evaluation.worth.auc`` has the AUC with its interval.
+
+    See Also
+    --------
+    update : recalibrates a model that is off.
+    compare : whether models are the same.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 2000)
+    >>> y = table.pop("readmitted")
+    >>> model = rl.ReplicableLogisticClassifier().fit(table, y)
+    >>> other = rl.datasets.load_readmission("Birchwood", 2000)
+    >>> found = rl.evaluate(model, other, "readmitted")
+    >>> found.worth.n_rows, bool(found.worth.auc.value > 0.7)
+    (2000, True)
     """
     if isinstance(model, str | os.PathLike):
         model = load_model(model)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from replearn.reports.evaluate import Bin
 
 _SIZE, _LEFT, _BOTTOM = 320, 64, 44
-_BLUE, _RED = "#0b7fb3", "#c4553d"
+_BLUE, _RED = "#0072b2", "#d55e00"
 
 
 def calibration(bins: "Sequence[Bin]") -> str:

@@ -51,6 +51,12 @@ def load(path: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     path : path
+        A file that replearn wrote.
+
+    Returns
+    -------
+    thing : Study, Model, State, LabSums or what else the header says
+        Checked, its fingerprint included.
 
     Raises
     ------
@@ -58,6 +64,22 @@ def load(path: str | os.PathLike[str]) -> Any:
         If it is none of ours, was altered, or is torn.
     OSError
         If it cannot be opened.
+
+    See Also
+    --------
+    save : writes a file.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 2000)
+    >>> y = table.pop("readmitted")
+    >>> model = rl.ReplicableLogisticClassifier().fit(table, y)
+    >>> import tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "ashford.model.json")
+    >>> rl.save(model, path)
+    >>> rl.load(path).fingerprint == model.fingerprint_
+    True
     """
     return document_of(path, file_classes())
 
@@ -68,9 +90,27 @@ def save(thing: Any, path: str | os.PathLike[str], private: bool = False) -> Non
     Parameters
     ----------
     thing : Study, Model, or fitted estimator of replearn
+        Of an estimator its model is written; ``estimator.study_.save`` writes the study.
     path : path
+        The file to write.
     private : bool, default=False
         Only the owner may read it.
+
+    See Also
+    --------
+    load : reads the file.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 2000)
+    >>> y = table.pop("readmitted")
+    >>> model = rl.ReplicableLogisticClassifier().fit(table, y)
+    >>> import tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "study.json")
+    >>> rl.save(model.study_, path)
+    >>> rl.load(path).design.target
+    'readmitted'
     """
     document = getattr(thing, "model_", thing)
     if not isinstance(document, Document):

@@ -15,7 +15,20 @@ _COMMON = {field.name for field in fields(Plan)}
 
 @dataclass(frozen=True)
 class Planned(Spoken):
-    """How many rows an algorithm needs, and all its sizes."""
+    """How many rows an algorithm needs, and all its sizes.
+
+    Attributes
+    ----------
+    recipe : Recipe
+        The algorithm: its name, its rate and its bounds.
+    plan : Plan
+        All sizes; ``plan.n_rows`` are the rows that each lab needs.
+
+    See Also
+    --------
+    plan : makes one.
+    table1 : all algorithms beside each other.
+    """
 
     recipe: Recipe
     plan: Plan
@@ -73,20 +86,32 @@ def plan(
 
     Parameters
     ----------
-    algorithm : {"svm", "sgd", "net", "dp", "box", "foam"}
+    algorithm : {"svm", "sgd", "net", "dp", "box", "foam"}, default="svm"
         A row of Table 1.
     n_features : int
+        Columns of a row.
     margin, max_error, max_disagreement, failure_prob : float
         The promise; see `ReplicableSVMClassifier`.
-    mode : {"practical", "certified", "paper"}
+    mode : {"practical", "certified", "paper"}, default="practical"
+        Calibrated, proved, or as the paper prints them.
     fit_intercept : bool or None, default=None
         None is as estimators have it: a constant, but in paper mode.
     sketch_bits : int, default=0
         Bits about each component that an original publishes.
     constants : dict, optional
         Paper mode: constants of the printed formulas by symbol.
-    **sizes
-        Sizes by hand.
+    **sizes : int or float
+        Sizes by hand, such as ``n_batches``.
+
+    Returns
+    -------
+    planned : Planned
+        ``print`` it; ``planned.plan.n_rows`` are the rows that each lab needs.
+
+    See Also
+    --------
+    table1 : all algorithms beside each other.
+    ReplicableSVMClassifier : fits such a plan.
 
     Examples
     --------

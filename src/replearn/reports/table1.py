@@ -56,6 +56,15 @@ class Table1(Spoken):
     exponents : dict
         By name, mode and symbol: the logarithm to base 2 of the ratio of rows if d is doubled, or
         eps, tau or rho halved. It holds the logarithms of a rate too. None: there is no plan.
+    promise : Promise
+        Margin, error, disagreement and failure.
+    n_features : int
+        Columns.
+
+    See Also
+    --------
+    table1 : makes one.
+    plan : one row of it, with all sizes.
     """
 
     promise: Promise
@@ -149,7 +158,8 @@ def table1(
 
     Parameters
     ----------
-    n_features : int
+    n_features : int, default=50
+        Columns of a row.
     margin, max_error, max_disagreement, failure_prob : float
         The promise.
     fit_intercept : bool or None, default=None
@@ -161,6 +171,22 @@ def table1(
         Run the certified plans, and not the practical ones.
     exponents : bool, default=False
         Say how plans grow with each part of the promise; some seconds of arithmetic.
+
+    Returns
+    -------
+    table : Table1
+        ``print`` it; ``table.rows`` has rows by algorithm and mode.
+
+    See Also
+    --------
+    plan : one row of it, with all sizes.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.table1(n_features=10, margin=0.3, max_error=0.1)
+    >>> list(table.rows)
+    ['foam', 'box', 'svm', 'sgd', 'net', 'dp', 'svm+3', 'sgd+3']
     """
     promise = Promise(margin, max_error, max_disagreement, failure_prob)
     rows = {

@@ -48,8 +48,10 @@ class Update(Spoken):
     ----------
     model : Model
         The updated one. It names its parent, and has a fingerprint of its own.
-    n_rows, n_events : int
-        Behind the update; events are rows of the last class, counts, or None for measurements.
+    n_rows : int
+        Rows behind the update.
+    n_events : int or None
+        Rows of the last class among them, counts, or None for measurements.
     shifts : tuple of (str, Measure)
         How the base risk differs from what the parent says, for each score: a ratio of odds, rates
         or hazards, or a difference of means.
@@ -61,6 +63,10 @@ class Update(Spoken):
         Observed to expected events, before and after.
     with_slope : bool
         Whether the updated model has the factor.
+
+    See Also
+    --------
+    update : makes one.
     """
 
     model: Model
@@ -200,11 +206,16 @@ def update(
     sample_weight, offset : column names or arrays, optional
         By default the columns that the model names, if it names some.
     csv : CsvOptions, optional
+        How a CSV file is written.
 
     Returns
     -------
     update : Update
         ``update.model`` is the updated model; ``replearn.save`` writes it.
+
+    See Also
+    --------
+    evaluate : shows whether an update is needed.
 
     Examples
     --------

@@ -80,10 +80,17 @@ class LabSums(Spoken, Document):
         What the sums were made with.
     lab : str
         Its name.
-    weight, totals, cells, sampled, gradient, information, exponents, spread
-        What the state asked for; see `docs/format.md`.
+    weight, totals, cells, sampled, gradient, information, exponents, spread : int or array
+        What the state asked for; the page on the file format explains each.
     findings : tuple of Finding
         Columns that look different here: for the lab itself, no part of the file.
+    rows : int
+        Rows of the lab.
+
+    See Also
+    --------
+    lab_sums : makes one.
+    combine : adds them up.
     """
 
     FORMAT = "replearn/sums"
@@ -158,15 +165,16 @@ def lab_sums(
     Parameters
     ----------
     study : Study or path
+        The study that all labs fit together.
     table : path, dataframe, Arrow data or Table
         With the columns and the target of the study.
     state : State, optional
         What `combine` gave after the last round; ``study.begin()`` in the first.
-    lab : str
+    lab : str, default="lab"
         Name of the lab, one for each.
-    least_rows : int
+    least_rows : int, default=100
         Fewer rows are refused: their sums may tell what stands in single rows.
-    least_count : int
+    least_count : int, default=10
         Sums are refused in which a term, a class, or both together have fewer rows than this, but
         some: such sums show single patients.
 
@@ -174,6 +182,20 @@ def lab_sums(
     -------
     sums : LabSums
         The same bytes for the same rows in any order.
+
+    See Also
+    --------
+    combine : adds up the sums of all labs.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> names = ("Ashford", "Birchwood", "Dunmore")
+    >>> labs = [rl.datasets.load_readmission(name, 6000) for name in names]
+    >>> first = labs[0].drop(columns="readmitted"), labs[0]["readmitted"]
+    >>> study = rl.ReplicableLogisticClassifier().fit(*first).study_
+    >>> rl.lab_sums(study, labs[1], lab="Birchwood").rows
+    6000
     """
     study = study if isinstance(study, Study) else Study.load(study)
     design = study.design
@@ -267,6 +289,14 @@ class Coalition(Spoken):
         p-value of "all labs are of one population", over all numbers (Bonferroni).
     copies : tuple of pairs of str
         Labs whose sums are too similar for different rows.
+    labs : tuple of Participant
+        What each lab adds: its rows, and whether the model is the same without it.
+    fits : CentreFits
+        The numbers that each lab alone would have.
+
+    See Also
+    --------
+    combine : makes one.
     """
 
     model: Model
@@ -349,6 +379,7 @@ def combine(
     Parameters
     ----------
     study : Study or path
+        The study that all labs fit together.
     *sums : LabSums
         One of each lab, of one round, in any order.
     state : State, optional
@@ -360,7 +391,7 @@ def combine(
         Opens a sealed study.
     most_rows : int, optional
         That a lab may claim; by default 100 times those of the study.
-    publish : bool
+    publish : bool, default=False
         The labs together are an original: after the fit one round more gives the study of their
         model. The study so far is a draft; see `replearn.study.joint_original`.
     replication_rows : int, optional
@@ -377,6 +408,25 @@ def combine(
     ReplearnError
         If sums are of a different study or round, of labs that took no part before, there twice,
         or not of any rows.
+
+    See Also
+    --------
+    lab_sums : what each lab sends.
+    register_study : a study in which nobody is first.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> names = ("Ashford", "Birchwood", "Dunmore")
+    >>> labs = [rl.datasets.load_readmission(name, 6000) for name in names]
+    >>> first = labs[0].drop(columns="readmitted"), labs[0]["readmitted"]
+    >>> study = rl.ReplicableLogisticClassifier().fit(*first).study_
+    >>> state = study.begin()
+    >>> while isinstance(state, type(study.begin())):
+    ...     sums = [rl.lab_sums(study, lab, state, lab=str(i)) for i, lab in enumerate(labs)]
+    ...     state = rl.combine(study, *sums, state=state)
+    >>> state.replication.same
+    True
     """
     study = study if isinstance(study, Study) else Study.load(study)
     state = study.begin() if state is None else state

@@ -169,6 +169,11 @@ class Evidence:
         Whether the study tells a guesser when they have found it; a sealed one does not.
     placebo : bool
         Whether the lab's own rows give the model with permuted labels, too.
+
+    See Also
+    --------
+    replearn.study.Replication : its ``evidence`` is one.
+    compare : states it for models of several labs.
     """
 
     rows: int

@@ -25,6 +25,11 @@ class HalfspaceStudy(Spoken, Document):
         Rows of the original; as many at a replication are promised the model.
     commitment : SHA-256
         Fingerprint of the original's model.
+
+    See Also
+    --------
+    ReplicableSVMClassifier : its ``study_`` is one.
+    Study : the same for regressions.
     """
 
     FORMAT = "replearn/study"
@@ -81,7 +86,26 @@ class HalfspaceStudy(Spoken, Document):
 
 @dataclass(frozen=True)
 class HalfspaceReplication(Spoken):
-    """Whether a replication got the original's halfspace."""
+    """Whether a replication got the original's halfspace.
+
+    Attributes
+    ----------
+    same : bool
+        Whether the model is the original's.
+    fingerprint : str
+        Of this lab's model.
+    commitment : str
+        Of the original's model, as the study states it.
+    n_rows : int
+        Rows of this lab.
+    noise_matches : bool
+        Whether labels that are pure noise would give this model, too: cells are then so wide that
+        a match proves nothing about the labels.
+
+    See Also
+    --------
+    ReplicableSVMClassifier : its ``replication_`` is one.
+    """
 
     same: bool
     # of the replication's model, and of the original's

@@ -273,7 +273,23 @@ def _drawn(parts: Sequence[ColumnCounts], size: int) -> Any:
 
 @dataclass(frozen=True)
 class Founded(Spoken):
-    """What labs publish together, and who differs or is too similar to be different rows."""
+    """What labs publish together, and who differs or is too similar to be different rows.
+
+    Attributes
+    ----------
+    study : Study
+        To publish.
+    model : Model
+        That of all labs together.
+    labs : sequence of Participant
+        What each lab adds.
+    copies : sequence of pairs of str
+        Labs whose sums are too similar for different rows.
+
+    See Also
+    --------
+    combine : makes one, with ``publish``.
+    """
 
     study: Study
     model: Model

@@ -166,8 +166,12 @@ class Certificate(Spoken):
         model, given where this original lies in its cells.
     planned : float
         What was asked for, as a mean over originals.
-    n_original, n_replication : int
+    n_original : int
+        Rows of this original.
+    n_replication : int
+        Rows of the smallest replication that is promised the model.
     n_numbers : int
+        Coefficients.
     effective_rows : float
         Behind the coefficient that the fewest rows carry.
     weakest : str
@@ -182,6 +186,13 @@ class Certificate(Spoken):
         Centres that showed how they differ; 1: typical centres are assumed, 0: none differ.
     problems : tuple of str
         Why the study must not be published.
+    cautions : tuple of str
+        What to know before the study is published.
+
+    See Also
+    --------
+    ReplicableLogisticClassifier : its ``certificate_`` is one.
+    replearn.codes.Bound : the same for the paper's algorithms.
     """
 
     expected: float

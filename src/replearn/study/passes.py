@@ -130,7 +130,28 @@ class Member(Part):
 
 @dataclass(frozen=True)
 class State(Spoken, Document):
-    """What the next pass over the rows is asked for."""
+    """What the next pass over the rows is asked for.
+
+    Attributes
+    ----------
+    study : SHA-256
+        The study that is fitted.
+    scale : int or None
+        No weight of a row exceeds two to this power. None: the pass has to find it.
+    counts : Counts or None
+        Of all rows. None: the pass counts.
+    newton : NewtonState or None
+        The current point. None: the pass only counts.
+    members : tuple of Member
+        The labs of a coalition, and what each counted.
+    then : "spread" or None
+        The fit is done; the pass shows how much single rows move it.
+
+    See Also
+    --------
+    combine : makes one.
+    lab_sums : answers it.
+    """
 
     FORMAT = "replearn/state"
 

@@ -76,12 +76,21 @@ class Performance(Spoken):
         half the Poisson deviance.
     base : float
         That of the constant model, the base rate.
-    auc, balanced_accuracy : Measure or None
-        For classes; the AUC for two.
-    explained : float
-        Share of the base's loss that is gone.
+    auc : Measure or None
+        Area under the ROC curve, for two classes.
+    balanced_accuracy : Measure or None
+        Mean share of each class that is right, for classes.
     words : str
         What the loss is called.
+    n_rows : int
+        Rows that were scored.
+    held_out : bool
+        Whether the model had not seen them.
+
+    See Also
+    --------
+    ReplicableLogisticClassifier : its ``performance_`` is one.
+    evaluate : the performance of any fitted model.
     """
 
     n_rows: int

@@ -75,7 +75,7 @@ def _on_spread(sums: ExactSums) -> str:
     squares, fourth = sums.reals("spread") * 2.0**-SPREAD_BITS
     many = 2 * sums.count("sampled") * fourth + 1e-6  # Cauchy and Schwarz; they are on a grid
     if (squares < 0).any() or (squares * squares > many).any():
-        return "squares of what their rows do to the fit contradict each other"
+        return "the sums of squared influences that they sent are not possible together"
     return ""
 
 

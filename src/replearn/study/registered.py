@@ -55,18 +55,28 @@ def register_study(
     scores : sequence of str, optional
         Columns that hold finished scores: labs fit a constant and a slope for each. Otherwise labs
         fit principal directions of the pilot, as many as are worth their rounding.
-    kind : "logistic", "linear" or "poisson"
+    kind : "logistic", "linear", "poisson" or "survival", default="logistic"
+        What labs fit.
     target : str
         Name of the column that labs predict.
     max_disagreement : float, default=0.1
         Planned probability that two labs get different models.
-    shared_seed : int or str
-    categories, drop : sequences of str
+    shared_seed : int or str, default=0
+        Seed shared by all labs; public; must not depend on the data.
+    categories : sequence of str, default=()
+        Columns that are levels, though they hold numbers.
+    drop : sequence of str, default=()
+        Columns to leave out.
 
     Returns
     -------
     study : Study
         With 0 bits: `replicate` it at every lab.
+
+    See Also
+    --------
+    ReplicableLogisticClassifier : an original, which is first.
+    combine : labs that fit together.
 
     Examples
     --------

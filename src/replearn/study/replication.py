@@ -54,6 +54,19 @@ class Replication(Spoken):
         If the original's model is not known: numbers of this lab that lie next to a wall.
     landed : Landed
         Where this lab's numbers lie in their cells, with 95% intervals.
+    n_rows : int
+        Rows of this lab.
+    names : tuple of str
+        Names of the coefficients.
+    planned_rows : int
+        Rows for which the study promises the model.
+    local_constant : bool
+        Whether labs agree on slopes, and each has a constant of its own.
+
+    See Also
+    --------
+    ReplicableLogisticClassifier : its ``replication_`` is one.
+    replearn.study.support.Support : what the rows say about the model.
     """
 
     same: bool | None
@@ -250,10 +263,11 @@ class Replication(Spoken):
         if verdict == "different":
             return self._why_different()
 
-        steps = [_RECODE] if verdict == "questioned" else []
-        if support is not None:
-            steps += _miscalibrated(support)
-        return steps
+        if verdict == "questioned":  # whoever updated first would fit the wrong columns
+            return [_RECODE]
+        if support is None:
+            return []
+        return _miscalibrated(support)
 
     def _why_different(self) -> list[str]:
         """Too few rows, the rung that was reached, coefficients; and what to do."""

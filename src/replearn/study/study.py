@@ -69,6 +69,23 @@ class Study(Spoken, Document):
         risk alone differs.
     sealed : bool
         Whether the commitment hides the fingerprint until the original opens it.
+
+    See Also
+    --------
+    ReplicableLogisticClassifier : its ``study_`` is one.
+    register_study : makes one in which nobody is first.
+    load : reads one from a file.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 2000)
+    >>> y = table.pop("readmitted")
+    >>> study = rl.ReplicableLogisticClassifier().fit(table, y).study_
+    >>> study.n_original, study.design.target
+    (2000, 'readmitted')
+    >>> study.disagreement(2000) < 0.01
+    True
     """
 
     FORMAT = "replearn/study"
@@ -90,7 +107,17 @@ class Study(Spoken, Document):
     def save(
         self, path: "str | os.PathLike[str]", private: bool = False, new: bool = False
     ) -> None:
-        """Publish the study; refused where its promise cannot be kept."""
+        """Publish the study; refused where its promise cannot be kept.
+
+        Parameters
+        ----------
+        path : path
+            The file to write, whole or not at all.
+        private : bool, default=False
+            Only the owner may read it.
+        new : bool, default=False
+            Replace no file.
+        """
         self.refuse_problems()
         super().save(path, private, new)
 
@@ -100,7 +127,7 @@ class Study(Spoken, Document):
             raise ReplearnError(f"the study was not published: {' '.join(self.problems)}")
 
     def check(self) -> None:
-        """The parts must fit together: nobody believes widths that rows and spreads deny."""
+        """Check that cell widths are consistent with rows and spreads, and that parts fit."""
         if len(self.spreads) != self.design.n_numbers:
             raise Unfit(f"spreads must be {self.design.n_numbers} numbers")
         if len(self.between) != self.design.n_numbers:
@@ -156,11 +183,33 @@ class Study(Spoken, Document):
         return planned_widths(self.sampling(self.n_replication), self.centres, rho, bits)
 
     def sampling(self, n_rows: int) -> Vector:
-        """Standard deviations of what the rows of the original and of a lab make differ."""
+        """Standard deviations of what the rows of the original and of a lab make differ.
+
+        Parameters
+        ----------
+        n_rows : int
+            Rows of the lab.
+
+        Returns
+        -------
+        deviations : array of shape (n_numbers,)
+            One for each coefficient.
+        """
         return self.stated_spreads * math.sqrt(1 / self.n_original + 1 / n_rows)
 
     def deviations(self, n_rows: int) -> Vector:
-        """Standard deviations between the original and a new centre with so many rows."""
+        """Standard deviations between the original and a new centre with so many rows.
+
+        Parameters
+        ----------
+        n_rows : int
+            Rows of the lab.
+
+        Returns
+        -------
+        deviations : array of shape (n_numbers,)
+            One for each coefficient.
+        """
         return self.centres.with_sampling(self.sampling(n_rows))[0]
 
     def disagreement(self, n_rows: int, new_centre: bool = False) -> float:
@@ -169,6 +218,18 @@ class Study(Spoken, Document):
         The rows are a sample of the original's population, or those of a ``new_centre``. Standard
         deviations are geometric means of those that the original saw and those that its cells were
         planned with, as in its own certificate.
+
+        Parameters
+        ----------
+        n_rows : int
+            Rows of the lab.
+        new_centre : bool, default=False
+            Whether the lab is one that differs as centres do.
+
+        Returns
+        -------
+        probability : float
+            Estimated, not proved.
         """
         n_rows = whole_number("n_rows", n_rows)
         centres = Between.none(self.design.n_numbers)
@@ -185,7 +246,20 @@ class Study(Spoken, Document):
         return expected
 
     def commits_to(self, fingerprint: str, nonce: str | None = None) -> bool | None:
-        """Whether the original's model has this fingerprint; None if the seal hides it."""
+        """Whether the original's model has this fingerprint; None if the seal hides it.
+
+        Parameters
+        ----------
+        fingerprint : str
+            Of a model.
+        nonce : str, optional
+            Opens a sealed study.
+
+        Returns
+        -------
+        same : bool or None
+            None: not known.
+        """
         if self.commitment is None or (self.sealed and nonce is None):
             return None
         if self.sealed:
@@ -194,7 +268,20 @@ class Study(Spoken, Document):
         return self.commitment == fingerprint
 
     def commits_to_slopes(self, model: Model, nonce: str | None = None) -> bool | None:
-        """Whether the original's model is this one but for the constants; None if sealed."""
+        """Whether the original's model is this one but for the constants; None if sealed.
+
+        Parameters
+        ----------
+        model : Model
+            Of this study.
+        nonce : str, optional
+            Opens a sealed study.
+
+        Returns
+        -------
+        same : bool or None
+            None: not known.
+        """
         if self.slopes_commitment is None or (self.sealed and nonce is None):
             return None
         fingerprint = model.without_constants.fingerprint
@@ -209,6 +296,18 @@ class Study(Spoken, Document):
         ``spreads`` are those that a lab finds in its own rows; numbers whose spread they deny count
         nothing, and rows that a match takes are computed with the smaller ones. By default those
         that the study states.
+
+        Parameters
+        ----------
+        model : Model
+            Of this study.
+        spreads : array, optional
+            Those that a lab finds in its own rows.
+
+        Returns
+        -------
+        evidence : Evidence
+            Rows that a match takes, and guesses that find the model.
         """
         design = self.design
         decoded = design.cells.decode(model.codes, design.published)
@@ -237,7 +336,20 @@ class Study(Spoken, Document):
         return np.minimum(stated, np.maximum(spreads, _LEAST_SPREAD * stated))
 
     def planned_bits(self, model: Model, n_rows: int) -> float:
-        """What a match would prove in cells of one population, planned for labs of so many rows."""
+        """What a match would prove in cells of one population, planned for labs of so many rows.
+
+        Parameters
+        ----------
+        model : Model
+            Of this study.
+        n_rows : int
+            Rows of such a lab.
+
+        Returns
+        -------
+        bits : float
+            Guesses that find the model, as a power of two.
+        """
         design, rho = self.design, float(self.max_disagreement)
         one_population = Between.none(design.n_numbers)
         widths = planned_widths(self.sampling(n_rows), one_population, rho, design.bits)
@@ -247,7 +359,18 @@ class Study(Spoken, Document):
         return guess_bits(widths[is_slope], offsets[is_slope], decoded[is_slope])
 
     def begin(self, opened: Model | None = None) -> State:
-        """What the first pass over rows is asked for; from an opened model one pass is enough."""
+        """What the first pass over rows is asked for; from an opened model one pass is enough.
+
+        Parameters
+        ----------
+        opened : Model, optional
+            The original's, once it is known.
+
+        Returns
+        -------
+        state : State
+            For `sums`, or for `replearn.lab_sums`.
+        """
         self._refuse_sums()
         return passes.begin(self.design, self.fingerprint, opened)
 
@@ -257,14 +380,33 @@ class Study(Spoken, Document):
         Parameters
         ----------
         batches : iterable of Arrow record batches, dataframes, paths, tables or encoded rows
+            All rows, each once.
         state : State
             Of `begin`, or of the last `step`.
+
+        Returns
+        -------
+        sums : Sums
+            The same for the same rows in any order and in any batches.
         """
         self.check_state(state)
         return passes.add_up(self.design, state, batches)
 
     def step(self, sums: ExactSums, state: State) -> State | Fitted:
-        """What follows from the sums of all rows: the next state, or the fit."""
+        """What follows from the sums of all rows: the next state, or the fit.
+
+        Parameters
+        ----------
+        sums : ExactSums
+            The total of all parts.
+        state : State
+            Of `begin`, or of the last `step`.
+
+        Returns
+        -------
+        state : State or Fitted
+            What to ask for next, or the model.
+        """
         self.check_state(state)
         return passes.advance(self.design, state, sums)
 
@@ -277,7 +419,13 @@ class Study(Spoken, Document):
             )
 
     def check_state(self, state: State) -> None:
-        """Refuse a state of a different study, or one that does not fit its coefficients."""
+        """Refuse a state of a different study, or one that does not fit its coefficients.
+
+        Parameters
+        ----------
+        state : State
+            Of `begin`, or of the last `step`.
+        """
         self._refuse_sums()
         if state.study != self.fingerprint:
             raise ReplearnError(
@@ -299,7 +447,13 @@ class Study(Spoken, Document):
             )
 
     def facts(self) -> Facts:
-        """What the study says, in words."""
+        """What the study says, in words.
+
+        Returns
+        -------
+        facts : Facts
+            A verdict, rows and figures: what ``print`` shows.
+        """
         design = self.design
         if self.commitment is None:
             verdict = "A registered study: nobody is first, every lab may fit it."

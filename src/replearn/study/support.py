@@ -63,9 +63,10 @@ class Support:
     Attributes
     ----------
     test : ScoreTest
+        Do these rows contradict the model, in all coefficients, in slopes, or up to a factor?
     gain : Measure
         Mean loss of this centre's base rate less that of the model with a constant fitted here.
-    model, own : Worth
+    model, own : Performance
         Performance on this lab's rows: of the model as it is, and of the lab's own fit, which has
         seen these rows.
     ratio : Measure or None
@@ -74,6 +75,14 @@ class Support:
         Calibration in the large and slope, for two classes: 0 and 1 are perfect.
     columns : tuple of ColumnDifference
         Those that differ most, first.
+    measure : str
+        What a coefficient is called: "odds ratio", "rate ratio" or "coefficient".
+    of_slopes : bool
+        Whether slopes alone are tested, because constants are this lab's own.
+
+    See Also
+    --------
+    replearn.study.Replication : its ``support`` is one.
     """
 
     test: ScoreTest

@@ -9,7 +9,8 @@ from replearn.words.facts import percent
 if TYPE_CHECKING:  # help needs no NumPy
     from replearn.types import Vector
 
-_MARKS = ("#0b7fb3", "#c4553d", "#5b8f3e", "#8d5fba", "#a07f1f", "#4f73a0")
+#: The palette of Okabe and Ito, which colour-blind readers tell apart; shapes say the same.
+_MARKS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 
 #: Numbers of a forest plot, at most.
 MOST_DRAWN = 40
@@ -52,8 +53,9 @@ def where_we_landed(
     # lines of cells, and a legend of four labs in each line below
     row, left, width = 20 + 4 * len(labs), 230, 640
     legend = 20 * -(-len(labs) // 4)
-    height = row * len(shown) + 36 + legend
-    middle, cell = left + (width - left) / 2, (width - left) / (2 * span)
+    height = row * len(shown) + 54 + legend
+    edge = 10  # half a mark: none is cut off
+    middle, cell = left + (width - left) / 2, (width - left - 2 * edge) / (2 * span)
 
     def across(position: float) -> float:
         return middle + cell * max(-span, min(span, position))
@@ -75,7 +77,19 @@ def where_we_landed(
                 f'y2="{level}" stroke="{_MARKS[number % len(_MARKS)]}" stroke-opacity="0.55"/>'
                 f"{dot(across(at), level, number)}"
             )
+            if abs(at) > span:  # the mark stands at the edge, and its number says how far it is
+                side = 10 if at > 0 else -10
+                anchor = "start" if at < 0 else "end"
+                parts.append(
+                    f'<text x="{across(at) - side:.1f}" y="{level + 4}" text-anchor="{anchor}" '
+                    f'font-size="12">{at:+.1f} cells</text>'
+                )
 
+    axis = 26 + row * len(shown)
+    parts.append(
+        f'<text x="{middle:.1f}" y="{axis}" text-anchor="middle" font-size="12">'
+        "distance from the cell's centre: the box is one cell wide</text>"
+    )
     for number, name in enumerate(labs):
         x, y = 12 + 156 * (number % 4), height - legend + 4 + 20 * (number // 4)
         parts.append(f'{dot(x, y - 4, number)}<text x="{x + 9}" y="{y}">{_short(name, 16)}</text>')
@@ -163,20 +177,30 @@ def svg(width: int, height: int, parts: Sequence[str], label: str) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'role="img" aria-label="{escape(label)}" style="max-width:100%;height:auto" '
-        'font-family="system-ui,sans-serif" font-size="13" fill="currentColor">'
+        'font-family="system-ui,sans-serif" font-size="14" fill="currentColor">'
         f"{''.join(parts)}</svg>"
     )
 
 
 def dot(x: float, y: float, number: int, radius: int = 4) -> str:
-    """A mark in the color of a lab."""
-    color = _MARKS[number % len(_MARKS)]
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{color}"/>'
+    """A mark in the color and the shape of a lab: circle, square, diamond or triangle."""
+    color, shape = _MARKS[number % len(_MARKS)], number % 4
+    if shape == 0:
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{color}"/>'
+
+    side = {1: 1.8, 2: 2.4, 3: 2.4}[shape] * radius  # areas look equal
+    outlines = {
+        1: f"m{-side / 2:.1f} {-side / 2:.1f}h{side:.1f}v{side:.1f}h{-side:.1f}z",
+        2: f"m0 {-side / 2:.1f}l{side / 2:.1f} {side / 2:.1f}l{-side / 2:.1f} {side / 2:.1f}"
+        f"l{-side / 2:.1f} {-side / 2:.1f}z",
+        3: f"m0 {-side / 2:.1f}l{side / 2:.1f} {side:.1f}h{-side:.1f}z",
+    }
+    return f'<path class="mark" d="M{x:.1f} {y:.1f}{outlines[shape]}" fill="{color}"/>'
 
 
 def _name_at(x: float, y: float, name: str) -> str:
     """The name of a line, which ends there."""
-    return f'<text x="{x}" y="{y}" text-anchor="end" font-size="12">{_short(name, 32)}</text>'
+    return f'<text x="{x}" y="{y}" text-anchor="end" font-size="13">{_short(name, 32)}</text>'
 
 
 def _short(name: str, most: int) -> str:

@@ -283,9 +283,8 @@ function nextSteps(study, { word, support, nRows, disagreement: rate, apart, nea
   }
   if (word === "same slopes") return [UPDATE_CONSTANT];
   if (word === "contradicted") return [nextCommand(support)];
-  if (word !== "different") {
-    return [...(word === "questioned" ? [RECODE] : []), ...(support ? miscalibrated(support) : [])];
-  }
+  if (word === "questioned") return [RECODE];  // whoever updated first would fit the wrong columns
+  if (word !== "different") return support ? miscalibrated(support) : [];
   const found = [];
   if (nRows < study.n_replication && rate > 0.05) {
     found.push(`${counted(nRows)} rows are few: the study was planned for ` +
@@ -378,34 +377,40 @@ const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").
 const short = (name, most) =>
   escaped([...name].length <= most ? name : `${[...name].slice(0, most - 1).join("")}…`);
 
-/** The picture "where we landed" of one lab, to the letter as Python draws it, but for its style. */
+/** The picture of estimates and rounding cells of one lab, to the letter as Python draws it, but for its style. */
 export function picture({ names, positions, reach }) {
-  const far = positions.map(Math.abs), row = 24, left = 230, width = 640, mark = "#0b7fb3";
+  const far = positions.map(Math.abs), row = 24, left = 230, width = 640, mark = "#0072b2";
   const shown = names.map((_, i) => i).sort((a, b) => far[b] - far[a]).slice(0, 30)
     .sort((a, b) => a - b);
   const span = Math.min(1.5, Math.max(0.75, ...far) + 0.1);  // cells to each side that are shown
-  const height = row * shown.length + 56, middle = left + (width - left) / 2;
-  const cell = (width - left) / (2 * span);
+  const height = row * shown.length + 74, middle = left + (width - left) / 2;
+  const cell = (width - left - 20) / (2 * span);  // at each edge half a mark, so that none is cut
   const dot = (x, y) =>
     `<circle cx="${fixed(x, 1)}" cy="${fixed(y, 1)}" r="4" fill="${mark}"/>`;
   const parts = shown.map((i, line) => {
     const y = 26 + line * row, at = positions[i], level = fixed(y, 1);
     const [low, x, high] = [at - reach[i], at, at + reach[i]].map((one) =>
       middle + cell * Math.max(-span, Math.min(span, one)));
-    return `<text x="${left - 12}" y="${y + 4}" text-anchor="end" font-size="12">` +
+    const side = at > 0 ? 10 : -10, anchor = at < 0 ? "start" : "end";
+    const beyond = Math.abs(at) <= span ? "" :
+      `<text x="${fixed(x - side, 1)}" y="${fixed(y + 4, 1)}" text-anchor="${anchor}" ` +
+      `font-size="12">${at < 0 ? "-" : "+"}${fixed(Math.abs(at), 1)} cells</text>`;
+    return `<text x="${left - 12}" y="${y + 4}" text-anchor="end" font-size="13">` +
       `${short(names[i], 32)}</text>` +
       `<rect x="${fixed(middle - cell / 2, 1)}" y="${fixed(y + 2 - row / 2, 1)}" ` +
       `width="${fixed(cell, 1)}" height="${row - 4}" rx="2" fill="currentColor" ` +
       'fill-opacity="0.08" stroke="currentColor" stroke-opacity="0.35"/>' +
       `<line x1="${fixed(low, 1)}" x2="${fixed(high, 1)}" y1="${level}" y2="${level}" ` +
-      `stroke="${mark}" stroke-opacity="0.55"/>${dot(x, y)}`;
+      `stroke="${mark}" stroke-opacity="0.55"/>${dot(x, y)}${beyond}`;
   });
+  parts.push(`<text x="${fixed(middle, 1)}" y="${26 + row * shown.length}" text-anchor="middle" ` +
+    'font-size="12">distance from the cell\'s centre: the box is one cell wide</text>');
   parts.push(`${dot(12, height - 20)}<text x="21" y="${height - 16}">this lab</text>`);
   const outside = far.filter((place) => place > 0.5).length;
   const what = outside ? `${outside} ${outside === 1 ? "has" : "have"} a mark outside` :
     "all marks are inside";
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" ` +
     `role="img" aria-label="Where labs landed: ${names.length} numbers, ${what}." ` +
-    'font-family="system-ui,sans-serif" font-size="13" fill="currentColor">' +
+    'font-family="system-ui,sans-serif" font-size="14" fill="currentColor">' +
     `${parts.join("")}</svg>`;
 }
