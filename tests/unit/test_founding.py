@@ -116,7 +116,7 @@ def test_impossible_spreads_are_refused():
 
     for spread in (sums[0].spread * -1, np.array([sums[0].spread[0], sums[0].spread[1] * 0])):
         forged = replace(sums[0], spread=spread)
-        with pytest.raises(ReplearnError, match="'Bern' cannot be of rows: the sums of squared influences"):
+        with pytest.raises(ReplearnError, match="'Bern' cannot be of rows: the sums of squared"):
             combine(draft, forged, *sums[1:], state=state)
 
 
