@@ -1995,23 +1995,19 @@ denied_spreads <- function(study, spreads) {
 
 # --- how likely a lab leaves the original's cells ------------------------------------------------
 # As Python's codes/stability.py has it. For reading and for the check of a study, not for codes.
-# Freedoms are those of Student's law; Inf is the normal one.
 
 # Antiderivative of the tail P[Delta > t].
-tail_area <- function(t, freedom) {
-  density <- ifelse(is.infinite(freedom), dnorm(t), (freedom + t^2) / (freedom - 1) * dt(t, freedom))
-  t * pt(-t, freedom) - density
-}
+tail_area <- function(t) t * pnorm(-t) - dnorm(t)
 
 # Probability that a second lab leaves its cell, over the coins; widths are in standard deviations.
-chance_of_leaving <- function(width, bits, freedom) {
+chance_of_leaving <- function(width, bits) {
   half <- width / 2
   reach <- width / 2^(bits + 1)
   if (bits >= 4) {  # the difference of two areas would cancel: Simpson's rule over so little
-    ends <- pt(reach - half, freedom) + pt(-half - reach, freedom)
-    chance <- (ends + 4 * pt(-half, freedom)) / 3
+    ends <- pnorm(reach - half) + pnorm(-half - reach)
+    chance <- (ends + 4 * pnorm(-half)) / 3
   } else {
-    chance <- (tail_area(half + reach, freedom) - tail_area(half - reach, freedom)) / reach
+    chance <- (tail_area(half + reach) - tail_area(half - reach)) / reach
   }
   pmin(1, chance)
 }
@@ -2040,24 +2036,29 @@ least_number <- function(holds) {
   low <- 0
   high <- 1
   while (!holds(high)) high <- 2 * high
-  while (high - low >= high * 2^-40) {
+  for (step in 1:60) {
+    if (high - low < high * 2^-40) break
     middle <- (low + high) / 2
     if (holds(middle)) high <- middle else low <- middle
   }
   high
 }
 
-# Degrees of freedom of differences whose variance has two parts (Satterthwaite); they are even.
-freedoms_of <- function(sampling, between, n_centres) {
-  if (n_centres < 2) return(rep(Inf, length(sampling)))
-  freedom <- (4 + (n_centres - 1)) * ((sampling + between) / between)^2
-  ifelse(between <= 0 | freedom > 400, Inf, 2 * floor(freedom / 2))
-}
+# Sizes of new centres, in what K centres showed, and how many of 100,000 centres have each.
+SIZES <- c(1, 2, 4, 8, 16, 32)
+SHARES <- c(40601, 50379, 8301, 671, 45, 3)
 
-# Standard deviations of rows and centres together, with degrees of freedom.
-with_sampling <- function(sampling, between, n_centres)
-  list(deviations = sqrt(sampling^2 + between^2),
-       freedoms = freedoms_of(sampling^2, between^2, n_centres))
+# Standard deviations of rows and centres together, at a centre of some size.
+with_sampling <- function(sampling, between, size = 1) sqrt(sampling^2 + (size * between)^2)
+
+# Probability that some number of a new centre leaves its cell, whatever the size of the centre.
+stability <- function(widths, sampling, between, n_centres, chance) {
+  sizes <- if (n_centres < 2) 1 else SIZES
+  shares <- if (n_centres < 2) 1 else SHARES / sum(SHARES)
+  chances <- vapply(sizes, function(size)
+    chance_of_any(chance(widths / with_sampling(sampling, between, size))), 0)
+  sum(shares * chances)
+}
 
 between_of <- function(study) decimals(unlist(study$between))
 
@@ -2068,12 +2069,15 @@ sampling_of <- function(study, n)
 # Widths that rows, spreads and centres imply, without what upper bounds add.
 implied_widths <- function(study) {
   sampling <- sampling_of(study, study$n_replication)
-  parts <- with_sampling(sampling, between_of(study), study$n_centres)
-  each <- -expm1(log1p(-as.double(study$max_disagreement)) / length(sampling))
-  distinct <- unique(parts$freedoms)
-  widths <- vapply(distinct, function(freedom)
-    least_number(function(width) chance_of_leaving(width, study$design$bits, freedom) <= each), 0)
-  parts$deviations * widths[match(parts$freedoms, distinct)]
+  between <- between_of(study)
+  rho <- as.double(study$max_disagreement)
+  each <- -expm1(log1p(-rho) / length(sampling))
+  leaves <- function(width) chance_of_leaving(width, study$design$bits)
+  factor <- least_number(function(width) leaves(width) <= each)
+  widths_at <- function(size) factor * with_sampling(sampling, between, size)
+  suffices <- function(size)
+    stability(widths_at(size), sampling, between, study$n_centres, leaves) <= rho * (1 + 1e-9)
+  widths_at(if (study$n_centres < 2) 1 else least_number(suffices))
 }
 
 # Estimated probability that a lab with so many rows gets a different model: a sample of the
@@ -2081,21 +2085,21 @@ implied_widths <- function(study) {
 disagreement_of <- function(study, n, is_new_centre = FALSE) {
   widths <- widths_of(study$design)
   sampling <- sampling_of(study, n) * sqrt(widths / implied_widths(study))
-  parts <- if (is_new_centre) with_sampling(sampling, between_of(study), study$n_centres)
-    else with_sampling(sampling, 0 * sampling, 0)
-  chances <- chance_of_leaving(widths / parts$deviations, study$design$bits, parts$freedoms)
-  chance_of_any(chances[is_agreed(study$design)])
+  agreed <- is_agreed(study$design)
+  stability(widths[agreed], sampling[agreed], between_of(study)[agreed] * is_new_centre,
+            if (is_new_centre) study$n_centres else 0,
+            function(width) chance_of_leaving(width, study$design$bits))
 }
 
 # Rows at which a lab gets the model half of the time, from an original at its cells' centres.
 rows_to_match <- function(study) {
-  widths <- widths_of(study$design)
-  between <- between_of(study)
   agreed <- is_agreed(study$design)
+  widths <- widths_of(study$design)[agreed]
+  between <- between_of(study)[agreed]
   least_whole(function(n) {
-    parts <- with_sampling(sampling_of(study, n), between, study$n_centres)
-    chances <- pmin(1, 2 * pt(-widths / parts$deviations / 2, parts$freedoms))
-    chance_of_any(chances[agreed]) <= 0.5
+    sampling <- sampling_of(study, n)[agreed]
+    stability(widths, sampling, between, study$n_centres,
+              function(width) pmin(1, 2 * pnorm(-width / 2))) <= 0.5
   })
 }
 

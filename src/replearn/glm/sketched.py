@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes import Bound, Coins, chance_of_any, chance_of_each, chance_of_leaving, width_for
+from replearn.codes import (
+    Bound,
+    Coins,
+    chance_of_any,
+    chance_of_each,
+    chance_of_leaving,
+    least_number,
+    width_for,
+)
 from replearn.documents import decimal_text
 from replearn.errors import NotConverged, Unbounded
 from replearn.exact import algebra
@@ -242,12 +250,20 @@ def planned_widths(
 ) -> Vector:
     """Widths at which labs differ as often as planned: `stability`, inverted.
 
-    ``sampling`` are standard deviations of what rows alone make differ.
+    ``sampling`` are standard deviations of what rows alone make differ. Cells are as wide as for
+    centres of one size, at which those of all sizes together differ as often as planned.
     """
-    each = chance_of_each(max_disagreement, len(sampling))
-    deviations, freedoms = between.with_sampling(sampling)
-    factors = [width_for(each, bits, freedom) for freedom in freedoms]
-    return deviations * np.array(factors)
+    factor = width_for(chance_of_each(max_disagreement, len(sampling)), bits)
+    if len(between.sizes()) == 1:
+        return factor * between.with_sampling(sampling)
+
+    def suffices(size: float) -> bool:
+        widths = factor * between.with_sampling(sampling, size)
+        expected = stability(widths, bits, sampling, between).expected
+        assert expected is not None
+        return expected <= max_disagreement * (1 + 1e-9)  # the largest size suffices
+
+    return factor * between.with_sampling(sampling, least_number(suffices))
 
 
 def stability(
@@ -268,16 +284,13 @@ def stability(
     residual : array, optional
         Where this original lies in its cells, from their centres; without it, over the coins.
     """
-    deviations, freedoms = between.with_sampling(sampling)
-    places = [None] * len(widths)
-    if residual is not None:
-        places = (residual / deviations).tolist()
-
-    chances = []
-    standardised = (widths / deviations).tolist()
-    for width, freedom, place in zip(standardised, freedoms, places, strict=True):
-        chances.append(chance_of_leaving(width, bits, freedom, place))
-    return Bound(proved=1.0, expected=chance_of_any(chances))
+    expected = 0.0
+    for size, probability in between.sizes():
+        deviations = between.with_sampling(sampling, size)
+        places = None if residual is None else residual / deviations
+        chances = chance_of_leaving(widths / deviations, bits, places)
+        expected += probability * chance_of_any(chances)
+    return Bound(proved=1.0, expected=expected)
 
 
 @dataclass(frozen=True)

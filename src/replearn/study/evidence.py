@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replearn.codes import chance_of_any, chance_of_leaving, least_whole
-from replearn.glm import Between
+from replearn.codes import least_whole
+from replearn.glm import Between, stability
 from replearn.types import Vector
 
 #: Below so many guesses, as a power of two, agreement is no evidence.
@@ -33,13 +33,9 @@ def rows_to_match(widths: Vector, spreads: Vector, n_original: int, between: Bet
 
     def matches_half(n_rows: int) -> bool:
         sampling = spreads * math.sqrt(1 / n_rows + 1 / n_original)
-        deviations, freedoms = between.with_sampling(sampling)
-        ratios = (widths / deviations).tolist()
-        chances = (
-            chance_of_leaving(ratio, 0, freedom, residual=0.0)
-            for ratio, freedom in zip(ratios, freedoms, strict=True)
-        )
-        return chance_of_any(chances) <= 0.5
+        from_centres = np.zeros(len(widths))
+        expected = stability(widths, 0, sampling, between, residual=from_centres).expected
+        return expected is not None and expected <= 0.5
 
     return least_whole(matches_half)
 
