@@ -2475,59 +2475,102 @@ p_free <- function(gradient, inverse, free, mean, variance, below) {
   tail_of(square * freedom / left, freedom, below)
 }
 
+# The inverse of an information; columns that a lab does not have are left alone.
+bread_of <- function(information)
+  inverse_of(information + diag(1e-9 * diag(information) + ABSENT, nrow(information)))
+
+# Rows at coefficients `away` from the model's, and their gradient continued from there to these.
+place_at <- function(study, theta, rows, is_wide, known, away) {
+  loss <- study$design$loss
+  moved <- theta
+  if (!is_wide) moved <- floor(theta + matrix(away, nrow(theta), byrow = TRUE) * 2^26 + 0.5)
+  sums <- moments_of(rows, loss, moved, is_wide)
+  pulls <- sums$weight * known$ridges
+  # the ridge's pull was fitted to columns as often as the original had them
+  if (!is_wide) {
+    there <- rowSums(factors_of(study$design$coordinates)$columns^2)
+    pulls <- pulls * rep(sums$second / max(sums$weight, 1e-12) / there, nrow(theta))
+  }
+  information <- sums$information + diag(pulls, length(pulls))
+  list(theta = moved, sums = sums, information = information,
+       sampling = dispersion_of(sums, loss) * sums$noise,
+       gradient = sums$gradient + pulls * (known$parameters + away) -
+         as.vector(information %*% away))
+}
+
+# Covariance of the gradient, with the curvature of where the truth of this centre most likely lies.
+compared <- function(study, theta, rows, is_wide) {
+  known <- prior_of(study, theta, is_wide)
+  size <- length(known$parameters)
+  ratio <- rows$n / study$n_original
+  firsts <- (seq_len(nrow(theta)) - 1) * size / nrow(theta) + 1
+  away <- numeric(size)
+  for (move in 1:6) {
+    place <- place_at(study, theta, rows, is_wide, known, away)
+    information <- place$information
+    centres <- information %*% known$prior %*% information
+    exact <- (1 + ratio) * place$sampling + centres
+    overfitting <- if (is_wide) overfitting_of(rows, study, theta, place$sums)
+    if (is_wide) exact <- exact + diag(overfitting$variance, size)
+    total <- exact + diag(1e-9 * diag(exact) + ABSENT, size)
+    inverse <- inverse_of(total)
+    if (is_wide) break
+
+    # the best linear prediction of what the model differs by from the truth here
+    pulled <- inverse %*% place$gradient
+    of_model <- known$prior %*% (information %*% pulled) +
+      ratio * bread_of(information) %*% (place$sampling %*% pulled)
+    likely <- known$parameters - as.vector(of_model)
+    change <- pmin(pmax(likely, -16), 16) - known$parameters - away
+    constants <- sum(diag(information)[firsts])
+    if (sqrt(max(sum(change * (information %*% change)), 0) / max(constants, ABSENT)) < 0.1) break
+    away <- away + change
+  }
+  c(place, list(overfitting = overfitting, centres = centres, exact = exact, total = total,
+                inverse = inverse, parameters = known$parameters))
+}
+
 # Test a model, `theta` in whole units, with all rows of a lab: p-values of all coefficients, of the
 # slopes, of the slopes up to a factor, of each column; own estimates, one step away; spreads.
 score_test <- function(study, theta, rows) {
   loss <- study$design$loss
   q <- nrow(theta)
   is_wide <- length(theta) > MOST_TESTED
-  sums <- moments_of(rows, loss, theta, is_wide)
-  prior <- prior_of(study, theta, is_wide)
-  factors <- factors_of(study$design$coordinates)
-  width <- length(sums$second)
-  ridges <- prior$ridges
-  # the ridge's pull was fitted to columns as often as the original had them
-  if (!is_wide)
-    ridges <- ridges * rep(sums$second / max(sums$weight, 1e-12) / rowSums(factors$columns^2), q)
+  found <- compared(study, theta, rows, is_wide)
+  information <- found$information
+  inverse <- found$inverse
+  overfitting <- found$overfitting
+  size <- length(found$parameters)
+  width <- size / q
 
-  # 1 covariance of the gradient under the model
-  size <- q * width
-  information <- sums$information + diag(sums$weight * ridges, size)
-  sampling <- dispersion_of(sums, loss) * sums$noise
-  centres <- information %*% prior$prior %*% information
-  exact <- (1 + rows$n / study$n_original) * sampling + centres
-  overfitting <- if (is_wide) overfitting_of(rows, study, theta, sums)
-  if (is_wide) exact <- exact + diag(overfitting$variance, size)
-  total <- exact + diag(1e-9 * diag(exact) + ABSENT, size)
-  inverse <- inverse_of(total)
-
-  # 2 the quadratic form, its mean and its variance
-  gradient <- sums$gradient + sums$weight * ridges * prior$parameters
+  # 1 mean and variance of the quadratic form
+  gradient <- found$gradient
   if (is_wide) gradient <- gradient - pmin(pmax(gradient, 0), overfitting$mean)
-  inside <- inverse %*% exact  # a level without a row here has no variance and counts nothing
+  inside <- inverse %*% found$exact  # a level without a row here has no variance, counts nothing
   mean <- max(sum(diag(inside)), 1e-9)
-  variance <- 2 * sum(inside * t(inside)) + fourth_of(rows, loss, theta, is_wide, inverse)
+  variance <- 2 * sum(inside * t(inside)) + fourth_of(rows, loss, found$theta, is_wide, inverse)
   variance <- max(variance, 0.5 * mean)
-  share <- sum(inverse * t(centres)) / mean
+  share <- sum(inverse * t(found$centres)) / mean
   below <- if (study$n_centres < 2 || share < 1e-6) Inf else (4 + study$n_centres - 1) / share^2
 
-  # 3 the rungs: all, whatever the constants, whatever the constants and one factor
+  # 2 the rungs: all, whatever the constants, whatever the constants and one factor
   constants <- diag(1, size)[, (seq_len(q) - 1) * width + 1, drop = FALSE]
-  factor <- prior$parameters * (seq_len(size) %% width != 1)
+  factor <- found$parameters * (seq_len(size) %% width != 1)
   freed <- if (any(factor != 0)) cbind(constants, factor) else constants
   p <- vapply(list(constants[, 0], constants, freed), function(free)
     p_free(gradient, inverse, information %*% free, mean, variance, below), 0)
   if (is_wide && overfitting$leverage > 0.1) p[1] <- p[2]  # it moves constants, too
 
-  # 4 the lab's own estimates, one step away
+  # 3 the lab's own estimates, one step away
   curved <- diag(information)
-  bread <- inverse_of(information + diag(1e-9 * curved + ABSENT, size))
-  own <- bread %*% sampling %*% bread
+  bread <- bread_of(information)
+  own <- bread %*% found$sampling %*% bread
+  factors <- factors_of(study$design$coordinates)
   turn <- if (!is_wide) kronecker(t(factors$scores), t(factors$columns))
   list(p_value = p[1], p_slopes = p[2], p_factor = p[3], below = below, is_wide = is_wide,
        step = matrix(-bread %*% gradient, q, byrow = TRUE),
        errors = matrix(ifelse(curved > ABSENT, sqrt(pmax(diag(own), 0)), Inf), q, byrow = TRUE),
-       covariance = bread %*% total %*% bread,
+       covariance = bread %*% found$total %*% bread,
        spreads = if (!is_wide) sqrt(pmax(rowSums((turn %*% own) * turn), 0) * rows$n))
 }
 

@@ -530,7 +530,8 @@ export function summaryOf(rows, loss) {
 
 // --- Newton's method -----------------------------------------------------------------------------
 
-const NEAR = 1 << 20, NEAR_ENOUGH = 1 << 16, MAX_THETA = 16, ROWS_PER_COEFFICIENT = 128;
+export const MAX_THETA = 16;
+const NEAR = 1 << 20, NEAR_ENOUGH = 1 << 16, ROWS_PER_COEFFICIENT = 128;
 const LARGE_STEP = 1 / 8, MOST_STEPS = 5000, LEAST_LENGTH = 1 / (1 << 20);
 export const MOST_STEERED = 500;
 const MEMORY = 10, LEAST_PIVOT = 2 ** -24;
