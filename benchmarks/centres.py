@@ -263,7 +263,15 @@ def _mean(values: list[Any]) -> float:
     return float(np.mean(values)) if values else float("nan")
 
 
-VERDICTS = ("confirmed", "undecided", "questioned", "contradicted", "same slopes", "different")
+VERDICTS = (
+    "confirmed",
+    "undecided",
+    "unsupported",
+    "questioned",
+    "contradicted",
+    "same slopes",
+    "different",
+)
 
 
 def chosen(names: list[Any], n_centres: int) -> list[list[Any]]:

@@ -2907,12 +2907,13 @@ agreement_of <- function(study, codes, places, opened, nonce) {
 }
 
 # Agreement and support in one word.
-verdict_of <- function(agreement, support, look_first) {
+verdict_of <- function(agreement, support, look_first, is_small) {
   if (is.na(agreement$same)) return("untold")
   if (agreement$same) {
     if (support$p_value < UNLIKELY || support$gain[["high"]] < 0) return("contradicted")
     if (length(look_first)) return("questioned")
-    return(if (support$gain[["low"]] > 0) "confirmed" else "undecided")
+    if (support$gain[["low"]] > 0) return("confirmed")
+    return(if (is_small) "undecided" else "unsupported")
   }
   is_denied <- is.null(support) || support$p_slopes < UNLIKELY || support$gain[["high"]] < 0
   if (isTRUE(agreement$same_slopes) && !is_denied) "same slopes" else "different"
@@ -2942,7 +2943,8 @@ replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
   apart <- if (!is.null(known)) which((codes != known)[agreed])
   questions <- rows$findings(study)
   structure(class = "replearn_replication", list(
-    verdict = verdict_of(agreement, support, questions$first), same = agreement$same,
+    verdict = verdict_of(agreement, support, questions$first, rows$n < study$n_replication),
+    same = agreement$same,
     same_slopes = agreement$same_slopes, fingerprint = fingerprint,
     # published offsets in other cells are nobody's fit: nothing may look like a usable model
     model = if (!isFALSE(agreement$same)) make_model(design, codes, constants,
@@ -3045,6 +3047,8 @@ verdict_in_words <- function(x) {
   beats <- if (x$has_local_constant) "they beat" else "it beats"
   switch(x$verdict,
     confirmed = paste0(same, ", and your patients support ", it, "."),
+    unsupported = paste0(same, ", but your ", counted(x$n_rows), " rows do not show that ", beats,
+                         " your base rate."),
     undecided = paste0(same, "; your ", counted(x$n_rows), " rows are too few to show whether ",
                        beats, " your base rate."),
     contradicted = paste0(same, ", but your patients contradict ", it, " (",
@@ -3107,7 +3111,7 @@ next_steps <- function(x) {
     return(paste("Compare the fingerprint with those of other labs, or pass --opened with the",
                  "original's model."))
   if (x$verdict == "same slopes") return(UPDATE_CONSTANT)
-  if (x$verdict == "contradicted") return(next_command(support))
+  if (x$verdict %in% c("contradicted", "unsupported")) return(next_command(support))
   if (x$verdict == "questioned") return(RECODE)  # an update would fit the wrong columns
   if (x$verdict != "different") return(if (!is.null(support)) miscalibrated(support))
   c(if (x$n_rows < x$planned_rows && x$disagreement > 0.05)

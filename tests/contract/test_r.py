@@ -412,7 +412,8 @@ def tables_of_all_verdicts() -> dict[str, Any]:
     one_permuted = table.assign(prior_admissions=permuted.prior_admissions)
     return {
         "confirmed": table.head(1500),
-        "undecided": one_permuted,
+        "unsupported": one_permuted,
+        "undecided": one_permuted.head(350),
         "contradicted": permuted,
         "same slopes": table[(died == 1) | (coins.random(len(table)) < 0.3)],
         "different": table.head(1500).assign(readmitted=1 - died),

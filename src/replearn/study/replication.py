@@ -27,7 +27,14 @@ _MOVED = 24
 MOST_TOLD = 6
 
 Verdict = Literal[
-    "confirmed", "contradicted", "questioned", "undecided", "same slopes", "different", "untold"
+    "confirmed",
+    "contradicted",
+    "questioned",
+    "unsupported",
+    "undecided",
+    "same slopes",
+    "different",
+    "untold",
 ]
 
 
@@ -130,9 +137,10 @@ class Replication(Spoken):
         """Agreement and support in one word.
 
         "confirmed": the same model, and the patients support it; "contradicted": the same model,
-        and they do not; "questioned": the same model, but columns look wrong here; "undecided":
-        the same model, and they are too few to tell; "same slopes": the base risk alone differs;
-        "different"; "untold": sealed or registered.
+        and they do not; "questioned": the same model, but columns look wrong here;
+        "unsupported": the same model, and rows as many as were planned do not show that it beats
+        the base rate; "undecided": the same, with fewer rows; "same slopes": the base risk
+        alone differs; "different"; "untold": sealed or registered.
         """
         support = self.support
         if self.same is None:
@@ -144,7 +152,8 @@ class Replication(Spoken):
                 return "questioned"
             if support is not None and support.beats_base_rate:
                 return "confirmed"
-            return "undecided"
+            is_small = support is None or self.n_rows < self.planned_rows
+            return "undecided" if is_small else "unsupported"
         if self.same_slopes and support is not None and not support.contradicts_slopes:
             return "same slopes"
         return "different"
@@ -219,6 +228,8 @@ class Replication(Spoken):
             return f"{same}, and your patients support {it}."
         if verdict == "questioned":
             return f"{same}, but look at {_listed(self.look_first)}."
+        if verdict == "unsupported":
+            return f"{same}, but your {self.n_rows:,} rows do not show that {beats} your base rate."
         if verdict == "undecided" and support is None:
             return f"{same}; whether the patients support {it} was not tested."
         if verdict == "undecided":
@@ -257,7 +268,7 @@ class Replication(Spoken):
             ]
         if verdict == "same slopes":
             return [_UPDATE_CONSTANT]
-        if verdict == "contradicted":
+        if verdict in ("contradicted", "unsupported"):
             assert support is not None
             return [_next_command(support)]
         if verdict == "different":

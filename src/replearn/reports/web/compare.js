@@ -107,12 +107,13 @@ function agreementOf(study, found, files) {
 }
 
 /** Agreement and support in one word. */
-function verdictOf({ same, sameSlopes, support, lookFirst }) {
+function verdictOf({ same, sameSlopes, support, lookFirst, isSmall }) {
   if (same === null) return "untold";
   if (same) {
     if (support.p < UNLIKELY || support.gain.high < 0) return "contradicted";
     if (lookFirst.length) return "questioned";
-    return support.gain.low > 0 ? "confirmed" : "undecided";
+    if (support.gain.low > 0) return "confirmed";
+    return isSmall ? "undecided" : "unsupported";
   }
   const isDenied = !support || support.test.pSlopes < UNLIKELY || support.gain.high < 0;
   return sameSlopes && !isDenied ? "same slopes" : "different";
@@ -138,7 +139,7 @@ export function compared(study, found, rows, files = [], findings = []) {
     same,
     sameSlopes,
     lookFirst,
-    word: verdictOf({ same, sameSlopes, support, lookFirst }),
+    word: verdictOf({ same, sameSlopes, support, lookFirst, isSmall: nRows < study.n_replication }),
     nRows,
     names: names.filter(agreed),
     support,
@@ -224,6 +225,7 @@ function sentenceOf({ design }, { word, support, nRows, lookFirst }) {
   return {
     confirmed: () => `${same}, and your patients support ${it}.`,
     questioned: () => `${same}, but look at ${listedColumns(lookFirst)}.`,
+    unsupported: () => `${same}, but your ${counted(nRows)} rows do not show that ${beats} your base rate.`,
     undecided: () => `${same}; your ${counted(nRows)} rows are too few to show whether ${beats} ` +
       "your base rate.",
     contradicted: () => `${same}, but your patients contradict ${it} (${whyContradicted(support)}).`,
@@ -282,7 +284,7 @@ function nextSteps(study, { word, support, nRows, disagreement: rate, apart, nea
       "original's model."];
   }
   if (word === "same slopes") return [UPDATE_CONSTANT];
-  if (word === "contradicted") return [nextCommand(support)];
+  if (word === "contradicted" || word === "unsupported") return [nextCommand(support)];
   if (word === "questioned") return [RECODE];  // whoever updated first would fit the wrong columns
   if (word !== "different") return support ? miscalibrated(support) : [];
   const found = [];
