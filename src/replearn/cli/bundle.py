@@ -24,9 +24,9 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Write the folder, whole or not at all."""
     from replearn.reports.bundle import write_bundle
-    from replearn.study import Study
+    from replearn.study import GlmStudy
 
-    study = Study.load(options.study)
+    study = GlmStudy.load(options.study)
     may_leave("study", study.n_original, study.design.n_numbers, study)
     folder = write_bundle(study, options.out)
     files = sorted(path.name for path in folder.iterdir())

@@ -19,8 +19,8 @@ from replearn.errors import ReplearnError
 from replearn.words import Facts, Row
 
 if TYPE_CHECKING:
-    from replearn.glm import Model
-    from replearn.study import Coalition, Founded, LabColumns, State, Study
+    from replearn.glm import GlmModel
+    from replearn.study import Coalition, Founded, GlmStudy, LabColumns, State
 
 #: What labs add up their rows for, in a statistician's words.
 _PASSES = {
@@ -76,18 +76,18 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Add up, and step on."""
     from replearn.documents import document_of
-    from replearn.study import Coalition, Founded, LabColumns, LabSums, State, Study, combine
+    from replearn.study import Coalition, Founded, GlmStudy, LabColumns, LabSums, State, combine
 
     made = ("replearn/state", "replearn/model/glm", "replearn/study/glm")
     check_output_path(options.out, "model", inputs_of(options), made)
-    first: Any = document_of(options.study, (Study, LabColumns))
+    first: Any = document_of(options.study, (GlmStudy, LabColumns))
     if isinstance(first, LabColumns):
         rounds = ("state", "begin", "opened", "publish", "replication_rows", "page")
         refuse_unused(options, "a draft from columns", *rounds)
         return _draft(first, options)
     refuse_unused(options, "a round of a study", "ridge", "seed")
 
-    study: Study = first
+    study: GlmStudy = first
     opened, nonce = read_opened(options.opened, study)
     if options.begin:
         return _begin(study, opened, options)
@@ -118,7 +118,7 @@ def run(options: argparse.Namespace) -> Outcome:
     return Outcome(_next(result, options.out, len(sums)))
 
 
-def _begin(study: "Study", opened: "Model | None", options: argparse.Namespace) -> Outcome:
+def _begin(study: "GlmStudy", opened: "GlmModel | None", options: argparse.Namespace) -> Outcome:
     """Write the state of the first round."""
     refuse_unused(options, "--begin", "state", "publish", "replication_rows", "page")
     if options.sums:

@@ -19,7 +19,7 @@ from replearn.errors import ReplearnError, printable
 from replearn.words import Facts, wrapped
 
 if TYPE_CHECKING:
-    from replearn.glm import Design
+    from replearn.glm import GlmDesign
     from replearn.reports.policy import Kind, Policy
     from replearn.tables import CsvOptions, Table
 
@@ -252,7 +252,7 @@ def _may_be_csv(path: str) -> bool:
     return not path.lower().endswith((".parquet", ".pq", ".npz", ".svm", ".feather", ".arrow"))
 
 
-def lab_table(options: argparse.Namespace, design: "Design") -> "Table":
+def lab_table(options: argparse.Namespace, design: "GlmDesign") -> "Table":
     """The rows of a lab, with the columns that a study needs and no others."""
     from replearn.study import table_of
 

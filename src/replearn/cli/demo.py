@@ -11,8 +11,8 @@ from replearn.cli.command import Outcome, Parser, refuse_unused, width, working
 from replearn.words import Facts, Row, Table, counted, percent
 
 if TYPE_CHECKING:
-    from replearn.glm import Model
-    from replearn.study import Original, Study
+    from replearn.glm import GlmModel
+    from replearn.study import GlmStudy, Original
 
 EPILOG = """\
 Both parts of the library, in seconds. Two labs that share a seed fit a
@@ -185,7 +185,7 @@ def _study_text(original: "Original") -> list[str]:
 
 
 def _performance(
-    models: "list[tuple[Study, Model]]", ashford: Any, others: list[Any], new: Any
+    models: "list[tuple[GlmStudy, GlmModel]]", ashford: Any, others: list[Any], new: Any
 ) -> Table:
     """Each model on new patients, and how many further labs get it."""
     from replearn.study import replicate
@@ -244,7 +244,7 @@ _LESSON = (
 )
 
 
-def _line(study: "Study", model: "Model", n_same: int, new: Any) -> tuple[Any, ...]:
+def _line(study: "GlmStudy", model: "GlmModel", n_same: int, new: Any) -> tuple[Any, ...]:
     """A line of the table for a study and its model."""
     from replearn.reports.evaluate import evaluate
 

@@ -97,7 +97,7 @@ def replicate(options: argparse.Namespace, study: HalfspaceStudy) -> Outcome:
         estimator.fit_table(table)
     _save_model(estimator, options.out)
     found, title = estimator.replication_, f"Replication of {options.study}"
-    code = DONE if found.same else DIFFERENT
+    code = DONE if found.succeeded else DIFFERENT
     return Outcome(found.facts(), code, title=title, n_rows=found.n_rows)
 
 

@@ -25,8 +25,8 @@ from replearn.words import Facts, Figure, Row, percent
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from replearn.glm import Model
-    from replearn.study import Original, Request, Study
+    from replearn.glm import GlmModel
+    from replearn.study import GlmStudy, Original, Request
     from replearn.tables import Remark, Table
 
 EPILOG = """\
@@ -216,7 +216,7 @@ def _request(options: argparse.Namespace) -> "Request":
 
 
 def _write_private(
-    original: "Original", model: "Model", study_path: str, model_path: str
+    original: "Original", model: "GlmModel", study_path: str, model_path: str
 ) -> list[Row]:
     """Write what stays with the original, and say what to do with each file."""
     from replearn.reports.files import Opening
@@ -236,7 +236,7 @@ def _write_private(
 
 
 def _with_page(
-    facts: Facts, original: "Original", model: "Model", path: str
+    facts: Facts, original: "Original", model: "GlmModel", path: str
 ) -> tuple[Facts, Facts]:
     """Facts for the terminal, and for the page, which holds the model."""
     from replearn.reports.evaluate import evaluate_original
@@ -321,7 +321,7 @@ def _between(text: str) -> Any:
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
-def _refuse_weak(study: "Study", model: "Model", asked: float | None) -> None:
+def _refuse_weak(study: "GlmStudy", model: "GlmModel", asked: float | None) -> None:
     """Stop where a match would prove less than was asked for, with a plan that proves enough."""
     if asked is None or (evidence := study.evidence(model)).bits >= asked:
         return
@@ -331,7 +331,7 @@ def _refuse_weak(study: "Study", model: "Model", asked: float | None) -> None:
     )
 
 
-def _plan_for(study: "Study", model: "Model", asked: float) -> str:
+def _plan_for(study: "GlmStudy", model: "GlmModel", asked: float) -> str:
     """Options with which cells are narrow enough: one population, and labs of more rows."""
     from replearn.codes import least_whole
 
@@ -346,12 +346,12 @@ def _plan_for(study: "Study", model: "Model", asked: float) -> str:
 def _refuse_forgotten(options: argparse.Namespace) -> None:
     """Stop where a second lab seems to publish instead of replicating."""
     from replearn.errors import InvalidFile
-    from replearn.study import Study
+    from replearn.study import GlmStudy
 
     if not os.path.exists(options.out):
         return
     try:
-        Study.load(options.out)
+        GlmStudy.load(options.out)
     except InvalidFile:
         return
     raise ReplearnError(

@@ -53,7 +53,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """Add up the lab's rows."""
-    from replearn.study import State, Study, lab_sums
+    from replearn.study import GlmStudy, State, lab_sums
 
     formats = ("replearn/columns" if options.study is None else "replearn/sums",)
     check_output_path(options.out, "sums", inputs_of(options), formats)
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> Outcome:
         refuse_unused(options, "a lab without a study", "state")
         return _columns(options, name)
     refuse_unused(options, "a lab with a study", "kind", "categories", "drop")
-    study = Study.load(options.study)
+    study = GlmStudy.load(options.study)
     state = None if options.state is None else State.load(options.state)
     with working("adding up rows"):
         sums = lab_sums(

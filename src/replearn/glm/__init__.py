@@ -5,7 +5,7 @@ from replearn.glm.coefficients import Coefficients
 from replearn.glm.collinear import copies_of_numbers, repeated_columns
 from replearn.glm.coordinates import Coordinates
 from replearn.glm.derivatives import mean_information, unpacked
-from replearn.glm.design import DIRECTION_BITS, MAX_NUMBERS, Design
+from replearn.glm.design import DIRECTION_BITS, MAX_NUMBERS, GlmDesign
 from replearn.glm.influence import Influence, influence_of
 from replearn.glm.losses import (
     LEAST_ROWS,
@@ -17,7 +17,7 @@ from replearn.glm.losses import (
     Poisson,
     loss_of,
 )
-from replearn.glm.model import Model, decided
+from replearn.glm.model import GlmModel, decided
 from replearn.glm.newton import MOST_STEERED, LastIterate, State, Summary, fit, totals_of
 from replearn.glm.recalibration import (
     Recalibration,
@@ -46,9 +46,10 @@ __all__ = [
     "Coefficients",
     "Coordinates",
     "DIRECTION_BITS",
-    "Design",
     "Estimates",
     "Fold",
+    "GlmDesign",
+    "GlmModel",
     "Hazard",
     "Influence",
     "Kind",
@@ -59,7 +60,6 @@ __all__ = [
     "MAX_NUMBERS",
     "MOST_INFLATION",
     "MOST_STEERED",
-    "Model",
     "Multinomial",
     "Poisson",
     "Promise",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from replearn.errors import ReplearnError
-from replearn.glm import Model, concordance, hazard_of, log_hazards, survival_at
+from replearn.glm import GlmModel, concordance, hazard_of, log_hazards, survival_at
 from replearn.study import Measure
 from replearn.tables import INTERVAL, CsvOptions, event_numbers, event_times, open_table
 from replearn.types import Vector
@@ -88,7 +88,7 @@ class HorizonEvaluation(Spoken):
 
 
 def evaluate_at(
-    model: Model, table: Any, horizon: float, csv: CsvOptions | None = None
+    model: GlmModel, table: Any, horizon: float, csv: CsvOptions | None = None
 ) -> HorizonEvaluation:
     """Measure a survival model on rows that have its columns, times and events."""
     loss = hazard_of(model)

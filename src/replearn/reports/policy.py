@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from replearn.documents import DecimalText, Document, Length, Range
 from replearn.errors import ReplearnError
-from replearn.study import Study
+from replearn.study import GlmStudy
 from replearn.words import Facts, Row, Spoken
 
 Kind = Literal["study", "model", "sums", "predictions", "page", "rows"]
@@ -62,7 +62,7 @@ class Policy(Spoken, Document):
                 f"{n_numbers:,} of {n_rows:,} rows. Drop columns, or ask the data owner."
             )
 
-    def allow_levels(self, study: Study) -> None:
+    def allow_levels(self, study: GlmStudy) -> None:
         """Refuse a study with levels of too few rows."""
         least = self.least_count / study.n_original
         rare = [

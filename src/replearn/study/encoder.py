@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from replearn.documents import Label
 from replearn.errors import ReplearnError
-from replearn.glm import DIRECTION_BITS, Design, Loss
+from replearn.glm import DIRECTION_BITS, GlmDesign, Loss
 from replearn.rows import (
     LEAST_LEVELS,
     MAX_ROW,
@@ -58,7 +58,7 @@ class RowEncoder:
     directions: Codes | None = None
 
     @classmethod
-    def of(cls, design: Design) -> "RowEncoder":
+    def of(cls, design: GlmDesign) -> "RowEncoder":
         """That of a study's design."""
         weights = None
         if design.class_weight is not None:

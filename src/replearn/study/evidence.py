@@ -172,7 +172,7 @@ class Evidence:
 
     See Also
     --------
-    replearn.study.Replication : its ``evidence`` is one.
+    replearn.study.GlmReplication : its ``evidence`` is one.
     compare : states it for models of several labs.
     """
 

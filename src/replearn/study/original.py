@@ -18,13 +18,13 @@ from replearn.glm import (
     MOST_INFLATION,
     Between,
     CentreFits,
-    Design,
     Estimates,
     Fold,
+    GlmDesign,
+    GlmModel,
     Hazard,
     Kind,
     Loss,
-    Model,
     Poisson,
     Promise,
     RidgeFit,
@@ -52,7 +52,7 @@ from replearn.study.cohort import cohort_table, gaps_told
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.performance import Performance
 from replearn.study.sample_size import rows_needed
-from replearn.study.study import Study, sealed_commitment
+from replearn.study.study import GlmStudy, sealed_commitment
 from replearn.tables import (
     AT_RISK,
     INTERVAL,
@@ -256,8 +256,8 @@ class Original:
 
     Attributes
     ----------
-    study : Study
-    model : Model
+    study : GlmStudy
+    model : GlmModel
     certificate : Certificate
     worth : Worth
         Held-out worth of the model after rounding.
@@ -272,8 +272,8 @@ class Original:
         Opens a sealed study.
     """
 
-    study: Study
-    model: Model
+    study: GlmStudy
+    model: GlmModel
     certificate: Certificate
     worth: Performance
     own_worth: Performance
@@ -517,7 +517,7 @@ def _published(
     codes, sketch = (np.where(design.is_agreed, part, 0) for part in published)
     if promise.bits:
         design = replace(design, sketch=sketch)
-    model = Model(design, codes).with_constants_of(rows)
+    model = GlmModel(design, codes).with_constants_of(rows)
 
     # the worth of the model, and what can be promised
     own_worth = worth_of(design.loss, trial.validation.folds)
@@ -530,7 +530,7 @@ def _published(
     nonce = secrets.token_hex(16) if request.sealed else None
     commitment, slopes_commitment = _commitments(model, nonce)
     between = trial.spread.between
-    study = Study(
+    study = GlmStudy(
         design=design,
         max_disagreement=decimal_text(promise.max_disagreement),
         n_original=promise.n_here,
@@ -566,12 +566,12 @@ def _published(
     )
 
 
-def _design_of(best: _Candidate, request: Request, promise: Promise, classes: Any) -> Design:
+def _design_of(best: _Candidate, request: Request, promise: Promise, classes: Any) -> GlmDesign:
     """What a replication needs of the original's fit; the sketch comes later."""
     class_weight = None
     if best.reading.class_weight is not None:
         class_weight = tuple(map(decimal_text, best.reading.class_weight.tolist()))
-    return Design(
+    return GlmDesign(
         target=request.target,
         encoding=best.learned.encoding,
         loss=best.reading.loss,
@@ -588,7 +588,7 @@ def _design_of(best: _Candidate, request: Request, promise: Promise, classes: An
     )
 
 
-def _commitments(model: Model, nonce: str | None) -> tuple[str | None, str | None]:
+def _commitments(model: GlmModel, nonce: str | None) -> tuple[str | None, str | None]:
     """To the model and to its slopes; none without a sketch."""
     if not model.design.bits:
         return None, None
@@ -703,7 +703,7 @@ def held_out(folds: tuple[Fold, ...]) -> tuple[Matrix, Vector, Vector | None]:
 
 
 def _certificate(
-    best: _Candidate, promise: Promise, model: Model, worth: Performance, shares: Vector
+    best: _Candidate, promise: Promise, model: GlmModel, worth: Performance, shares: Vector
 ) -> Certificate:
     trial, design, agreed = best.trial, model.design, model.design.is_agreed
     no_model, problems = without_model(design.loss, shares, promise, trial.theta)
@@ -774,7 +774,7 @@ def _about_rows(best: _Candidate, promise: Promise) -> list[str]:
     return problems + _about_weights(best.rows, names, best.reading.loss, promise)
 
 
-def _cautions(best: _Candidate, design: Design, worth: Performance) -> list[str]:
+def _cautions(best: _Candidate, design: GlmDesign, worth: Performance) -> list[str]:
     """What does not stop a study, but whoever reads it should know."""
     cautions = []
     if worth.is_useless:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from replearn.codes import HalfspaceDesign
 from replearn.documents import (
     Document,
     Length,
@@ -21,7 +22,7 @@ from replearn.documents import (
     Unfit,
 )
 from replearn.errors import ReplearnError, whole_number
-from replearn.glm import MAX_NUMBERS, Between, Design, Model, planned_widths, stability
+from replearn.glm import MAX_NUMBERS, Between, GlmDesign, GlmModel, planned_widths, stability
 from replearn.rows import ExactSums
 from replearn.study import passes
 from replearn.study.encoder import RowEncoder
@@ -30,6 +31,9 @@ from replearn.study.passes import Fitted, State, Sums
 from replearn.tables import Profile
 from replearn.types import Vector
 from replearn.words import Facts, Figure, Row, Spoken, by_rows
+
+#: What labs share besides a promise: told apart by its ``kind``.
+Design = GlmDesign | HalfspaceDesign
 
 #: Rows that a study may speak of.
 MAX_ROWS = 1 << 40
@@ -41,13 +45,92 @@ MOST_SPREAD = 3.0
 _LEAST_SPREAD = 1e-6
 
 
-@dataclass(frozen=True)
 class Study(Spoken, Document):
     """What a replication may know: the design, the promise and a commitment, not the model.
 
     Attributes
     ----------
-    design : Design
+    design : GlmDesign or HalfspaceDesign
+        How rows become codes; its kind is that of the study.
+    n_original : int
+        Rows of the original.
+    commitment : SHA-256 or None
+        Of the original's model: its fingerprint, or, if sealed, that of nonce and fingerprint.
+    sealed : bool
+        Whether the commitment hides the fingerprint until the original opens it.
+
+    See Also
+    --------
+    replearn.study.GlmStudy : of a generalised linear model.
+    replearn.study.HalfspaceStudy : of one of the paper's algorithms.
+    load : reads one from a file.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 2000)
+    >>> y = table.pop("readmitted")
+    >>> study = rl.ReplicableLogisticClassifier().fit(table, y).study_
+    >>> study.n_original, study.design.target
+    (2000, 'readmitted')
+    """
+
+    FORMAT = "replearn/study"
+
+    design: Design
+    n_original: int
+    commitment: str | None
+    sealed: bool = False
+
+    def commits_to(self, fingerprint: str, nonce: str | None = None) -> bool | None:
+        """Whether the original's model has this fingerprint; None if the seal hides it.
+
+        Parameters
+        ----------
+        fingerprint : str
+            Of a model.
+        nonce : str, optional
+            Opens a sealed study.
+
+        Returns
+        -------
+        same : bool or None
+            None: not known.
+        """
+        return self._commits(self.commitment, fingerprint, nonce)
+
+    def _commits(self, commitment: str | None, fingerprint: str, nonce: str | None) -> bool | None:
+        """Whether a commitment is one to this fingerprint."""
+        if commitment is None or (self.sealed and nonce is None):
+            return None
+        if self.sealed:
+            assert nonce is not None
+            return commitment == sealed_commitment(nonce, fingerprint)
+        return commitment == fingerprint
+
+    def evidence(self, model: Any) -> Evidence | None:
+        """What it proves that somebody gets this model; None if the study cannot tell.
+
+        Parameters
+        ----------
+        model : Model
+            Of this study.
+
+        Returns
+        -------
+        evidence : Evidence or None
+            Rows that a match takes, and guesses that find the model.
+        """
+        return None
+
+
+@dataclass(frozen=True)
+class GlmStudy(Study):
+    """What a replication of a generalised linear model may know.
+
+    Attributes
+    ----------
+    design : GlmDesign
         How rows become codes, with the sketch.
     max_disagreement : decimal text
         Planned probability that a replication gets a different model.
@@ -88,10 +171,9 @@ class Study(Spoken, Document):
     True
     """
 
-    FORMAT = "replearn/study"
     KIND = "glm"
 
-    design: Design
+    design: GlmDesign
     max_disagreement: Share3
     n_original: Annotated[int, Range(1, MAX_ROWS)]
     n_replication: Annotated[int, Range(1, MAX_ROWS)]
@@ -245,34 +327,12 @@ class Study(Spoken, Document):
         assert expected is not None
         return expected
 
-    def commits_to(self, fingerprint: str, nonce: str | None = None) -> bool | None:
-        """Whether the original's model has this fingerprint; None if the seal hides it.
-
-        Parameters
-        ----------
-        fingerprint : str
-            Of a model.
-        nonce : str, optional
-            Opens a sealed study.
-
-        Returns
-        -------
-        same : bool or None
-            None: not known.
-        """
-        if self.commitment is None or (self.sealed and nonce is None):
-            return None
-        if self.sealed:
-            assert nonce is not None
-            return self.commitment == sealed_commitment(nonce, fingerprint)
-        return self.commitment == fingerprint
-
-    def commits_to_slopes(self, model: Model, nonce: str | None = None) -> bool | None:
+    def commits_to_slopes(self, model: GlmModel, nonce: str | None = None) -> bool | None:
         """Whether the original's model is this one but for the constants; None if sealed.
 
         Parameters
         ----------
-        model : Model
+        model : GlmModel
             Of this study.
         nonce : str, optional
             Opens a sealed study.
@@ -282,15 +342,10 @@ class Study(Spoken, Document):
         same : bool or None
             None: not known.
         """
-        if self.slopes_commitment is None or (self.sealed and nonce is None):
-            return None
         fingerprint = model.without_constants.fingerprint
-        if self.sealed:
-            assert nonce is not None
-            return self.slopes_commitment == sealed_commitment(nonce, fingerprint)
-        return self.slopes_commitment == fingerprint
+        return self._commits(self.slopes_commitment, fingerprint, nonce)
 
-    def evidence(self, model: Model, spreads: Vector | None = None) -> Evidence:
+    def evidence(self, model: GlmModel, spreads: Vector | None = None) -> Evidence:
         """What it proves that somebody gets this model.
 
         ``spreads`` are those that a lab finds in its own rows; numbers whose spread they deny count
@@ -299,7 +354,7 @@ class Study(Spoken, Document):
 
         Parameters
         ----------
-        model : Model
+        model : GlmModel
             Of this study.
         spreads : array, optional
             Those that a lab finds in its own rows.
@@ -335,12 +390,12 @@ class Study(Spoken, Document):
             return stated
         return np.minimum(stated, np.maximum(spreads, _LEAST_SPREAD * stated))
 
-    def planned_bits(self, model: Model, n_rows: int) -> float:
+    def planned_bits(self, model: GlmModel, n_rows: int) -> float:
         """What a match would prove in cells of one population, planned for labs of so many rows.
 
         Parameters
         ----------
-        model : Model
+        model : GlmModel
             Of this study.
         n_rows : int
             Rows of such a lab.
@@ -358,12 +413,12 @@ class Study(Spoken, Document):
         offsets = design.cells.offsets(np.zeros(design.n_numbers), design.published)
         return guess_bits(widths[is_slope], offsets[is_slope], decoded[is_slope])
 
-    def begin(self, opened: Model | None = None) -> State:
+    def begin(self, opened: GlmModel | None = None) -> State:
         """What the first pass over rows is asked for; from an opened model one pass is enough.
 
         Parameters
         ----------
-        opened : Model, optional
+        opened : GlmModel, optional
             The original's, once it is known.
 
         Returns
