@@ -170,6 +170,7 @@ def run(options: argparse.Namespace) -> Outcome:
     may_leave("study", study.n_original, study.design.n_numbers, study)
     if options.page is not None:  # it has all coefficients
         may_leave("model", study.n_original, study.design.n_numbers)
+    study.refuse_unreadable(options.out)
 
     # 3 the files: the study last, since who has it may rely on the others
     files = _write_private(original, model, options.out, model_path)
