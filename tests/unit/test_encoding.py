@@ -391,6 +391,18 @@ def test_a_column_with_hardly_any_value():
     assert [remark.kind for remark in learned.remarks] == ["gaps", "constant"]
 
 
+@pytest.mark.parametrize(("n_ones", "is_kept"), [(45, True), (15, False)])
+def test_a_rare_0_or_1_needs_as_many_rows_as_a_level(n_ones, is_kept):
+    """An exposure of 45 among 303 patients has a coefficient, as its text 'yes' would have."""
+    X = np.random.default_rng(3).normal(size=(303, 2))
+    X[:, 1] = np.arange(303) < n_ones
+    learned = learn_encoding(open_table(X), least_rows=20)
+    assert ("x1" in learned.encoding.names) == is_kept
+
+    X[:n_ones, 1] = np.arange(n_ones)  # of several values quantiles are published
+    assert "x1" not in learn_encoding(open_table(X), least_rows=20).encoding.names
+
+
 def test_many_rows_of_few_kinds_are_all_looked_at():
     """A share of the rows that their content chooses must not lose the kinds themselves."""
     rng = np.random.default_rng(9)

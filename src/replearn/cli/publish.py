@@ -170,6 +170,7 @@ def run(options: argparse.Namespace) -> Outcome:
     may_leave("study", study.n_original, study.design.n_numbers, study)
     if options.page is not None:  # it has all coefficients
         may_leave("model", study.n_original, study.design.n_numbers)
+    study.refuse_unreadable(options.out)
 
     # 3 the files: the study last, since who has it may rely on the others
     files = _write_private(original, model, options.out, model_path)
@@ -472,7 +473,7 @@ def _notes(remarks: "Sequence[Remark]") -> tuple[list[str], list[str]]:
         names = [repr(r.column) for r in remarks if not (r.left_out or _folds(r))][4:]
         told.append(f"More questions, about {', '.join(names)}: see --details.")
     for words, chosen in (
-        ("Left out, because nothing varies", [r for r in remarks if r.left_out]),
+        ("Left out, because too little varies", [r for r in remarks if r.left_out]),
         ("Rare levels taken together as (other)", [r for r in remarks if _folds(r)]),
     ):
         if chosen:

@@ -84,15 +84,24 @@ class Document(Part):
         new : bool, default=False
             Replace no file.
         """
-        try:
-            self._read(Part.content(self))
-        except ReplearnError as problem:
-            raise ReplearnError(f"{path} was not written: {problem}") from None
-
+        self.refuse_unreadable(path)
         content = self.content() | {"fingerprint": self.fingerprint}
         if self.provenance is not None:
             content["provenance"] = self.provenance
         write_json(path, content, private, new)
+
+    def refuse_unreadable(self, path: str | os.PathLike[str]) -> None:
+        """Stop before a file that `load` would refuse, or others beside it, are written.
+
+        Parameters
+        ----------
+        path : path
+            The file that would be written.
+        """
+        try:
+            self._read(Part.content(self))
+        except ReplearnError as problem:
+            raise ReplearnError(f"{path} was not written: {problem}") from None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

@@ -98,6 +98,15 @@ class Spread:
         """Standard deviation of one row's influence on each number, as a study publishes it."""
         return tuple(map(decimal_text, self.sampling(1.0, math.inf).tolist()))
 
+    def published(self, n_here: float, n_there: float) -> tuple[Vector, Between]:
+        """Errors of the rows of two labs, and what centres differ by, as a reader finds them."""
+        sampling = np.array([float(text) for text in self.stated])
+        between = [float(decimal_text(one)) for one in self.between.deviations.tolist()]
+        return (
+            sampling * math.sqrt(1 / n_here + 1 / n_there),
+            Between(np.array(between), self.between.n_centres),
+        )
+
     def central(self, n_here: float, n_there: float) -> Vector:
         """Geometric means of what was seen and what cells are planned with.
 
@@ -232,22 +241,33 @@ def widths_of(spread: Spread, promise: Promise) -> tuple[str, ...]:
     """Widths of cells, as published: three digits, rounded upwards."""
     if promise.n_here < LEAST_ROWS:
         return (_ARBITRARY,) * spread.influence.variance.size
-    sampling = spread.sampling(promise.n_here, promise.n_there, upper=True)
-    widths = planned_widths(sampling, spread.between, promise.max_disagreement, promise.bits)
-    return tuple(decimal_text(1.005 * width, 3) for width in widths)
+
+    upper = spread.sampling(promise.n_here, promise.n_there, upper=True)
+    deviations, _ = spread.between.with_sampling(upper)
+
+    # Student's law is that of the published numbers, from which a replication computes it: larger
+    # errors of rows would have more degrees of freedom, and cells would be narrower than stated
+    stated = spread.published(promise.n_here, promise.n_there)
+    factors = width_factors(*stated, promise.max_disagreement, promise.bits)
+    return tuple(decimal_text(1.005 * width, 3) for width in deviations * factors)
+
+
+def width_factors(sampling: Vector, between: Between, max_disagreement: float, bits: int) -> Vector:
+    """Widths in standard deviations of what labs differ by: `stability`, inverted.
+
+    ``sampling`` are standard deviations of what rows alone make differ.
+    """
+    each = chance_of_each(max_disagreement, len(sampling))
+    _, freedoms = between.with_sampling(sampling)
+    return np.array([width_for(each, bits, freedom) for freedom in freedoms])
 
 
 def planned_widths(
     sampling: Vector, between: Between, max_disagreement: float, bits: int
 ) -> Vector:
-    """Widths at which labs differ as often as planned: `stability`, inverted.
-
-    ``sampling`` are standard deviations of what rows alone make differ.
-    """
-    each = chance_of_each(max_disagreement, len(sampling))
-    deviations, freedoms = between.with_sampling(sampling)
-    factors = [width_for(each, bits, freedom) for freedom in freedoms]
-    return deviations * np.array(factors)
+    """Widths at which labs differ as often as planned."""
+    deviations, _ = between.with_sampling(sampling)
+    return deviations * width_factors(sampling, between, max_disagreement, bits)
 
 
 def stability(
