@@ -206,7 +206,7 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
                 self.constants or {},
                 _plain(getattr(self, "sketch_bits", 0)),
             )
-            plan = recipe.sizes(promise, n_inputs, self.mode, given)  # type: ignore[arg-type]
+            plan = recipe.sizes(promise, n_inputs, self.mode, given)
         else:
             seed, plan = study.design.seed, self._plan_of(study, n_inputs)
         if plan.mode != "practical":

@@ -26,15 +26,9 @@ from replearn.glm.recalibration import (
     slopes_of,
     thousandths,
 )
+from replearn.glm.recipe import GLM, GlmPlan, OwnSpread
 from replearn.glm.sandwich import Estimates, estimates_of
-from replearn.glm.sketched import (
-    LEAST_CENTRE,
-    MOST_INFLATION,
-    Promise,
-    RidgeFit,
-    planned_widths,
-    stability,
-)
+from replearn.glm.sketched import LEAST_CENTRE, MOST_INFLATION, Promise, RidgeFit, planned_widths
 from replearn.glm.support import Reference, ScoreTest, score_test, shift_of
 from replearn.glm.survival import concordance, hazard_of, log_hazards, survival_at
 from replearn.glm.validation import RIDGES, Fold, scored
@@ -49,7 +43,9 @@ __all__ = [
     "Estimates",
     "Fold",
     "GlmDesign",
+    "GLM",
     "GlmModel",
+    "GlmPlan",
     "Hazard",
     "Influence",
     "Kind",
@@ -61,6 +57,7 @@ __all__ = [
     "MOST_INFLATION",
     "MOST_STEERED",
     "Multinomial",
+    "OwnSpread",
     "Poisson",
     "Promise",
     "RIDGES",
@@ -92,7 +89,6 @@ __all__ = [
     "scored",
     "shift_of",
     "slopes_of",
-    "stability",
     "survival_at",
     "thousandths",
     "totals_of",

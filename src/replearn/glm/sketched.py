@@ -2,7 +2,7 @@
 
 An original fits its full model, chooses coordinates and cells from its own rows, and publishes a
 few bits about each coded number. A replication fits the same model on its own rows and reads the
-sketch. `stability` is the one place where the probability of different codes is written.
+sketch. `replearn.glm.recipe` has the bound.
 """
 
 import math
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes import Bound, Coins, chance_of_any, chance_of_each, chance_of_leaving, width_for
+from replearn.codes import Coins, chance_of_each, width_for
 from replearn.documents import decimal_text
 from replearn.errors import NotConverged, Unbounded
 from replearn.exact import algebra
@@ -268,36 +268,6 @@ def planned_widths(
     """Widths at which labs differ as often as planned."""
     deviations, _ = between.with_sampling(sampling)
     return deviations * width_factors(sampling, between, max_disagreement, bits)
-
-
-def stability(
-    widths: Vector, bits: int, sampling: Vector, between: Between, residual: Vector | None = None
-) -> Bound:
-    """How likely a replication gets different codes.
-
-    Parameters
-    ----------
-    widths : array
-        Of the cells.
-    bits : int
-        Published about each number.
-    sampling : array
-        Standard deviations of what the rows of the two labs make differ.
-    between : Between
-        What centres differ by; for samples of one population nothing.
-    residual : array, optional
-        Where this original lies in its cells, from their centres; without it, over the coins.
-    """
-    deviations, freedoms = between.with_sampling(sampling)
-    places = [None] * len(widths)
-    if residual is not None:
-        places = (residual / deviations).tolist()
-
-    chances = []
-    standardised = (widths / deviations).tolist()
-    for width, freedom, place in zip(standardised, freedoms, places, strict=True):
-        chances.append(chance_of_leaving(width, bits, freedom, place))
-    return Bound(proved=1.0, expected=chance_of_any(chances))
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replearn.codes import chance_of_any, chance_of_leaving, least_whole
-from replearn.glm import Between
+from replearn.codes import least_whole
+from replearn.glm import GLM, GlmPlan, OwnSpread
 from replearn.types import Vector
 
 #: Below so many guesses, as a power of two, agreement is no evidence.
@@ -24,22 +24,16 @@ _MOST_COUNTED = 256
 _MOST_BITS = 1000.0
 
 
-def rows_to_match(widths: Vector, spreads: Vector, n_original: int, between: Between) -> int:
-    """Rows at which a lab gets the model half of the time.
+def rows_to_match(plan: GlmPlan) -> int:
+    """Rows at which a lab gets the model half of the time, if it lies in the middle of its cells.
 
-    ``spreads`` are standard deviations of one row's influence on each number; the original, with
-    its ``n_original`` rows, is uncertain too.
+    The original, with its own rows, is uncertain too.
     """
+    middle = np.zeros(plan.widths.size)
 
     def matches_half(n_rows: int) -> bool:
-        sampling = spreads * math.sqrt(1 / n_rows + 1 / n_original)
-        deviations, freedoms = between.with_sampling(sampling)
-        ratios = (widths / deviations).tolist()
-        chances = (
-            chance_of_leaving(ratio, 0, freedom, residual=0.0)
-            for ratio, freedom in zip(ratios, freedoms, strict=True)
-        )
-        return chance_of_any(chances) <= 0.5
+        spread = OwnSpread(plan.sampling(n_rows), middle)
+        return GLM.stability(plan, n_rows, spread).in_mode(plan.mode) <= 0.5
 
     return least_whole(matches_half)
 

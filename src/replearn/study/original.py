@@ -13,6 +13,7 @@ from replearn.codes import least_whole, seed_text
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError, is_real, plain_float, probability, short, whole_number
 from replearn.glm import (
+    GLM,
     LEAST_ROWS,
     MAX_NUMBERS,
     MOST_INFLATION,
@@ -22,9 +23,11 @@ from replearn.glm import (
     Fold,
     GlmDesign,
     GlmModel,
+    GlmPlan,
     Hazard,
     Kind,
     Loss,
+    OwnSpread,
     Poisson,
     Promise,
     RidgeFit,
@@ -35,7 +38,6 @@ from replearn.glm import (
     named_pair,
     repeated_columns,
     scored,
-    stability,
 )
 from replearn.glm import sketched as glm
 from replearn.rows import (
@@ -713,13 +715,14 @@ def _certificate(
     z = trial.coordinates.of_theta(trial.theta)
     residual = (z - design.cells.decode(model.codes, design.published))[agreed]
     sampling = trial.spread.central(promise.n_here, promise.n_there)[agreed]
-    widths = design.cells.widths[agreed]
+    own = OwnSpread(sampling, residual)
 
     def disagreement(between: Between) -> float:
         """A model that differs, or none at all."""
-        bound = stability(widths, promise.bits, sampling, between.of(agreed), residual)
-        assert bound.expected is not None
-        return bound.expected + no_model * (1.0 - bound.expected)
+        stated = np.array([float(text) for text in trial.spread.stated])
+        plan = GlmPlan(promise, stated, between, design.cells.widths).of(agreed)
+        differs = GLM.stability(plan, promise.n_there, own).in_mode(plan.mode)
+        return differs + no_model * (1.0 - differs)
 
     # the coefficient that the fewest rows carry
     effective = trial.spread.influence.effective

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from replearn.errors import ReplearnError
-from replearn.glm import GlmModel, Summary, fit, newton
+from replearn.glm import GLM, GlmModel, newton
 from replearn.rows import Block, MemoryBlocks, Rows, joined, row_marks, sampled
 from replearn.study.study import GlmStudy
 
@@ -26,11 +26,10 @@ def placebo_matches(study: GlmStudy, model: GlmModel, rows: Rows, n_rows: int) -
     some = sampled(rows, n_rows, _MOST_ROWS, salt=20)
     permuted = MemoryBlocks(_permuted(joined(list(some.blocks()))))
     try:
-        summary = Summary.of(permuted, design.loss).check(design.loss)
-        theta = fit(permuted, design.loss, design.ridge, summary, newton.NEAR_ENOUGH)
+        fitted = GLM.run(permuted, design, newton.NEAR_ENOUGH)
     except ReplearnError:  # labels that no model fits do not match
         return False
-    placebo = GlmModel(design, design.codes(theta))
+    placebo = GlmModel(design, fitted.codes)
     return placebo.without_constants == model.without_constants
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.glm import LEAST_ROWS, Estimates, GlmModel, Summary, estimates_of, fit
+from replearn.glm import GLM, LEAST_ROWS, Estimates, GlmModel, estimates_of
 from replearn.rows import MemoryBlocks, Rows, joined
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.evidence import Evidence
@@ -453,9 +453,9 @@ def replicate_rows(
 ) -> tuple[GlmModel, GlmReplication]:
     """The same for rows that are encoded; ``seen`` and ``label_counts`` describe their table."""
     design, loss = study.design, study.design.loss
-    summary = Summary.of(rows, loss).check(loss)
-    theta = fit(rows, loss, design.ridge, summary)
-    model = GlmModel(design, design.codes(theta)).with_constants_of(rows)
+    fitted = GLM.run(rows, design)
+    theta, summary = fitted.theta, fitted.summary
+    model = GlmModel(design, fitted.codes).with_constants_of(rows)
 
     agreement = agreement_of(study, model, theta, opened, nonce)
 

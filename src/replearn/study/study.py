@@ -4,7 +4,7 @@ import hashlib
 import math
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -22,7 +22,7 @@ from replearn.documents import (
     Unfit,
 )
 from replearn.errors import ReplearnError, whole_number
-from replearn.glm import MAX_NUMBERS, Between, GlmDesign, GlmModel, planned_widths, stability
+from replearn.glm import GLM, MAX_NUMBERS, Between, GlmDesign, GlmModel, GlmPlan, Promise
 from replearn.rows import ExactSums
 from replearn.study import passes
 from replearn.study.encoder import RowEncoder
@@ -107,6 +107,16 @@ class Study(Spoken, Document):
             assert nonce is not None
             return commitment == sealed_commitment(nonce, fingerprint)
         return commitment == fingerprint
+
+    def facts(self) -> Facts:
+        """What the study says, in words.
+
+        Returns
+        -------
+        facts : Facts
+            A verdict, rows and figures: what ``print`` shows.
+        """
+        raise NotImplementedError
 
     def evidence(self, model: Any) -> Evidence | None:
         """What it proves that somebody gets this model; None if the study cannot tell.
@@ -261,8 +271,12 @@ class GlmStudy(Study):
     @property
     def implied_widths(self) -> Vector:
         """Widths that rows, spreads and centres imply, without what upper bounds add."""
-        rho, bits = float(self.max_disagreement), self.design.bits
-        return planned_widths(self.sampling(self.n_replication), self.centres, rho, bits)
+        return self._widths_for(self.promise, self.centres)
+
+    def _widths_for(self, promise: Promise, between: Between) -> Vector:
+        """Widths that a promise implies, with the spreads that the original states."""
+        widths: Vector = GLM.sizes(promise, self.stated_spreads, between).widths
+        return widths
 
     def sampling(self, n_rows: int) -> Vector:
         """Standard deviations of what the rows of the original and of a lab make differ.
@@ -319,13 +333,31 @@ class GlmStudy(Study):
             centres = self.centres
 
         upper = np.sqrt(self.widths / self.implied_widths)
-        sampling = self.sampling(n_rows) * upper
-        agreed = self.design.is_agreed
-        expected = stability(
-            self.widths[agreed], self.design.bits, sampling[agreed], centres.of(agreed)
-        ).expected
-        assert expected is not None
-        return expected
+        plan = self.plan(self.stated_spreads * upper, centres)
+        return GLM.stability(plan, n_rows, None).in_mode(plan.mode)
+
+    def plan(self, spreads: Vector, between: Between) -> GlmPlan:
+        """The study's cells, for labs whose rows have such spreads and whose centres so differ.
+
+        Parameters
+        ----------
+        spreads : array
+            Standard deviation of one row's influence on each number.
+        between : Between
+            What centres differ by.
+
+        Returns
+        -------
+        plan : GlmPlan
+            Of the numbers that labs agree on.
+        """
+        return GlmPlan(self.promise, spreads, between, self.widths).of(self.design.is_agreed)
+
+    @property
+    def promise(self) -> Promise:
+        """To a lab with the rows of the smallest replication."""
+        rho, bits = float(self.max_disagreement), self.design.bits
+        return Promise(rho, bits, self.n_original, self.n_replication)
 
     def commits_to_slopes(self, model: GlmModel, nonce: str | None = None) -> bool | None:
         """Whether the original's model is this one but for the constants; None if sealed.
@@ -372,11 +404,7 @@ class GlmStudy(Study):
             counts &= (ratio > 1 / MOST_SPREAD) & (ratio < MOST_SPREAD)
 
         # the rows that a match takes
-        believed = self._believed_spreads(spreads)
-        agreed = design.is_agreed
-        rows = rows_to_match(
-            self.widths[agreed], believed[agreed], self.n_original, self.centres.of(agreed)
-        )
+        rows = rows_to_match(self.plan(self._believed_spreads(spreads), self.centres))
         offsets = design.cells.offsets(np.zeros(design.n_numbers), design.published)
         bits = guess_bits(self.widths[counts], offsets[counts], decoded[counts])
         if self.n_centres > 1:  # learned widths tell how strong each slope is, not its sign
@@ -405,9 +433,9 @@ class GlmStudy(Study):
         bits : float
             Guesses that find the model, as a power of two.
         """
-        design, rho = self.design, float(self.max_disagreement)
+        design = self.design
         one_population = Between.none(design.n_numbers)
-        widths = planned_widths(self.sampling(n_rows), one_population, rho, design.bits)
+        widths = self._widths_for(replace(self.promise, n_there=n_rows), one_population)
         decoded = design.cells.decode(model.codes, design.published)
         is_slope = np.arange(design.n_numbers) % design.coordinates.n_columns > 0
         offsets = design.cells.offsets(np.zeros(design.n_numbers), design.published)
