@@ -116,7 +116,7 @@ def _add_promise(parser: Parser) -> None:
     )
     parser.add(
         "--rows N",
-        "rows of the smallest replication (default: as many as here)",
+        "rows of the smallest replication (default: as here, or of a median centre)",
         type=int,
         dest="replication_rows",
     )

@@ -193,10 +193,10 @@ class Evidence:
                 "too. Whatever the outcomes are, a lab matches."
             )
         if self.is_weak:
-            return (
-                "Agreement here is no evidence: the study file gives the model away in about "
-                f"{self.guesses} guesses."
-            )
+            tries = f"in about {self.guesses} guesses"
+            if self.guesses == "1":
+                tries = "at the first guess"
+            return f"Agreement here is no evidence: the study file gives the model away {tries}."
         return (
             f"Guessing this model from the study file takes about {self.guesses} tries; fitting "
             f"it takes about {_two_digits(self.rows)} patients."

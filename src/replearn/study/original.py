@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
+from statistics import median_low
 from typing import Any, Literal
 
 import numpy as np
@@ -71,6 +72,7 @@ from replearn.tables import (
     interval_names,
     learn_classes,
     learn_encoding,
+    levels_of,
     make_profile,
     rows_at_risk,
     target_numbers,
@@ -337,6 +339,8 @@ def publish(table: Table, request: Request) -> Original:
     """
     request.check()
     table, cuts = table.without(request.drop), tuple[str, ...]()
+    if request.replication_rows is None and table.roles.get("centres") is not None:
+        request = replace(request, replication_rows=_rows_of_a_centre(table))
     if request.kind == "survival":
         table, request, cuts = _at_risk(table, request)
 
@@ -364,6 +368,19 @@ def publish(table: Table, request: Request) -> Original:
     remarks = (*best.learned.remarks, *_about_columns(best))
     best = replace(best, learned=replace(best.learned, remarks=remarks))
     return _published(best, request, promise, classes, labels)
+
+
+def _rows_of_a_centre(table: Table) -> int | None:
+    """What a new centre is taken to have: the median of these, but for those too small for a fit.
+
+    The original pools them all; nobody who replicates it has as many rows.
+    """
+    codes, names = levels_of(table.whole("centres"))
+    sizes = np.bincount(codes[codes >= 0], minlength=len(names))
+    sizes = sizes[sizes >= glm.LEAST_CENTRE]
+    if sizes.size < 2:
+        return None
+    return int(median_low(sizes.tolist()))
 
 
 def _promise(request: Request, n_rows: int) -> Promise:
