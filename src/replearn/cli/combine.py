@@ -66,6 +66,8 @@ def add_arguments(parser: Parser) -> None:
         "the labs together are the original: after the last round the study is written",
         action="store_true",
     )
+
+    # of a joint original: what it promises, and what its draft asks for
     rows = "publish: rows of the smallest replication (default: of all)"
     parser.add("--rows N", rows, type=int, dest="replication_rows")
     parser.add("--ridge X", "of a draft, per row (default: ten over all rows)", type=float)
@@ -80,6 +82,8 @@ def run(options: argparse.Namespace) -> Outcome:
 
     made = ("replearn/state", "replearn/model/glm", "replearn/study/glm")
     check_output_path(options.out, "model", inputs_of(options), made)
+
+    # 0 a draft of columns, when there is no study yet
     first: Any = document_of(options.study, (GlmStudy, LabColumns))
     if isinstance(first, LabColumns):
         rounds = ("state", "begin", "opened", "publish", "replication_rows", "page")
@@ -87,6 +91,7 @@ def run(options: argparse.Namespace) -> Outcome:
         return _draft(first, options)
     refuse_unused(options, "a round of a study", "ridge", "seed")
 
+    # 1 a study, and the model from which one round is enough
     study: GlmStudy = first
     opened, nonce = read_opened(options.opened, study)
     if options.begin:
@@ -94,6 +99,7 @@ def run(options: argparse.Namespace) -> Outcome:
     if not options.publish:
         refuse_unused(options, "a joint fit without --publish", "replication_rows")
 
+    # 2 the sums of all labs, which give the next state, a study or a model
     state = None if options.state is None else State.load(options.state)
     sums = [LabSums.load(path) for path in options.sums]
     with working("adding up sums"):
@@ -157,8 +163,10 @@ def _draft(first: "LabColumns", options: argparse.Namespace) -> Outcome:
     """A draft of a study from the columns of all labs."""
     from replearn.study import LabColumns, draft_study
 
+    # the columns of all labs, of which the first is already read
     labs = [first, *(LabColumns.load(path) for path in options.sums)]
     study = draft_study(*labs, ridge=options.ridge, shared_seed=options.seed)
+
     may_leave("study", study.n_original, study.design.n_numbers, study)
     study.save(options.out)
     return Outcome(

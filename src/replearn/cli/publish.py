@@ -65,8 +65,12 @@ def _add_kind(parser: Parser) -> None:
         choices=("logistic", "linear", "poisson"),
         default="logistic",
     )
+
+    # survival has two columns in place of a target
     parser.add("--time COLUMN", "survival: times to the event, or to the end of observation")
     parser.add("--event COLUMN", "survival: 1 where the event was seen, 0 where it was not")
+
+    # who sees the commitment, and whether there is one
     parser.add("--sealed", "hide the model's fingerprint until you open it", action="store_true")
     parser.add(
         "--registered",
@@ -108,6 +112,8 @@ def _add_promise(parser: Parser) -> None:
         action="store_const",
         const="local",
     )
+
+    # when to refuse, and for which labs
     parser.add("--evidence BITS", "refuse if fewer guesses than 2^BITS find the model", type=float)
     parser.add(
         "--max-disagreement X",
@@ -131,6 +137,8 @@ def _add_columns(parser: Parser) -> None:
         choices=("indicator", "refuse"),
         default="indicator",
     )
+
+    # classes, and what columns are
     parser.add("--class-weight", "give classes equal weight", choices=("balanced",))
     for name, text in (
         ("categories", "columns whose numbers are names of levels"),
@@ -138,6 +146,8 @@ def _add_columns(parser: Parser) -> None:
         ("drop", "columns to leave out"),
     ):
         parser.add(f"--{name} COLUMNS", f"{text}, with commas", type=names, default=[])
+
+    # columns that are no predictors
     parser.add("--weights COLUMN", "weights of rows")
     parser.add("--offset COLUMN", "a known part of the score, such as log exposure")
     parser.add("--groups COLUMN", "rows of one group belong together, such as a person's")
@@ -188,6 +198,7 @@ def _table(options: argparse.Namespace) -> "Table":
     """The rows of the original, with the roles of its columns."""
     from replearn.tables import open_table
 
+    # of survival the two columns are times and events
     target, offset = options.target, options.offset
     if options.kind == "survival":
         target, offset = options.time, options.event
@@ -226,6 +237,8 @@ def _write_private(
         Row("send", study_path, note="not the model"),
         Row("keep", model_path, note="your model"),
     ]
+
+    # the opening first: a model without it could never be shown to be the study's
     kept: dict[str, Document] = {}
     if original.nonce is not None:
         path = f"{model_path.removesuffix('.json').removesuffix('.model')}.opening.json"
@@ -296,6 +309,8 @@ def _register(table: "Table", options: argparse.Namespace) -> Outcome:
             "--local-constant does not go with --registered: there the constant is a number that "
             "labs agree on. Leave it out; replearn update fits a constant afterwards."
         )
+
+    # a pilot's rows only plan: none of their coefficients is published
     columns, y = columns_of(table.without(options.drop))
     with working("planning the study"):
         study = register_study(
@@ -309,6 +324,7 @@ def _register(table: "Table", options: argparse.Namespace) -> Outcome:
             shared_seed=options.shared_seed,
             categories=options.categories,
         )
+
     may_leave("study", len(y), study.design.n_numbers, study)
     study.save(options.out)
     return Outcome(study.facts(), title=f"Study {options.out}", n_rows=len(y))
@@ -405,6 +421,7 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
     if original.gaps:
         told.append(original.gaps)
 
+    # how often, what a match proves, and what the model is worth
     worth = original.worth
     items: list[Any] = [
         *files,
@@ -445,6 +462,7 @@ def _details(original: "Original", notes: list[str]) -> list[Any]:
     from replearn.study import sample_size_row
 
     study, own = original.study, original.own_worth
+
     details: list[Any] = [
         *original.worth.rows()[2:],
         Row(f"{own.words} before rounding", own.loss.value),

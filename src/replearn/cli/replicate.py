@@ -98,6 +98,8 @@ def read_opened(paths: list[str], study: "GlmStudy") -> "tuple[GlmModel | None, 
     from replearn.reports.files import Opening
 
     model, nonce = None, None
+
+    # in any order: files say what they are
     for path in paths:
         found = document_of(path, (GlmModel, Opening))
         if isinstance(found, Opening):

@@ -46,6 +46,7 @@ def study_of(given: Any, kind: str) -> Any:
             "study_ of an original."
         )
 
+    # each estimator replicates studies of its own recipe
     recipe = study.design.recipe
     if recipe != kind:
         raise ReplearnError(

@@ -341,6 +341,7 @@ def _say_unlike(study: GlmStudy, weighted: bool, has_offset: bool) -> None:
             "has it."
         )
 
+    # weights at one lab only change what is estimated
     if weighted != (design.weights is not None):
         there, here = "has no weights", "some"
         if not weighted:

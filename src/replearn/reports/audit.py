@@ -282,6 +282,8 @@ def _by_centre(
             "by needs a logistic, linear or Poisson model of replearn, whose studies know centres, "
             f"got {type(estimator).__name__}."
         )
+
+    # centres, by name or by value; they are no predictor
     name = by if isinstance(by, str) else "centre"
     X, centre = _without_column(X, by) if isinstance(by, str) else (X, np.asarray(by))
     if len(centre) != len(y):
@@ -290,6 +292,8 @@ def _by_centre(
         )
 
     places, small = places_of(centre)
+
+    # each fit sees all centres but one, which then replicates it
     claim = estimator.max_disagreement if max_disagreement is None else max_disagreement
 
     def replicated(left_out: str) -> GlmReplication:
@@ -433,6 +437,8 @@ def cut(table: Table, parts: list[NDArray[np.int64]]) -> list[Table]:
         for role in ("weights", "offset")
         if table.roles[role] is not None
     }
+
+    # each part with its target, weights and offset
     found = []
     for places in parts:
         given = {role: values[places] for role, values in roles.items()}

@@ -169,6 +169,7 @@ class CentreAudit(Spoken):
             *(f"{one.name!r} has no model: {one.reason}" for one in self.centres if one.reason),
         ]
 
+        # centres that are too small to judge
         if self.small:
             named = ", ".join(map(repr, self.small[:3]))
             items.append(f"Centres of fewer than {LEAST_CENTRE} rows were not left out: {named}.")

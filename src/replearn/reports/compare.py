@@ -99,6 +99,7 @@ class Comparison(Spoken):
         if self.same:
             return self._about_same()
 
+        # equal codes for other columns say nothing
         if self.renamed:
             return "The same numbers for different columns: these are different models.", [
                 Row("the first model has", ", ".join(self.renamed[:3])),
@@ -110,10 +111,12 @@ class Comparison(Spoken):
                 "Compare models that labs made from one study file."
             ]
 
+        # one model, recalibrated
         if self.updates and not self.differences:
             verdict = "Different models: slopes of one model, recalibrated on different rows."
             return verdict, [*self._about_updates()]
 
+        # codes that differ, the furthest first
         n_kinds = len(set(self.fingerprints))
         items = [Row("numbers that differ", len(self.differences))]
         for name, cells in self.differences[:3]:
@@ -259,6 +262,8 @@ def _renamed(models: Sequence[Any]) -> tuple[str, ...]:
     for other in others:
         if type(other) is not type(first):
             return ()
+
+        # names alone: all else must be equal
         named = other.design.named_as(first.design)
         if named != first.design or not np.array_equal(other.codes, first.codes):
             return ()

@@ -61,6 +61,7 @@ class HorizonEvaluation(Spoken):
         if self.is_inverted:
             verdict = "The model ranks the wrong way round: its concordance is below 0.5."
 
+        # beside the observed risk, which censoring makes an estimate
         observed = self.observed
         ratio = Measure(
             *(end / self.predicted for end in (observed.value, observed.low, observed.high))
@@ -101,6 +102,7 @@ def evaluate_at(
             f"{horizon:g}. Nobody was seen longer."
         )
 
+    # predicted risks beside those of Kaplan and Meier
     risks = 1.0 - survival_at(model, source, [horizon])[:, 0]
     observed = _risk_by(horizon, times, events)
     return HorizonEvaluation(

@@ -121,6 +121,8 @@ def tripod_items(study: GlmStudy, model: GlmModel | None = None, measured: bool 
     performance = "above" if measured else "replearn evaluate MODEL TABLE --page FILE"
     output = "probabilities" if design.classes else "expected values"
     output = "hazard, and risk at a horizon" if design.loss.kind == "hazard" else output
+
+    # numbers are those of the checklist
     updating = "each centre's own constant" if design.constant == "local" else "none in this study"
     rows = [
         ("7", "data preparation", "constants under Predictors; values beyond the range: its ends"),

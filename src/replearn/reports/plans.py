@@ -131,6 +131,8 @@ def plan(
     if recipe is None:
         known = ", ".join(TABLE1)
         raise ReplearnError(f"algorithm must be one of {known}, got {short(algorithm)}.")
+
+    # a constant is one input more, and costs margin
     n_features = whole_number("n_features", n_features)
     promise = Promise(margin, max_error, max_disagreement, failure_prob)
     constant = has_intercept(mode, fit_intercept)

@@ -50,11 +50,15 @@ class Policy(Spoken, Document):
                 f"the data owner's policy lets {', '.join(self.may_leave) or 'nothing'} leave, "
                 f"got {kind}. Ask the data owner."
             )
+
+        # few rows show single persons
         if n_rows is not None and n_rows < self.least_rows:
             raise ReplearnError(
                 f"the data owner's policy asks for at least {self.least_rows:,} rows, got "
                 f"{n_rows:,}. Get more rows, or ask the data owner."
             )
+
+        # and so do many coefficients of few rows
         most = float(self.most_coefficients_per_row)
         if n_rows is not None and n_numbers is not None and n_numbers > most * n_rows:
             raise ReplearnError(

@@ -245,6 +245,7 @@ def update(
 
 def _model_of(given: Any) -> GlmModel:
     """The model to update, or why there is none."""
+    # a file, a model, or a fitted estimator
     if isinstance(given, str | os.PathLike):
         model = load(given)
     else:
@@ -252,6 +253,7 @@ def _model_of(given: Any) -> GlmModel:
     if isinstance(model, GlmModel):
         return model
 
+    # what cannot be updated, and why
     if isinstance(model, Model):
         raise ReplearnError(
             "update takes a model of a study (replearn/model), got a halfspace, which predicts "
@@ -275,6 +277,8 @@ def _table(
                 "y, weights or an offset beside it. Put both columns into X."
             )
         return table_of(design, X, csv)
+
+    # columns have the parent's names, unless others are given
     return open_table(
         X,
         columns=model.feature_names,

@@ -527,6 +527,8 @@ def _check_members(state: State, labs: Sequence[LabSums], parts: Sequence[ExactS
         return
 
     first_counts = {member.lab: member.counts for member in state.members}
+
+    # the same labs, with the same rows
     missing = sorted(set(first_counts) - {one.lab for one in labs})
     if missing:
         raise ReplearnError(

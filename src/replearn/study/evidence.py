@@ -101,6 +101,8 @@ def _log_mass(low: Vector, high: Vector) -> Vector:
 def _count_cheaper(ladders: list[Vector], places: list[int]) -> float:
     """How many code vectors are at least as likely as the true one, from a histogram of costs."""
     budget = sum(float(costs[place]) for costs, place in zip(ladders, places, strict=True))
+
+    # a histogram of sums of costs: one convolution for each ladder
     step = max(budget / 2048, 1e-6)
     n_bins = int(budget / step) + 1
 
@@ -123,6 +125,8 @@ def _search(ladders: list[Vector], places: list[int]) -> int:
     reached once: raise the last one further, raise the next one too, or move on from a first step.
     """
     is_long = [costs.size > 1 for costs in ladders]
+
+    # ladders of one step have nothing to raise
     chosen = sorted(
         (i for i, long in enumerate(is_long) if long), key=lambda i: float(ladders[i][1])
     )
@@ -135,6 +139,8 @@ def _search(ladders: list[Vector], places: list[int]) -> int:
         n_guesses += 1
         if dict(raised) == true or n_guesses >= 4 * _MOST_RUN:
             return n_guesses
+
+        # raise the last ladder further, or raise the next one as well
         last, rank = raised[-1] if raised else (-1, 0)
         before = raised[:-1]
         if raised and rank + 1 < steps[last].size:

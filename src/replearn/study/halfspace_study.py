@@ -123,6 +123,8 @@ class HalfspaceReplication(Replication):
             if self.same
             else "A different model: these rows do not give the original's model."
         )
+
+        # cells may be so wide that anything matches
         weak = (
             "Labels that are pure noise would give this model too: cells are wide, and a match "
             "proves nothing about the labels. Studies of more rows have narrower cells."

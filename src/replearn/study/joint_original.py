@@ -108,6 +108,8 @@ def lab_columns(
             f"columns must be of at least {LEAST_ROWS} rows, got {len(labels)}: those of few rows "
             "may tell what stands in single ones. Pool them with those of a different lab."
         )
+
+    # what columns are, as an original would read them
     learned = learn_encoding(table, labels, categories=categories)
     refuse_unsafe(learned.remarks)
 
@@ -118,6 +120,8 @@ def lab_columns(
             values, counts = _groups(look.numbers(name), column.n_numbers, least_count)
         else:
             values, counts = _frequent_levels(column.counts, least_count)
+
+        # few gaps are nobody's business
         missing = column.n_missing if column.n_missing >= least_count else 0
         columns.append(ColumnCounts(name, values, np.array(counts), missing, are_numbers))
 

@@ -137,6 +137,8 @@ class Request(Options):
         _check_choice("constant", self.constant, ("shared", "local"))
         _check_choice("basis", self.basis, ("linear", "splines", "auto"))
         _check_choice("missing", self.missing, ("indicator", "refuse"))
+
+        # numbers, as files can hold them
         if self.ridge != "auto":
             if not is_real(self.ridge) or not 1e-9 <= self.ridge <= 1e3:
                 raise ReplearnError(
@@ -587,6 +589,7 @@ def _published(
 
 def _design_of(best: _Candidate, request: Request, promise: Promise, classes: Any) -> GlmDesign:
     """What a replication needs of the original's fit; the sketch comes later."""
+    # weights of classes as the fit had them
     class_weight = None
     if best.reading.class_weight is not None:
         class_weight = tuple(map(decimal_text, best.reading.class_weight.tolist()))
@@ -693,6 +696,7 @@ def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> Vector | None:
             second = _squared(X)
             fourth = _squared(second)
 
+            # rows of each class for themselves
             label = np.zeros(piece.n_rows)
             if loss.by_class:
                 label = piece.targets
@@ -783,6 +787,8 @@ def _about_rows(best: _Candidate, promise: Promise) -> list[str]:
         problems.append(
             f"{promise.n_here} rows are too few for any promise. Get at least {LEAST_ROWS}."
         )
+
+    # parts differ more than independent rows do
     if inflation > MOST_INFLATION:
         needed = math.ceil(promise.n_here * inflation / 2)
         problems.append(
@@ -832,6 +838,8 @@ def _about_columns(best: _Candidate) -> tuple[Remark, ...]:
             Remark(encoding.columns[place].name, "copy", reason)
             for place, reason in copies_of_numbers(block, encoding)
         ]
+
+    # columns that follow from others
     for name, others in repeated_columns(block, encoding):
         listed = ", ".join(map(repr, others))
         remarks.append(
@@ -854,6 +862,8 @@ def _about_centres(fits: CentreFits | None) -> list[str]:
         cautions.append(
             "Fewer than two centres have a fit of their own, so centres are taken to be typical."
         )
+
+    # centres that were left out
     if fits.without_fit:
         named = ", ".join(map(repr, fits.without_fit[:3]))
         cautions.append(

@@ -162,6 +162,7 @@ def _on_first_gradient(design: GlmDesign, asked: NewtonState, sums: ExactSums) -
     if design.weights or design.class_weight:
         return ""
 
+    # one residual for each class, the same for all of its rows
     n_classes = len(counts.totals)
     constant = np.repeat(asked.theta[:, :1].T * 2.0**-26, n_classes, axis=0)
     residuals = on_grid(loss.residual(constant, np.arange(n_classes, dtype=np.float64)), loss.bits)

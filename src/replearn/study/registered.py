@@ -93,8 +93,12 @@ def register_study(
     table = open_table(pilot, target=pilot_y, columns=scores, drop=() if scores else drop)
     classes, labels = read_labels(table, kind)
     loss = loss_of(kind, classes, labels)
+
+    # 1 the pilot: columns, encoded rows
     learned = learn_encoding(table, labels, categories=categories)
     rows = read_rows(TableRows(table, RowEncoder(learned.encoding, loss, classes)))
+
+    # 2 finished scores are recalibrated; of columns as many directions as pay
     promise = glm.Promise(max_disagreement, 0, samples_per_lab, samples_per_lab)
     if scores is not None:
         directions, found = None, glm.original(rows, loss, promise)[1]
@@ -107,6 +111,8 @@ def register_study(
             "than the base rate. Get more rows per lab, or let one lab be first (publish).",
             UselessModelWarning,
         )
+
+    # 3 a study without a commitment: no code was published
     design = GlmDesign(
         target=pilot_y if isinstance(pilot_y, str) else target,
         encoding=learned.encoding,

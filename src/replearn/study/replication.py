@@ -177,6 +177,8 @@ class GlmReplication(Replication):
             if support is not None and support.beats_base_rate:
                 return "confirmed"
             return "undecided"
+
+        # a different base risk alone
         if self.same_slopes and support is not None and not support.contradicts_slopes:
             return "same slopes"
         return "different"

@@ -516,6 +516,7 @@ class GlmStudy(Study):
                 f"{state.study[:16]}. Use the files of one study."
             )
 
+        # shapes that cannot be those of this design
         loss, asked, counts = self.design.loss, state.newton, state.counts
         shape = (loss.n_scores, 1 + RowEncoder.of(self.design).n_terms)
         n_totals = 1
@@ -558,6 +559,7 @@ class GlmStudy(Study):
         if self.commitment:
             rows.append(Row("rows of the original", self.n_original, note="as the lab states"))
 
+        # what was planned, and for whom
         promised = 1 - float(self.max_disagreement)
         commitment = "sealed" if self.sealed else self.commitment or "none"
         rows += [

@@ -156,6 +156,7 @@ class Support:
                 key="coefficients",
             )
         )
+
         return found
 
 
