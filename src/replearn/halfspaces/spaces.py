@@ -580,6 +580,7 @@ def best_split(
     In a neighbour one share is different, or what "slack" gives up "shift" takes.
     """
     split, best = start, plan_of(start)
+    tried = {tuple(start.items())}  # none of them had fewer rows than the best, which only falls
     for step in (16, 8, 4, 2, 1):
         better = True
         while better:
@@ -588,9 +589,13 @@ def best_split(
             moves += [{"slack": sign * step, "shift": -sign * step} for sign in (-1, 1)]
             for move in moves:
                 other = split | {name: split[name] + change for name, change in move.items()}
-                if all(low <= other[name] <= high for name, (low, high) in ranges.items()):
-                    plan = plan_of(other, best.n_rows)
-                    if plan.n_rows < best.n_rows:
-                        split, best, better = other, plan, True
-                        break
+                is_allowed = all(low <= other[name] <= high for name, (low, high) in ranges.items())
+                if not is_allowed or tuple(other.items()) in tried:
+                    continue
+
+                tried.add(tuple(other.items()))
+                plan = plan_of(other, best.n_rows)
+                if plan.n_rows < best.n_rows:
+                    split, best, better = other, plan, True
+                    break
     return best
