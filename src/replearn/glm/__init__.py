@@ -8,7 +8,7 @@ from replearn.glm.derivatives import mean_information, unpacked
 from replearn.glm.design import DIRECTION_BITS, MAX_NUMBERS, GlmDesign
 from replearn.glm.influence import Influence, influence_of
 from replearn.glm.losses import (
-    LEAST_ROWS,
+    PROMISED_ROWS,
     Bernoulli,
     Hazard,
     Kind,
@@ -50,7 +50,7 @@ __all__ = [
     "Influence",
     "Kind",
     "LEAST_CENTRE",
-    "LEAST_ROWS",
+    "PROMISED_ROWS",
     "LastIterate",
     "Loss",
     "MAX_NUMBERS",

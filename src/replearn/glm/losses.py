@@ -19,7 +19,7 @@ from replearn.types import Matrix, Vector
 #: Counts are at most 2^16: residuals would lose their last bits.
 MOST_CAP_BITS = 16
 #: Rows below which nothing is promised, and no quantile is published.
-LEAST_ROWS = 50
+PROMISED_ROWS = 50
 
 
 class _Classes(Part):
@@ -252,7 +252,7 @@ class Gaussian(_Numbers):
         """With the units of an original's targets."""
         # 3.29 standard deviations of a normal law lie between its 5% and 95% quantiles
         low, centre, high = np.quantile(numbers, [0.05, 0.5, 0.95]).tolist()
-        if len(numbers) < LEAST_ROWS:  # too few to publish: the ends, whatever is repeated
+        if len(numbers) < PROMISED_ROWS:  # too few to publish: the ends, whatever is repeated
             low, high = float(numbers.min()), float(numbers.max())
             centre = (low + high) / 2
         spread = (high - low) / 3.29 or float(np.ptp(numbers)) or 1.0

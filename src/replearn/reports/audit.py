@@ -18,7 +18,7 @@ from replearn.tables import Batch, Column, Table, join_columns, levels_of, open_
 from replearn.words import Facts, Figure, Row, Spoken, counted, forest, percent, progress
 
 _MOST_TEST = 2000
-_LEAST_ROWS = 50
+_LEAST_LAB = 50
 
 
 @dataclass(frozen=True)
@@ -226,10 +226,10 @@ def _rows_of_lab(n_rows: int | None, total: int) -> int:
         n_rows = (total - min(_MOST_TEST, total // 5)) // 2
     else:
         n_rows = whole_number("n_rows", n_rows)
-    if not _LEAST_ROWS <= n_rows <= total // 2:
+    if not _LEAST_LAB <= n_rows <= total // 2:
         raise ReplearnError(
             f"two labs with {n_rows:,} rows each cannot be cut from {total:,} rows. A lab has at "
-            f"least {_LEAST_ROWS} rows; get more rows, or pass a smaller n_rows."
+            f"least {_LEAST_LAB} rows; get more rows, or pass a smaller n_rows."
         )
     return n_rows
 

@@ -28,7 +28,7 @@ from replearn.types import Matrix, Vector
 from replearn.words import Facts, Figure, Row, Spoken, Table
 
 #: Groups with fewer rows say nothing, and may say something about a person.
-LEAST_ROWS = 10
+LEAST_GROUP = 10
 
 _MOST_GROUPS = 100
 _N_BINS = 10
@@ -112,7 +112,7 @@ class Evaluation(Spoken):
         else:
             items = [*worth.rows()[:2], *measures[:n_first], self._group_table()]
             if self.n_small:
-                items.append(f"Groups of fewer than {LEAST_ROWS} rows are left out.")
+                items.append(f"Groups of fewer than {LEAST_GROUP} rows are left out.")
 
         details = [Row("model", self.fingerprint), *measures[n_first:]]
         return Facts(verdict, items, details, self.figures())
@@ -397,7 +397,7 @@ def _groups(rows: _Scored) -> tuple[tuple[tuple[str, Performance], ...], int]:
 
     # small groups may be single patients
     counts = np.bincount(places)
-    kept = [i for i in range(names.size) if counts[i] >= LEAST_ROWS]
+    kept = [i for i in range(names.size) if counts[i] >= LEAST_GROUP]
     groups = tuple((str(names[i]), rows.worth(places == i)) for i in kept)
     return groups, int(counts.sum() - counts[kept].sum())
 
@@ -422,7 +422,7 @@ def _calibration(rows: _Scored) -> tuple[tuple[Bin, ...], Measure | None]:
     # bins of neighbouring scores: observed beside predicted shares
     order = np.argsort(scores, kind="stable")
     bins = []
-    for part in np.array_split(order, min(_N_BINS, max(1, len(order) // LEAST_ROWS))):
+    for part in np.array_split(order, min(_N_BINS, max(1, len(order) // LEAST_GROUP))):
         if masses[part].sum() > 0:
             observed = Measure.mean(targets[part], masses[part])
             observed = Measure(observed.value, max(0.0, observed.low), min(1.0, observed.high))

@@ -15,9 +15,9 @@ from replearn.documents import decimal_text
 from replearn.errors import ReplearnError, is_real, plain_float, probability, short, whole_number
 from replearn.glm import (
     GLM,
-    LEAST_ROWS,
     MAX_NUMBERS,
     MOST_INFLATION,
+    PROMISED_ROWS,
     Between,
     CentreFits,
     Estimates,
@@ -783,9 +783,9 @@ def _column_names(encoding: Encoding) -> tuple[str, ...]:
 def _about_rows(best: _Candidate, promise: Promise) -> list[str]:
     """Rows that are too few, too dependent or too unequal for a promise."""
     problems, inflation = [], best.trial.spread.inflation
-    if promise.n_here < LEAST_ROWS:
+    if promise.n_here < PROMISED_ROWS:
         problems.append(
-            f"{promise.n_here} rows are too few for any promise. Get at least {LEAST_ROWS}."
+            f"{promise.n_here} rows are too few for any promise. Get at least {PROMISED_ROWS}."
         )
 
     # parts differ more than independent rows do
