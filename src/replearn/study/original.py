@@ -334,7 +334,7 @@ def publish(table: Table, request: Request) -> Original:
     original : Original
     """
     request.check()
-    table, cuts = table.without(request.drop), tuple[str, ...]()
+    table, cuts = table.without(request.drop).kept(), tuple[str, ...]()
     if request.kind == "survival":
         table, request, cuts = _at_risk(table, request)
 
