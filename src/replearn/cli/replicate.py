@@ -69,6 +69,8 @@ def _replicate(options: argparse.Namespace, study: "GlmStudy") -> Outcome:
 
     opened, nonce = read_opened(options.opened, study)
     table = lab_table(options, study.design)
+    if options.page is not None:  # which has the performance of the original's model, too
+        table = table.kept()
     with working("fitting the study"):
         model, found = replicate(study, table, opened, nonce)
     facts = found.facts()

@@ -340,7 +340,7 @@ def publish(table: Table, request: Request) -> Original:
     original : Original
     """
     request.check()
-    table, cuts = table.without(request.drop), tuple[str, ...]()
+    table, cuts = table.without(request.drop).kept(), tuple[str, ...]()
     if request.replication_rows is None and table.roles.get("centres") is not None:
         request = replace(request, replication_rows=_rows_of_a_centre(table))
     if request.kind == "survival":
