@@ -326,11 +326,7 @@ def audit_study(
 
     No row may be in two parts, nor in the original. The claim is by default the study's.
     """
-    if study.commitment is None or study.sealed:
-        raise ReplearnError(
-            "audits need a study with an open commitment, got a sealed or registered one. Compare "
-            "the labs' models with each other instead."
-        )
+    _refuse_hidden(study)
     claim = float(study.max_disagreement) if max_disagreement is None else max_disagreement
     claim = probability("max_disagreement", claim, "0.05")
     return _count(lambda part: replicate(study, part)[1], parts, claim, study.n_replication)
@@ -338,17 +334,22 @@ def audit_study(
 
 def audit_study_by(study: GlmStudy, table: Table, centre: NDArray[Any], by: str) -> CentreAudit:
     """Let each centre of a table replicate one study."""
-    if study.commitment is None or study.sealed:
-        raise ReplearnError(
-            "audits need a study with an open commitment, got a sealed or registered one. Compare "
-            "the labs' models with each other instead."
-        )
+    _refuse_hidden(study)
     places, small = places_of(centre)
     parts = dict(zip(places, cut(table, list(places.values())), strict=True))
     claim = float(study.max_disagreement)
     return leave_each_out(
         places, lambda name: replicate(study, parts[name])[1], small, claim, by, of_study=True
     )
+
+
+def _refuse_hidden(study: GlmStudy) -> None:
+    """Nobody can count matches with a model that the study does not tell."""
+    if study.commitment is None or study.sealed:
+        raise ReplearnError(
+            "audits need a study with an open commitment, got a sealed or registered one. Compare "
+            "the labs' models with each other instead."
+        )
 
 
 def _count(

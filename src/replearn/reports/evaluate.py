@@ -281,14 +281,19 @@ class _Scored:
     weights: Vector | None
     groups: NDArray[Any] | None
 
+    @property
+    def masses(self) -> Vector:
+        """Weights; 1 of all rows where there are none."""
+        if self.weights is None:
+            return np.ones(len(self.targets))
+        return self.weights
+
     def worth(self, chosen: NDArray[np.bool_] | slice = slice(None)) -> Performance:
-        scores, targets = self.scores[chosen], self.targets[chosen]
-        weights = None if self.weights is None else self.weights[chosen]
+        scores, targets, masses = self.scores[chosen], self.targets[chosen], self.masses[chosen]
         if self.loss is not None:
-            return Performance.of(self.loss, scores, targets, weights, held_out=False)
+            return Performance.of(self.loss, scores, targets, masses, held_out=False)
 
         # a halfspace has labels and no probabilities: errors take the place of the log-loss
-        masses = np.ones(len(targets)) if weights is None else weights
         labels = decided(scores)
         share = float(targets @ masses) / float(masses.sum())
         return Performance(
@@ -379,10 +384,9 @@ def _of_sklearn(model: Any, X: Any, y: Any, by: Any, weights: Any) -> _Scored:
 def _brier(rows: _Scored) -> tuple[Measure, float] | None:
     if not isinstance(rows.loss, Bernoulli):
         return None
-    masses = np.ones(len(rows.targets)) if rows.weights is None else rows.weights
-    share = float(rows.targets @ masses / masses.sum())
+    share = float(rows.targets @ rows.masses / rows.masses.sum())
     errors = rows.loss.mean(rows.scores)[:, 1] - rows.targets
-    return Measure.mean(errors**2, masses), share * (1 - share)
+    return Measure.mean(errors**2, rows.masses), share * (1 - share)
 
 
 def _groups(rows: _Scored) -> tuple[tuple[tuple[str, Performance], ...], int]:
@@ -406,8 +410,7 @@ def _in_the_large(rows: _Scored) -> tuple[Measure | None, Measure | None]:
     """Calibration in the large, and observed to expected; for two classes, both of them there."""
     if not isinstance(rows.loss, Bernoulli) or not 0 < rows.targets.mean() < 1:
         return None, None
-    masses = np.ones(len(rows.targets)) if rows.weights is None else rows.weights
-    about = rows.loss, rows.scores, rows.targets, masses
+    about = rows.loss, rows.scores, rows.targets, rows.masses
     return calibration_in_the_large(*about), observed_to_expected(*about)
 
 
@@ -415,8 +418,7 @@ def _calibration(rows: _Scored) -> tuple[tuple[Bin, ...], Measure | None]:
     """Ten bins of about equal size, and the line of log-odds; for two classes."""
     if not isinstance(rows.loss, Bernoulli):
         return (), None
-    scores, targets = rows.scores[:, 0], rows.targets
-    masses = np.ones(len(targets)) if rows.weights is None else rows.weights
+    scores, targets, masses = rows.scores[:, 0], rows.targets, rows.masses
     probability = rows.loss.mean(rows.scores)[:, 1]
 
     # bins of neighbouring scores: observed beside predicted shares
