@@ -212,12 +212,9 @@ def audit(
         return counts
     churns = [pair.churn for pair in pairs if pair.churn is not None]
     rights = [pair.right for pair in pairs if pair.right is not None]
-    return replace(
-        counts,
-        churn=float(np.mean(churns)) if churns else None,
-        accuracy=float(np.mean(rights)) if rights else None,
-        majority=float(np.unique(y, return_counts=True)[1].max()) / len(y),
-    )
+    if churns:  # of one pair all test rows, of others none
+        counts = replace(counts, churn=float(np.mean(churns)), accuracy=float(np.mean(rights)))
+    return replace(counts, majority=float(np.unique(y, return_counts=True)[1].max()) / len(y))
 
 
 def _rows_of_lab(n_rows: int | None, total: int) -> int:
@@ -284,8 +281,11 @@ def _by_centre(
         )
 
     # centres, by name or by value; they are no predictor
-    name = by if isinstance(by, str) else "centre"
-    X, centre = _without_column(X, by) if isinstance(by, str) else (X, np.asarray(by))
+    name, centre = "centre", by
+    if isinstance(by, str):
+        name = by
+        X, centre = _without_column(X, by)
+    centre = np.asarray(centre)
     if len(centre) != len(y):
         raise ReplearnError(
             f"by must have a value for each of the {len(y):,} rows, got {len(centre):,}."
@@ -294,7 +294,9 @@ def _by_centre(
     places, small = places_of(centre)
 
     # each fit sees all centres but one, which then replicates it
-    claim = estimator.max_disagreement if max_disagreement is None else max_disagreement
+    if max_disagreement is None:
+        max_disagreement = estimator.max_disagreement
+    claim = probability("max_disagreement", max_disagreement)
 
     def replicated(left_out: str) -> GlmReplication:
         here = places[left_out]
@@ -303,7 +305,7 @@ def _by_centre(
         table = open_table(_rows(X, here), target=y[here])
         return replicate(first.study_, table, opened=first.model_)[1]
 
-    return leave_each_out(places, replicated, small, probability("max_disagreement", claim), name)
+    return leave_each_out(places, replicated, small, claim, name)
 
 
 def _without_column(X: Any, name: str) -> tuple[Any, NDArray[Any]]:

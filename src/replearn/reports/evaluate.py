@@ -330,7 +330,9 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
         raise ReplearnError("evaluate needs labels. Pass y, or --target COLUMN.")
 
     # 2 scores, targets, weights and groups of each batch; a halfspace has no encoder
-    reading = None if design.loss is None else RowEncoder.of(design)
+    reading = None
+    if design.loss is not None:
+        reading = RowEncoder.of(design)
     parts: list[tuple[Matrix, Vector]] = []
     masses: list[Vector] = []
     named: list[NDArray[Any]] = []
@@ -351,7 +353,7 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
             named.append(np.array([*names, "(missing)"], dtype=object)[codes])
 
     return _Scored(
-        None if reading is None else reading.loss,
+        design.loss,
         np.concatenate([scores for scores, _ in parts]),
         np.concatenate([targets for _, targets in parts]),
         np.concatenate(masses) if masses else None,
@@ -377,8 +379,9 @@ def _of_sklearn(model: Any, X: Any, y: Any, by: Any, weights: Any) -> _Scored:
     groups = None
     if by is not None:
         groups = np.asarray(X[by] if isinstance(by, str) else by).astype(str)
-    masses = None if weights is None else np.asarray(weights, dtype=np.float64)
-    return _Scored(loss, logs[:, 1:] - logs[:, :1], targets, masses, groups)
+    if weights is not None:
+        weights = np.asarray(weights, dtype=np.float64)
+    return _Scored(loss, logs[:, 1:] - logs[:, :1], targets, weights, groups)
 
 
 def _brier(rows: _Scored) -> tuple[Measure, float] | None:
