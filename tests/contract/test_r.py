@@ -384,14 +384,17 @@ def test_sealed_studies_need_their_opening(tmp_path, answers):
     sealed, opening = opening_of(study, model, nonce)
     opening.save(tmp_path / "opening.json")
     replace(opening, study=study.fingerprint).save(tmp_path / "other.json")
+    replace(opening, nonce=nonce[::-1]).save(tmp_path / "wrong.json")
     model.save(tmp_path / "model.json")
     own = str(tmp_path / "model.json")
     calls = [
         call(tmp_path, sealed, path, case, opened=opened)
         for opened in ([], [own], [own, str(tmp_path / "opening.json")],
-                       [str(tmp_path / "opening.json")], [str(tmp_path / "other.json")])
+                       [str(tmp_path / "opening.json")], [str(tmp_path / "other.json")],
+                       [str(tmp_path / "wrong.json")])
     ]  # fmt: skip
-    untold, refused, opened, by_nonce, other = answers(tmp_path, calls)
+    untold, refused, opened, by_nonce, other, wrong = answers(tmp_path, calls)
+    assert "must hold the nonce and the model" in wrong["refused"]
     table = open_case(path, case, sealed.design.encoding.names)
     assert_same_words(replicate(sealed, table)[1], untold, "sealed")
     assert (untold["word"], untold["same"]) == ("untold", None)

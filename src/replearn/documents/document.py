@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Self, TypeVar
 
-from replearn.documents.files import MAX_BYTES, read_json, write_json
+from replearn.documents.files import MAX_BYTES, check_replaced, read_json, write_json
 from replearn.documents.parts import OneOf, Part, Unfit, read_inside
 from replearn.errors import InvalidFile, ReplearnError, short
 
@@ -73,7 +73,7 @@ class Document(Part):
 
         A ``new`` one replaces no file, not even one that appears at the same time.
 
-        What `load` would refuse is not written.
+        What `load` would refuse is not written, and no file of a different kind is replaced.
 
         Parameters
         ----------
@@ -88,6 +88,7 @@ class Document(Part):
             self._read(Part.content(self))
         except ReplearnError as problem:
             raise ReplearnError(f"{path} was not written: {problem}") from None
+        check_replaced(path, ("/".join(filter(None, (self.FORMAT, self.KIND))),), private)
 
         content = self.content() | {"fingerprint": self.fingerprint}
         if self.provenance is not None:
