@@ -22,7 +22,6 @@ from replearn.datasets import load_readmission
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.glm import Between, Model, Summary, fit, planned_widths, survival_at
-from replearn.reports.files import Opening
 from replearn.reports.update import update
 from replearn.rows import Block, MemoryBlocks, row_marks
 from replearn.study import (
@@ -38,7 +37,6 @@ from replearn.study import (
     table_of,
 )
 from replearn.study.placebo import placebo_matches
-from replearn.study.study import sealed_commitment
 from replearn.tables import Table, open_table, profile
 from tests.contract.replications import (
     CASES,
@@ -49,6 +47,7 @@ from tests.contract.replications import (
     little_spread,
     make_study,
     open_case,
+    opening_of,
     replicated,
     strange_columns,
     write_table,
@@ -364,17 +363,6 @@ def test_survival(tmp_path, answers):
         assert np.allclose(found[seed]["response"], risks)
         assert np.allclose(found[seed]["coefficients"][1:], model.coef[0])
     assert {replication.same for _, replication, _ in expected} == {True, False}
-
-
-def opening_of(study: Study, model: Model, nonce: str) -> tuple[Study, Opening]:
-    """A study whose commitments are sealed, and what opens it."""
-    sealed = replace(
-        study,
-        sealed=True,
-        commitment=sealed_commitment(nonce, model.fingerprint),
-        slopes_commitment=sealed_commitment(nonce, model.without_constants.fingerprint),
-    )
-    return sealed, Opening(sealed.fingerprint, model.fingerprint, nonce)
 
 
 def test_sealed_studies_need_their_opening(tmp_path, answers):
