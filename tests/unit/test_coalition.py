@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.glm import Model, unpacked
+from replearn.glm import GlmModel, unpacked
 from replearn.study import (
     Coalition,
     Fitted,
+    GlmStudy,
     LabSums,
     Request,
     State,
-    Study,
     combine,
     lab_sums,
     publish,
@@ -53,7 +53,7 @@ def hospital(n_rows: int, seed: int, kind: str = "logistic") -> pd.DataFrame:
     return table
 
 
-def published(kind: str) -> tuple[Study, Model]:
+def published(kind: str) -> tuple[GlmStudy, GlmModel]:
     table = hospital(3000, 1, kind)
     weights = "w" if kind == "weights" else None
     glm = kind if kind in ("linear", "poisson") else "logistic"
@@ -306,7 +306,7 @@ def test_a_narrow_spread_singles_out_nobody(plain):
     rows.loc[[3, 4], "age"] = [55.0, 55.03]
     content = plain[0].content()
     content["design"]["encoding"]["columns"][0] |= {"centre": "55", "spread": "0.01"}
-    study = Study.from_content(content)
+    study = GlmStudy.from_content(content)
     state = at_coefficients(study, hospital(3000, 2), 0, 31, 0, 0, 0, 0)
 
     sums = study.sums([rows], state).values

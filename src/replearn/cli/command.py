@@ -20,7 +20,7 @@ from replearn.words import Facts, wrapped
 
 if TYPE_CHECKING:
     from replearn.documents import Document
-    from replearn.glm import Design
+    from replearn.glm import GlmDesign
     from replearn.reports.policy import Kind, Policy
     from replearn.tables import CsvOptions, Table
 
@@ -186,6 +186,8 @@ def add_promise(parser: Parser, also: tuple[str, ...] = (), default: str = "svm"
         choices=(*also, *ALGORITHMS),
         default=default,
     )
+
+    # what is promised
     for name, (value, text) in PROMISE.items():
         option = f"--{name.replace('_', '-')} X"
         parser.add(option, f"{text} (default {value:g})", type=float, default=value)
@@ -253,7 +255,7 @@ def _may_be_csv(path: str) -> bool:
     return not path.lower().endswith((".parquet", ".pq", ".npz", ".svm", ".feather", ".arrow"))
 
 
-def lab_table(options: argparse.Namespace, design: "Design") -> "Table":
+def lab_table(options: argparse.Namespace, design: "GlmDesign") -> "Table":
     """The rows of a lab, with the columns that a study needs and no others."""
     from replearn.study import table_of
 

@@ -206,7 +206,7 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
                 self.constants or {},
                 _plain(getattr(self, "sketch_bits", 0)),
             )
-            plan = recipe.sizes(promise, n_inputs, self.mode, given)  # type: ignore[arg-type]
+            plan = recipe.sizes(promise, n_inputs, self.mode, given)
         else:
             seed, plan = study.design.seed, self._plan_of(study, n_inputs)
         if plan.mode != "practical":
@@ -289,6 +289,8 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
                 f"fit_intercept must be that of the study, {design.fit_intercept}, got "
                 f"{bool(self.fit_intercept)}. Pass fit_intercept={design.fit_intercept}."
             )
+
+        # as many columns, of the same names
         if design.space.n_inputs != n_inputs:
             raise ReplearnError(
                 f"X must have {design.n_features:,} columns, as the original's rows, got "
