@@ -12,17 +12,17 @@ import pandas as pd
 import pytest
 
 from replearn.errors import ReplearnError
-from replearn.glm import Model
+from replearn.glm import GlmModel
 from replearn.glm import State as NewtonState
 from replearn.reports.update import update
 from replearn.rows import integers
 from replearn.study import (
     Coalition,
-    Replication,
+    GlmReplication,
+    GlmStudy,
     Request,
     RowEncoder,
     State,
-    Study,
     combine,
     lab_sums,
     publish,
@@ -46,7 +46,9 @@ from tests.contract.replications import (
 from tests.contract.test_javascript import answers, needs_node
 
 
-def call(study: Study, path: Any, case: Case, opened: Any = None, **more: Any) -> tuple[str, Any]:
+def call(
+    study: GlmStudy, path: Any, case: Case, opened: Any = None, **more: Any
+) -> tuple[str, Any]:
     options = {"decimal": case.csv.decimal, "thousands": case.csv.thousands, **more}
     options["opened"] = [] if opened is None else [opened.content()]
     return "replicate", {"study": study.content(), "path": str(path), "options": options}
@@ -71,7 +73,7 @@ def test_model_files_are_equal(tmp_path):
     assert {replication.same for _, _, replication in expected} == {True, False}
 
 
-def saved(model: Model, folder: Path) -> str | None:
+def saved(model: GlmModel, folder: Path) -> str | None:
     """The bytes of a model's file; None after a mismatch, when there is none."""
     path = folder / "model.json"
     if model.is_mismatch:
@@ -145,7 +147,7 @@ def test_the_page_offers_an_update(tmp_path):
     assert_same_words(replication, found)
 
 
-def assert_same_words(python: Replication, found: dict[str, Any]) -> None:
+def assert_same_words(python: GlmReplication, found: dict[str, Any]) -> None:
     """What is not a code is the same to all digits that are shown, in the same words."""
     facts = python.facts()
     assert found["verdict"] == facts.verdict
@@ -166,7 +168,7 @@ def assert_same_words(python: Replication, found: dict[str, Any]) -> None:
     assert_same_support(python, found["support"])
 
 
-def assert_same_support(python: Replication, found: dict[str, Any] | None) -> None:
+def assert_same_support(python: GlmReplication, found: dict[str, Any] | None) -> None:
     """p-values, gain and spreads of the test."""
     if python.support is None:
         assert found is None

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.glm import Model, unpacked
+from replearn.glm import GlmModel, unpacked
 from replearn.study import (
     Coalition,
     Fitted,
+    GlmStudy,
     LabSums,
     Request,
     State,
-    Study,
     combine,
     lab_sums,
     publish,
@@ -53,7 +53,7 @@ def hospital(n_rows: int, seed: int, kind: str = "logistic") -> pd.DataFrame:
     return table
 
 
-def published(kind: str) -> tuple[Study, Model]:
+def published(kind: str) -> tuple[GlmStudy, GlmModel]:
     table = hospital(3000, 1, kind)
     weights = "w" if kind == "weights" else None
     glm = kind if kind in ("linear", "poisson") else "logistic"

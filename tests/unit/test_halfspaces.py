@@ -22,7 +22,7 @@ from replearn.estimators.halfspaces import ReplicableSGDClassifier, ReplicableSV
 from replearn.estimators.table import ESTIMATORS
 from replearn.reports.compare import compare
 from replearn.reports.files import load
-from replearn.study import HalfspaceStudy, Study
+from replearn.study import GlmStudy, HalfspaceStudy
 from tests.populations import draw
 
 both = pytest.mark.parametrize("cls", [ReplicableSVMClassifier, ReplicableSGDClassifier])
@@ -151,7 +151,7 @@ def test_files_of_both_kinds_share_a_format(tmp_path):
     with pytest.raises(
         InvalidFile, match=r"design.kind must be 'glm', got 'halfspace'\. replearn.load"
     ):
-        Study.load(tmp_path / "study.json")
+        GlmStudy.load(tmp_path / "study.json")
     content = first.model_.content()
     content["design"] |= {"kind": "tree"}
     write_json(tmp_path / "odd.json", content)

@@ -82,6 +82,8 @@ def _parser(chosen: str | None) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"replearn {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    # options of the other commands would cost their imports
     for name, line in COMMANDS.items():
         if name != chosen:
             commands.add_parser(name, help=line)
@@ -194,6 +196,7 @@ def _explain(problem: Exception, command: Parser | None) -> int:
         complain("error", f"{where}{system_words(problem)}", command)
         return BAD_INPUT
 
+    # what a user can do something about
     if isinstance(problem, MemoryError):
         complain("error", "there is not enough memory for this table. Use fewer columns or rows.")
         return BAD_INPUT
@@ -207,6 +210,7 @@ def _explain(problem: Exception, command: Parser | None) -> int:
         )
         return BAD_INPUT
 
+    # what nobody can: developers get the traceback
     if sys.flags.dev_mode:
         raise problem
     complain(

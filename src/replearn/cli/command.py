@@ -19,7 +19,7 @@ from replearn.errors import ReplearnError, printable
 from replearn.words import Facts, wrapped
 
 if TYPE_CHECKING:
-    from replearn.glm import Design
+    from replearn.glm import GlmDesign
     from replearn.reports.policy import Kind, Policy
     from replearn.tables import CsvOptions, Table
 
@@ -185,6 +185,8 @@ def add_promise(parser: Parser, also: tuple[str, ...] = (), default: str = "svm"
         choices=(*also, *ALGORITHMS),
         default=default,
     )
+
+    # what is promised
     for name, (value, text) in PROMISE.items():
         option = f"--{name.replace('_', '-')} X"
         parser.add(option, f"{text} (default {value:g})", type=float, default=value)
@@ -252,7 +254,7 @@ def _may_be_csv(path: str) -> bool:
     return not path.lower().endswith((".parquet", ".pq", ".npz", ".svm", ".feather", ".arrow"))
 
 
-def lab_table(options: argparse.Namespace, design: "Design") -> "Table":
+def lab_table(options: argparse.Namespace, design: "GlmDesign") -> "Table":
     """The rows of a lab, with the columns that a study needs and no others."""
     from replearn.study import table_of
 
@@ -312,6 +314,8 @@ def _refuse_other_kind(path: str, formats: tuple[str, ...], public: bool) -> Non
         content = read_json(path) if formats else {}
     except InvalidFile:
         content = {}
+
+    # a format alone, or with the kind of the design
     design = content.get("design")
     kind = design.get("kind") if isinstance(design, dict) else None
     if not {content.get("format"), f"{content.get('format')}/{kind}"} & set(formats):
@@ -319,6 +323,8 @@ def _refuse_other_kind(path: str, formats: tuple[str, ...], public: bool) -> Non
         raise ReplearnError(
             f"{path} is there and is no {what}. Name a new file, or delete it first."
         )
+
+    # what a new file of this user would be readable for
     mask = os.umask(0)
     os.umask(mask)
     if public and not os.stat(path).st_mode & 0o077 and 0o066 & ~mask:

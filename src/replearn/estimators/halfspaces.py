@@ -247,7 +247,7 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
             _plain(getattr(self, "sketch_bits", 0)),
         )
         seed = seed_text(self.shared_seed)
-        return seed, self._recipe().sizes(promise, n_inputs, self.mode, given)  # type: ignore[arg-type]
+        return seed, self._recipe().sizes(promise, n_inputs, self.mode, given)
 
     def _work(self, work: BlockMap | None = None) -> BlockMap:
         """What makes the parts of a fit: threads, since compiled loops release the interpreter."""
@@ -324,6 +324,8 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
                 f"fit_intercept must be that of the study, {design.fit_intercept}, got "
                 f"{bool(self.fit_intercept)}. Pass fit_intercept={design.fit_intercept}."
             )
+
+        # as many columns, of the same names
         if design.space.n_inputs != n_inputs:
             raise ReplearnError(
                 f"X must have {design.n_features:,} columns, as the original's rows, got "

@@ -24,7 +24,7 @@ DIRECTION_BITS = 12
 
 
 @dataclass(frozen=True)
-class Design(Part):
+class GlmDesign(Part):
     """Encoding, loss, coordinates, cells and sketch of a generalised linear model."""
 
     target: Annotated[str, Text()]  # name of the column that is predicted
@@ -95,6 +95,15 @@ class Design(Part):
         if self.loss.least is None:
             return "linear"
         return "poisson"
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Columns that a model needs."""
+        return self.encoding.names
+
+    def named_as(self, other: object) -> "GlmDesign":
+        """The design itself: its columns have encodings, and cannot be called differently."""
+        return self
 
     @property
     def n_numbers(self) -> int:

@@ -2,7 +2,7 @@
 
 An original fits its full model, chooses coordinates and cells from its own rows, and publishes a
 few bits about each coded number. A replication fits the same model on its own rows and reads the
-sketch. `stability` is the one place where the probability of different codes is written.
+sketch. `replearn.glm.recipe` has the bound.
 """
 
 import math
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes import Bound, Coins, chance_of_any, chance_of_each, chance_of_leaving, width_for
+from replearn.codes import Coins, chance_of_each, width_for
 from replearn.documents import decimal_text
 from replearn.errors import NotConverged, Unbounded
 from replearn.exact import algebra
@@ -97,6 +97,15 @@ class Spread:
     def stated(self) -> tuple[str, ...]:
         """Standard deviation of one row's influence on each number, as a study publishes it."""
         return tuple(map(decimal_text, self.sampling(1.0, math.inf).tolist()))
+
+    def published(self, n_here: float, n_there: float) -> tuple[Vector, Between]:
+        """Errors of the rows of two labs, and what centres differ by, as a reader finds them."""
+        sampling = np.array([float(text) for text in self.stated])
+        between = [float(decimal_text(one)) for one in self.between.deviations.tolist()]
+        return (
+            sampling * math.sqrt(1 / n_here + 1 / n_there),
+            Between(np.array(between), self.between.n_centres),
+        )
 
     def central(self, n_here: float, n_there: float) -> Vector:
         """Geometric means of what was seen and what cells are planned with.
@@ -232,52 +241,33 @@ def widths_of(spread: Spread, promise: Promise) -> tuple[str, ...]:
     """Widths of cells, as published: three digits, rounded upwards."""
     if promise.n_here < LEAST_ROWS:
         return (_ARBITRARY,) * spread.influence.variance.size
-    sampling = spread.sampling(promise.n_here, promise.n_there, upper=True)
-    widths = planned_widths(sampling, spread.between, promise.max_disagreement, promise.bits)
-    return tuple(decimal_text(1.005 * width, 3) for width in widths)
+
+    upper = spread.sampling(promise.n_here, promise.n_there, upper=True)
+    deviations, _ = spread.between.with_sampling(upper)
+
+    # Student's law is that of the published numbers, from which a replication computes it: larger
+    # errors of rows would have more degrees of freedom, and cells would be narrower than stated
+    stated = spread.published(promise.n_here, promise.n_there)
+    factors = width_factors(*stated, promise.max_disagreement, promise.bits)
+    return tuple(decimal_text(1.005 * width, 3) for width in deviations * factors)
+
+
+def width_factors(sampling: Vector, between: Between, max_disagreement: float, bits: int) -> Vector:
+    """Widths in standard deviations of what labs differ by: `stability`, inverted.
+
+    ``sampling`` are standard deviations of what rows alone make differ.
+    """
+    each = chance_of_each(max_disagreement, len(sampling))
+    _, freedoms = between.with_sampling(sampling)
+    return np.array([width_for(each, bits, freedom) for freedom in freedoms])
 
 
 def planned_widths(
     sampling: Vector, between: Between, max_disagreement: float, bits: int
 ) -> Vector:
-    """Widths at which labs differ as often as planned: `stability`, inverted.
-
-    ``sampling`` are standard deviations of what rows alone make differ.
-    """
-    each = chance_of_each(max_disagreement, len(sampling))
-    deviations, freedoms = between.with_sampling(sampling)
-    factors = [width_for(each, bits, freedom) for freedom in freedoms]
-    return deviations * np.array(factors)
-
-
-def stability(
-    widths: Vector, bits: int, sampling: Vector, between: Between, residual: Vector | None = None
-) -> Bound:
-    """How likely a replication gets different codes.
-
-    Parameters
-    ----------
-    widths : array
-        Of the cells.
-    bits : int
-        Published about each number.
-    sampling : array
-        Standard deviations of what the rows of the two labs make differ.
-    between : Between
-        What centres differ by; for samples of one population nothing.
-    residual : array, optional
-        Where this original lies in its cells, from their centres; without it, over the coins.
-    """
-    deviations, freedoms = between.with_sampling(sampling)
-    places = [None] * len(widths)
-    if residual is not None:
-        places = (residual / deviations).tolist()
-
-    chances = []
-    standardised = (widths / deviations).tolist()
-    for width, freedom, place in zip(standardised, freedoms, places, strict=True):
-        chances.append(chance_of_leaving(width, bits, freedom, place))
-    return Bound(proved=1.0, expected=chance_of_any(chances))
+    """Widths at which labs differ as often as planned."""
+    deviations, _ = between.with_sampling(sampling)
+    return deviations * width_factors(sampling, between, max_disagreement, bits)
 
 
 @dataclass(frozen=True)

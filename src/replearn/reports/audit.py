@@ -13,7 +13,7 @@ from replearn.codes import Coins, seed_text
 from replearn.errors import ReplearnError, probability, short, whole_number
 from replearn.reports.centres import CentreAudit, leave_each_out, places_of
 from replearn.reports.counts import CONFIDENCE, interval_of, verdict_of
-from replearn.study import Replication, Study, replicate
+from replearn.study import GlmReplication, GlmStudy, replicate
 from replearn.tables import Batch, Column, Table, join_columns, levels_of, open_table
 from replearn.words import Facts, Figure, Row, Spoken, counted, forest, percent, progress
 
@@ -282,6 +282,8 @@ def _by_centre(
             "by needs a logistic, linear or Poisson model of replearn, whose studies know centres, "
             f"got {type(estimator).__name__}."
         )
+
+    # centres, by name or by value; they are no predictor
     name = by if isinstance(by, str) else "centre"
     X, centre = _without_column(X, by) if isinstance(by, str) else (X, np.asarray(by))
     if len(centre) != len(y):
@@ -290,9 +292,11 @@ def _by_centre(
         )
 
     places, small = places_of(centre)
+
+    # each fit sees all centres but one, which then replicates it
     claim = estimator.max_disagreement if max_disagreement is None else max_disagreement
 
-    def replicated(left_out: str) -> Replication:
+    def replicated(left_out: str) -> GlmReplication:
         here = places[left_out]
         others = np.setdiff1d(np.arange(len(y)), here)
         first = clone(estimator).fit(_rows(X, others), y[others], centres=centre[others])
@@ -316,7 +320,7 @@ def _without_column(X: Any, name: str) -> tuple[Any, NDArray[Any]]:
 
 
 def audit_study(
-    study: Study, parts: list[Table], *, max_disagreement: float | None = None
+    study: GlmStudy, parts: list[Table], *, max_disagreement: float | None = None
 ) -> Audit:
     """Count how many of several labs, or parts of a table, get the original's model.
 
@@ -332,7 +336,7 @@ def audit_study(
     return _count(lambda part: replicate(study, part)[1], parts, claim, study.n_replication)
 
 
-def audit_study_by(study: Study, table: Table, centre: NDArray[Any], by: str) -> CentreAudit:
+def audit_study_by(study: GlmStudy, table: Table, centre: NDArray[Any], by: str) -> CentreAudit:
     """Let each centre of a table replicate one study."""
     if study.commitment is None or study.sealed:
         raise ReplearnError(
@@ -433,6 +437,8 @@ def cut(table: Table, parts: list[NDArray[np.int64]]) -> list[Table]:
         for role in ("weights", "offset")
         if table.roles[role] is not None
     }
+
+    # each part with its target, weights and offset
     found = []
     for places in parts:
         given = {role: values[places] for role, values in roles.items()}

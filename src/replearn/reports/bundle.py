@@ -25,7 +25,7 @@ from replearn.documents import (
     write_atomically,
 )
 from replearn.errors import ReplearnError, printable
-from replearn.study import Study
+from replearn.study import GlmStudy
 from replearn.tables import MISSING, OTHER, LevelColumn, NumberColumn, is_number_text
 from replearn.types import Vector
 
@@ -61,7 +61,7 @@ Study {fingerprint}
 """
 
 
-def study_page(study: Study) -> str:
+def study_page(study: GlmStudy) -> str:
     """One self-contained page (HTML) that replicates the study from a CSV file."""
     content = canonical_json(study.content() | {"fingerprint": study.fingerprint}).decode()
     parts = {
@@ -99,7 +99,7 @@ def _module(name: str) -> str:
     return f"const ${name} = (() => {{\n{text}return {{ {', '.join(given)} }};\n}})();\n"
 
 
-def rehearsal(study: Study) -> str:
+def rehearsal(study: GlmStudy) -> str:
     """Invented rows with the columns of a study, as CSV: from what it publishes, from no row.
 
     Columns are drawn apart from each other and from the target. The same study gives the same rows.
@@ -168,7 +168,7 @@ def _cell(text: str) -> str:
     return text
 
 
-def write_bundle(study: Study, folder: str | os.PathLike[str]) -> Path:
+def write_bundle(study: GlmStudy, folder: str | os.PathLike[str]) -> Path:
     """Write study.json, study.html, rehearsal.csv and README.txt into a new folder, or nothing."""
     target = Path(folder).absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):

@@ -251,6 +251,7 @@ def evaluate_original(original: Original) -> Evaluation:
 
 
 def _measured(rows: "_Scored", fingerprint: str | None, by: str | None = None) -> Evaluation:
+    # all rows, groups of them, and calibration of two classes
     groups, n_small = _groups(rows)
     bins, slope = _calibration(rows)
     in_the_large, ratio = _in_the_large(rows)
@@ -361,6 +362,7 @@ def _of_sklearn(model: Any, X: Any, y: Any, by: Any, weights: Any) -> _Scored:
             f"got {type(model).__name__}."
         )
 
+    # log-odds against the first class, as our models have them
     classes = list(model.classes_)
     loss: Loss = Bernoulli() if len(classes) == 2 else Multinomial(len(classes))
     logs = np.log(np.maximum(np.asarray(model.predict_proba(X)), 1e-300))
@@ -417,6 +419,7 @@ def _calibration(rows: _Scored) -> tuple[tuple[Bin, ...], Measure | None]:
     masses = np.ones(len(targets)) if rows.weights is None else rows.weights
     probability = rows.loss.mean(rows.scores)[:, 1]
 
+    # bins of neighbouring scores: observed beside predicted shares
     order = np.argsort(scores, kind="stable")
     bins = []
     for part in np.array_split(order, min(_N_BINS, max(1, len(order) // LEAST_ROWS))):

@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from replearn.glm import Model
+from replearn.glm import GlmModel
 from replearn.reports.evaluate import Evaluation
-from replearn.study import Study
+from replearn.study import GlmStudy
 from replearn.tables import MISSING, NumberColumn
 from replearn.words import Facts, Table, counted, percent
 
 
-def methods(study: Study) -> str:
+def methods(study: GlmStudy) -> str:
     """How the model is made, in words that a paper can print."""
     design = study.design
     columns = design.encoding.columns
@@ -70,7 +70,7 @@ def methods(study: Study) -> str:
     return " ".join(sentences)
 
 
-def missing_rule(study: Study) -> str:
+def missing_rule(study: GlmStudy) -> str:
     """What is done with a missing cell: the rule that the encoding applies."""
     encoding = study.design.encoding
     if encoding.missing == "refuse":
@@ -86,7 +86,7 @@ def missing_rule(study: Study) -> str:
     return f"{kept}; elsewhere {others}"
 
 
-def between_centres(study: Study) -> str:
+def between_centres(study: GlmStudy) -> str:
     """What is assumed of centres, as TRIPOD+AI asks under 12d."""
     if study.n_centres == 0:
         return "none are assumed to differ"
@@ -97,8 +97,8 @@ def between_centres(study: Study) -> str:
 
 def with_methods(
     facts: Facts,
-    study: Study,
-    model: Model | None = None,
+    study: GlmStudy,
+    model: GlmModel | None = None,
     performance: tuple[str, Evaluation] | None = None,
 ) -> Facts:
     """Facts for a paper's supplement: predictors, coefficients and the methods paragraph.
@@ -115,12 +115,14 @@ def with_methods(
     return replace(facts, details=[*details, items], figures=[*figures, *own.figures])
 
 
-def tripod_items(study: Study, model: Model | None = None, measured: bool = False) -> Table:
+def tripod_items(study: GlmStudy, model: GlmModel | None = None, measured: bool = False) -> Table:
     """What the checklist TRIPOD+AI asks and the study answers; the rest is for the authors."""
     design = study.design
     performance = "above" if measured else "replearn evaluate MODEL TABLE --page FILE"
     output = "probabilities" if design.classes else "expected values"
     output = "hazard, and risk at a horizon" if design.loss.kind == "hazard" else output
+
+    # numbers are those of the checklist
     updating = "each centre's own constant" if design.constant == "local" else "none in this study"
     rows = [
         ("7", "data preparation", "constants under Predictors; values beyond the range: its ends"),
@@ -142,7 +144,7 @@ def tripod_items(study: Study, model: Model | None = None, measured: bool = Fals
     return Table("TRIPOD+AI", ("item", "about", "answer"), rows, key="tripod")
 
 
-def columns_table(study: Study) -> Table:
+def columns_table(study: GlmStudy) -> Table:
     """Predictors with the constants that a study publishes."""
     rows: list[tuple[str, str, str]] = []
     for column, seen in zip(study.design.encoding.columns, study.profile.columns, strict=True):

@@ -35,6 +35,7 @@ def cohort_table(learned: Learned, target: str, classes: Sequence[Any] | None) -
     header = ["column", "all", *(f"{target} = {label}" for label in shown), "missing"]
     rows: list[list[Any]] = [_counts_row(look, len(shown))] if shown else []
     for column in learned.encoding.columns:
+        # of survival it is time itself, and nobody's property
         if column.name == INTERVAL:
             continue
         scan = look.columns[column.name]

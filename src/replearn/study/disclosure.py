@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.glm import Design
+from replearn.glm import GlmDesign
 from replearn.rows import ROW_BITS, Block, LevelRows, Rows, marks, pieces
 from replearn.study.encoder import RowEncoder, TableRows, projected, read_rows
 from replearn.tables import Encoding, NumberColumn, Table
@@ -36,12 +36,12 @@ class Group(NamedTuple):
     holds: Callable[[NDArray[Any]], Mask]  # of terms, or of targets in one column
 
 
-def refuse_few_rows(design: Design, table: Table, share: int, least_count: int) -> None:
+def refuse_few_rows(design: GlmDesign, table: Table, share: int, least_count: int) -> None:
     """Stop before sums leave in which a group of rows is there, but small.
 
     Parameters
     ----------
-    design : Design
+    design : GlmDesign
     table : Table
     share : int
         Rows whose mark is below it make the information matrix; 2^32 takes all, 0 none.
@@ -112,7 +112,7 @@ def _frequencies(rows: Rows) -> list[Counter[float]]:
     return counters
 
 
-def _classes(design: Design, common: list[Counter[float]]) -> list[Group]:
+def _classes(design: GlmDesign, common: list[Counter[float]]) -> list[Group]:
     """Classes by name; of numbers those that a sum can single out."""
     if design.classes is None:
         return _of_numbers(design.target, 0, common[-1])

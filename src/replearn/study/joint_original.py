@@ -19,10 +19,10 @@ from replearn.glm import (
     RIDGES,
     CentreFits,
     Coordinates,
-    Design,
+    GlmDesign,
+    GlmModel,
     Influence,
     Kind,
-    Model,
     Summary,
     loss_of,
 )
@@ -32,7 +32,7 @@ from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.original import read_labels, without_model
 from replearn.study.participants import Participant, lab_table, remarks_on
 from replearn.study.passes import LEAST_ROWS, MAX_ROWS, Fitted
-from replearn.study.study import Study
+from replearn.study.study import GlmStudy
 from replearn.tables import (
     LEAST_COUNT,
     OTHER,
@@ -108,6 +108,8 @@ def lab_columns(
             f"columns must be of at least {LEAST_ROWS} rows, got {len(labels)}: those of few rows "
             "may tell what stands in single ones. Pool them with those of a different lab."
         )
+
+    # what columns are, as an original would read them
     learned = learn_encoding(table, labels, categories=categories)
     refuse_unsafe(learned.remarks)
 
@@ -118,6 +120,8 @@ def lab_columns(
             values, counts = _groups(look.numbers(name), column.n_numbers, least_count)
         else:
             values, counts = _frequent_levels(column.counts, least_count)
+
+        # few gaps are nobody's business
         missing = column.n_missing if column.n_missing >= least_count else 0
         columns.append(ColumnCounts(name, values, np.array(counts), missing, are_numbers))
 
@@ -175,7 +179,7 @@ def draft_study(
     max_disagreement: float = 0.01,
     shared_seed: int | str = 0,
     basis: Any = "linear",
-) -> Study:
+) -> GlmStudy:
     """A registered study with the columns of all labs, for them to fit together.
 
     The ridge is by default the one of 1, 0.3, 0.1, ... at or above ten over the number of rows.
@@ -212,7 +216,7 @@ def draft_study(
     deviation = (2 / n_rows) ** 0.5  # a row's influence is about 1 in these coordinates
     width = width_for(chance_of_each(max_disagreement, n_numbers), 0) * deviation
 
-    design = Design(
+    design = GlmDesign(
         target=labs[0].target.name,
         encoding=learned.encoding,
         loss=loss,
@@ -226,7 +230,7 @@ def draft_study(
     profile = make_profile(learned, labels)
     rho = decimal_text(max_disagreement)
     spreads, between = ("1",) * n_numbers, ("0",) * n_numbers
-    return Study(design, rho, n_rows, n_rows, spreads, between, 0, profile)
+    return GlmStudy(design, rho, n_rows, n_rows, spreads, between, 0, profile)
 
 
 def _default_ridge(n_rows: int) -> str:
@@ -277,9 +281,9 @@ class Founded(Spoken):
 
     Attributes
     ----------
-    study : Study
+    study : GlmStudy
         To publish.
-    model : Model
+    model : GlmModel
         That of all labs together.
     labs : sequence of Participant
         What each lab adds.
@@ -291,8 +295,8 @@ class Founded(Spoken):
     combine : makes one, with ``publish``.
     """
 
-    study: Study
-    model: Model
+    study: GlmStudy
+    model: GlmModel
     labs: Sequence[Participant]
     copies: Sequence[tuple[str, str]] = ()
 
@@ -322,7 +326,7 @@ class Founded(Spoken):
 
 
 def founded(
-    draft: Study,
+    draft: GlmStudy,
     fitted: Fitted,
     spread: Influence,
     fits: CentreFits,
@@ -349,7 +353,7 @@ def founded(
     design = replace(draft.design, widths=widths, bits=bits, sketch=None)
     codes, sketch = design.cells.publish(numbers)
     design = replace(design, sketch=sketch)
-    model = Model(design, codes)
+    model = GlmModel(design, codes)
 
     # why the study must not be published
     shares = Summary.from_totals(n_rows, counts.weight, counts.totals).shares

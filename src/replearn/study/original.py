@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
+from statistics import median_low
 from typing import Any, Literal
 
 import numpy as np
@@ -13,18 +14,21 @@ from replearn.codes import least_whole, seed_text
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError, is_real, plain_float, probability, short, whole_number
 from replearn.glm import (
+    GLM,
     LEAST_ROWS,
     MAX_NUMBERS,
     MOST_INFLATION,
     Between,
     CentreFits,
-    Design,
     Estimates,
     Fold,
+    GlmDesign,
+    GlmModel,
+    GlmPlan,
     Hazard,
     Kind,
     Loss,
-    Model,
+    OwnSpread,
     Poisson,
     Promise,
     RidgeFit,
@@ -35,7 +39,6 @@ from replearn.glm import (
     named_pair,
     repeated_columns,
     scored,
-    stability,
 )
 from replearn.glm import sketched as glm
 from replearn.rows import (
@@ -52,7 +55,7 @@ from replearn.study.cohort import cohort_table, gaps_told
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.performance import Performance
 from replearn.study.sample_size import rows_needed
-from replearn.study.study import Study, sealed_commitment
+from replearn.study.study import GlmStudy, sealed_commitment
 from replearn.tables import (
     AT_RISK,
     INTERVAL,
@@ -69,6 +72,7 @@ from replearn.tables import (
     interval_names,
     learn_classes,
     learn_encoding,
+    levels_of,
     make_profile,
     rows_at_risk,
     target_numbers,
@@ -133,6 +137,8 @@ class Request(Options):
         _check_choice("constant", self.constant, ("shared", "local"))
         _check_choice("basis", self.basis, ("linear", "splines", "auto"))
         _check_choice("missing", self.missing, ("indicator", "refuse"))
+
+        # numbers, as files can hold them
         if self.ridge != "auto":
             if not is_real(self.ridge) or not 1e-9 <= self.ridge <= 1e3:
                 raise ReplearnError(
@@ -256,8 +262,8 @@ class Original:
 
     Attributes
     ----------
-    study : Study
-    model : Model
+    study : GlmStudy
+    model : GlmModel
     certificate : Certificate
     worth : Worth
         Held-out worth of the model after rounding.
@@ -272,8 +278,8 @@ class Original:
         Opens a sealed study.
     """
 
-    study: Study
-    model: Model
+    study: GlmStudy
+    model: GlmModel
     certificate: Certificate
     worth: Performance
     own_worth: Performance
@@ -334,7 +340,9 @@ def publish(table: Table, request: Request) -> Original:
     original : Original
     """
     request.check()
-    table, cuts = table.without(request.drop), tuple[str, ...]()
+    table, cuts = table.without(request.drop).kept(), tuple[str, ...]()
+    if request.replication_rows is None and table.roles.get("centres") is not None:
+        request = replace(request, replication_rows=_rows_of_a_centre(table))
     if request.kind == "survival":
         table, request, cuts = _at_risk(table, request)
 
@@ -362,6 +370,19 @@ def publish(table: Table, request: Request) -> Original:
     remarks = (*best.learned.remarks, *_about_columns(best))
     best = replace(best, learned=replace(best.learned, remarks=remarks))
     return _published(best, request, promise, classes, labels)
+
+
+def _rows_of_a_centre(table: Table) -> int | None:
+    """What a new centre is taken to have: the median of these, but for those too small for a fit.
+
+    The original pools them all; nobody who replicates it has as many rows.
+    """
+    codes, names = levels_of(table.whole("centres"))
+    sizes = np.bincount(codes[codes >= 0], minlength=len(names))
+    sizes = sizes[sizes >= glm.LEAST_CENTRE]
+    if sizes.size < 2:
+        return None
+    return int(median_low(sizes.tolist()))
 
 
 def _promise(request: Request, n_rows: int) -> Promise:
@@ -517,7 +538,7 @@ def _published(
     codes, sketch = (np.where(design.is_agreed, part, 0) for part in published)
     if promise.bits:
         design = replace(design, sketch=sketch)
-    model = Model(design, codes).with_constants_of(rows)
+    model = GlmModel(design, codes).with_constants_of(rows)
 
     # the worth of the model, and what can be promised
     own_worth = worth_of(design.loss, trial.validation.folds)
@@ -530,7 +551,7 @@ def _published(
     nonce = secrets.token_hex(16) if request.sealed else None
     commitment, slopes_commitment = _commitments(model, nonce)
     between = trial.spread.between
-    study = Study(
+    study = GlmStudy(
         design=design,
         max_disagreement=decimal_text(promise.max_disagreement),
         n_original=promise.n_here,
@@ -566,12 +587,13 @@ def _published(
     )
 
 
-def _design_of(best: _Candidate, request: Request, promise: Promise, classes: Any) -> Design:
+def _design_of(best: _Candidate, request: Request, promise: Promise, classes: Any) -> GlmDesign:
     """What a replication needs of the original's fit; the sketch comes later."""
+    # weights of classes as the fit had them
     class_weight = None
     if best.reading.class_weight is not None:
         class_weight = tuple(map(decimal_text, best.reading.class_weight.tolist()))
-    return Design(
+    return GlmDesign(
         target=request.target,
         encoding=best.learned.encoding,
         loss=best.reading.loss,
@@ -588,7 +610,7 @@ def _design_of(best: _Candidate, request: Request, promise: Promise, classes: An
     )
 
 
-def _commitments(model: Model, nonce: str | None) -> tuple[str | None, str | None]:
+def _commitments(model: GlmModel, nonce: str | None) -> tuple[str | None, str | None]:
     """To the model and to its slopes; none without a sketch."""
     if not model.design.bits:
         return None, None
@@ -674,6 +696,7 @@ def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> Vector | None:
             second = _squared(X)
             fourth = _squared(second)
 
+            # rows of each class for themselves
             label = np.zeros(piece.n_rows)
             if loss.by_class:
                 label = piece.targets
@@ -703,7 +726,7 @@ def held_out(folds: tuple[Fold, ...]) -> tuple[Matrix, Vector, Vector | None]:
 
 
 def _certificate(
-    best: _Candidate, promise: Promise, model: Model, worth: Performance, shares: Vector
+    best: _Candidate, promise: Promise, model: GlmModel, worth: Performance, shares: Vector
 ) -> Certificate:
     trial, design, agreed = best.trial, model.design, model.design.is_agreed
     no_model, problems = without_model(design.loss, shares, promise, trial.theta)
@@ -713,13 +736,14 @@ def _certificate(
     z = trial.coordinates.of_theta(trial.theta)
     residual = (z - design.cells.decode(model.codes, design.published))[agreed]
     sampling = trial.spread.central(promise.n_here, promise.n_there)[agreed]
-    widths = design.cells.widths[agreed]
+    own = OwnSpread(sampling, residual)
 
     def disagreement(between: Between) -> float:
         """A model that differs, or none at all."""
-        bound = stability(widths, promise.bits, sampling, between.of(agreed), residual)
-        assert bound.expected is not None
-        return bound.expected + no_model * (1.0 - bound.expected)
+        stated = np.array([float(text) for text in trial.spread.stated])
+        plan = GlmPlan(promise, stated, between, design.cells.widths).of(agreed)
+        differs = GLM.stability(plan, promise.n_there, own).in_mode(plan.mode)
+        return differs + no_model * (1.0 - differs)
 
     # the coefficient that the fewest rows carry
     effective = trial.spread.influence.effective
@@ -763,6 +787,8 @@ def _about_rows(best: _Candidate, promise: Promise) -> list[str]:
         problems.append(
             f"{promise.n_here} rows are too few for any promise. Get at least {LEAST_ROWS}."
         )
+
+    # parts differ more than independent rows do
     if inflation > MOST_INFLATION:
         needed = math.ceil(promise.n_here * inflation / 2)
         problems.append(
@@ -774,7 +800,7 @@ def _about_rows(best: _Candidate, promise: Promise) -> list[str]:
     return problems + _about_weights(best.rows, names, best.reading.loss, promise)
 
 
-def _cautions(best: _Candidate, design: Design, worth: Performance) -> list[str]:
+def _cautions(best: _Candidate, design: GlmDesign, worth: Performance) -> list[str]:
     """What does not stop a study, but whoever reads it should know."""
     cautions = []
     if worth.is_useless:
@@ -812,6 +838,8 @@ def _about_columns(best: _Candidate) -> tuple[Remark, ...]:
             Remark(encoding.columns[place].name, "copy", reason)
             for place, reason in copies_of_numbers(block, encoding)
         ]
+
+    # columns that follow from others
     for name, others in repeated_columns(block, encoding):
         listed = ", ".join(map(repr, others))
         remarks.append(
@@ -834,6 +862,8 @@ def _about_centres(fits: CentreFits | None) -> list[str]:
         cautions.append(
             "Fewer than two centres have a fit of their own, so centres are taken to be typical."
         )
+
+    # centres that were left out
     if fits.without_fit:
         named = ", ".join(map(repr, fits.without_fit[:3]))
         cautions.append(

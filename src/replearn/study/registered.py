@@ -15,12 +15,12 @@ from replearn.codes import seed_text
 from replearn.documents import decimal_text
 from replearn.errors import UselessModelWarning, probability, whole_number
 from replearn.exact import algebra
-from replearn.glm import DIRECTION_BITS, Design, Kind, loss_of
+from replearn.glm import DIRECTION_BITS, GlmDesign, Kind, loss_of
 from replearn.glm import sketched as glm
 from replearn.rows import MOST_TRIED, MemoryBlocks, Rows, sampled
 from replearn.study.encoder import RowEncoder, TableRows, projected, read_rows
 from replearn.study.original import read_labels, worth_of
-from replearn.study.study import Study
+from replearn.study.study import GlmStudy
 from replearn.tables import learn_encoding, make_profile, open_table
 from replearn.types import Codes, Matrix
 from replearn.words import warn
@@ -41,7 +41,7 @@ def register_study(
     shared_seed: int | str = 0,
     categories: Sequence[str] = (),
     drop: Sequence[str] = (),
-) -> Study:
+) -> GlmStudy:
     """Plan a study in which nobody is first, from a pilot or from public rows.
 
     Parameters
@@ -70,7 +70,7 @@ def register_study(
 
     Returns
     -------
-    study : Study
+    study : GlmStudy
         With 0 bits: `replicate` it at every lab.
 
     See Also
@@ -93,8 +93,12 @@ def register_study(
     table = open_table(pilot, target=pilot_y, columns=scores, drop=() if scores else drop)
     classes, labels = read_labels(table, kind)
     loss = loss_of(kind, classes, labels)
+
+    # 1 the pilot: columns, encoded rows
     learned = learn_encoding(table, labels, categories=categories)
     rows = read_rows(TableRows(table, RowEncoder(learned.encoding, loss, classes)))
+
+    # 2 finished scores are recalibrated; of columns as many directions as pay
     promise = glm.Promise(max_disagreement, 0, samples_per_lab, samples_per_lab)
     if scores is not None:
         directions, found = None, glm.original(rows, loss, promise)[1]
@@ -107,7 +111,9 @@ def register_study(
             "than the base rate. Get more rows per lab, or let one lab be first (publish).",
             UselessModelWarning,
         )
-    design = Design(
+
+    # 3 a study without a commitment: no code was published
+    design = GlmDesign(
         target=pilot_y if isinstance(pilot_y, str) else target,
         encoding=learned.encoding,
         loss=loss,
@@ -119,7 +125,7 @@ def register_study(
         classes=classes,
         directions=directions,
     )
-    return Study(
+    return GlmStudy(
         design=design,
         max_disagreement=decimal_text(max_disagreement),
         n_original=samples_per_lab,

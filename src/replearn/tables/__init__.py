@@ -31,6 +31,7 @@ from replearn.tables.profile import Finding, Profile, compare_profiles, in_sente
 from replearn.tables.safety import LEAST_COUNT, Remark, refuse_unsafe
 from replearn.tables.samples import ParquetRows, StreamedRows, group_sizes
 from replearn.tables.scan import ColumnScan, TableScan, quantile, row_hashes
+from replearn.tables.scratch import Scratch, Stored
 from replearn.tables.survival import (
     AT_RISK,
     INTERVAL,
@@ -71,6 +72,8 @@ __all__ = [
     "Product",
     "Profile",
     "Remark",
+    "Scratch",
+    "Stored",
     "StreamedRows",
     "Table",
     "TableScan",

@@ -34,7 +34,7 @@ LEAST_ROWS = 50
 _TAIL = 0.05  # the spread is that of the middle 90%
 _FAR_TAIL = 0.01  # at most so many rows on one side are clipped
 _ENOUGH_APART = 200  # rows of the sample that differ from the others, if not all shall be counted
-_HARDLY = "is the same in nearly all rows, so it is left out"
+_HARDLY = "is the same in all but too few rows, so it is left out"
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,12 @@ def _scales(
         if clusters is not None:
             worths = clusters.worth_apart(table, alike)
         for name, apart in numbers_apart(table, alike).items():
-            if worths.get(name, apart.size) >= max(least_rows, LEAST_ROWS):
+            # of two values, 0 and 1 say, no quantile is published: they are like two levels
+            least = max(least_rows, LEAST_ROWS)
+            if apart.size and apart[0] == apart[-1] and not table.is_sparse:
+                least = least_rows
+
+            if worths.get(name, apart.size) >= least:
                 scales[name] = alike[name], _spread_apart(apart, alike[name])
     return {name: scales[name] for name in names if name in scales}
 

@@ -159,8 +159,9 @@ const guessesInWords = ({ bits }) => bits < 30 ? twoDigits(2 ** bits) : `2^${fix
 /** What a match proves, in a sentence. */
 function proofInWords(proof) {
   if (proof.isWeak) {
-    return "Agreement here is no evidence: the study file gives the model away in about " +
-      `${guessesInWords(proof)} guesses.`;
+    const guesses = guessesInWords(proof);
+    const tries = guesses === "1" ? "at the first guess" : `in about ${guesses} guesses`;
+    return `Agreement here is no evidence: the study file gives the model away ${tries}.`;
   }
   return `Guessing this model from the study file takes about ${guessesInWords(proof)} tries; ` +
     `fitting it takes about ${twoDigits(proof.rows)} patients.`;
