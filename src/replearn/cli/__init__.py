@@ -176,9 +176,10 @@ def _write_page(path: str, outcome: Outcome, command: Parser) -> None:
     if not outcome.title:
         complain("warning", "no page was written: this is a round in between.", command)
         return
-    from replearn.documents import write_atomically
+    from replearn.documents import check_page, write_atomically
 
     may_leave("page", outcome.n_rows)
+    check_page(path)
     text = (outcome.page or outcome.facts).html(outcome.title)
     write_atomically(path, text.encode("utf-8", "replace"))
 
@@ -233,12 +234,12 @@ def _check_page(page: str | None, options: argparse.Namespace) -> None:
     """Refuse a page over what is read, over other outputs, and over what is no page."""
     if page is None:
         return
-    from replearn.documents import check_replaced
+    from replearn.documents import check_page
 
     others = [getattr(options, name, None) for name in ("out", "keep", "study_out")]
     taken = [*inputs_of(options), *(path for path in others if path)]
     check_output_path(page, "page", taken, None)
-    check_replaced(page, b"<")
+    check_page(page)
 
 
 @contextmanager

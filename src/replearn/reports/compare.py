@@ -101,10 +101,13 @@ class Comparison(Spoken):
 
         # equal codes for other columns say nothing
         if self.renamed:
-            return "The same numbers for different columns: these are different models.", [
-                Row("the first model has", ", ".join(self.renamed[:3])),
-                "Fit all models on columns of the same names, in the same order.",
-            ]
+            return (
+                "The same numbers under other names: fingerprints cover names, so they differ.",
+                [
+                    Row("the first model has", ", ".join(self.renamed[:3])),
+                    "Name columns and target alike: an array has x0, x1, ... and y.",
+                ],
+            )
 
         if not self.one_study:
             return "Models of different studies: they cannot be the same.", [

@@ -314,6 +314,12 @@ class Original:
         """What the original's own rows say about each coefficient, without the ridge."""
         return self.own_later()
 
+    def sealed_with(self, nonce: str) -> "Original":
+        """The same original, sealed with a different nonce."""
+        commitment, slopes_commitment = _commitments(self.model, nonce)
+        study = replace(self.study, commitment=commitment, slopes_commitment=slopes_commitment)
+        return replace(self, study=study, nonce=nonce)
+
 
 @dataclass
 class _Candidate:
