@@ -28,7 +28,14 @@ from replearn.glm.recalibration import (
 )
 from replearn.glm.recipe import GLM, GlmPlan, OwnSpread
 from replearn.glm.sandwich import Estimates, estimates_of
-from replearn.glm.sketched import LEAST_CENTRE, MOST_INFLATION, Promise, RidgeFit, planned_widths
+from replearn.glm.sketched import (
+    LEAST_CENTRE,
+    MOST_INFLATION,
+    NumberSpread,
+    Promise,
+    RidgeFit,
+    planned_widths,
+)
 from replearn.glm.support import Reference, ScoreTest, score_test, shift_of
 from replearn.glm.survival import concordance, hazard_of, log_hazards, survival_at
 from replearn.glm.validation import RIDGES, Fold, scored
@@ -57,6 +64,7 @@ __all__ = [
     "MOST_INFLATION",
     "MOST_STEERED",
     "Multinomial",
+    "NumberSpread",
     "OwnSpread",
     "Poisson",
     "Promise",

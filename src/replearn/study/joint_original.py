@@ -366,18 +366,7 @@ def founded(
             f"{_named(unlike)}. Ask them, or begin anew without them."
         )
 
-    study = replace(
-        draft,
-        design=design,
-        n_original=n_rows,
-        n_replication=promise.n_there,
-        spreads=total_spread.stated,
-        between=tuple(map(decimal_text, between.deviations.tolist())),
-        n_centres=between.n_centres,
-        commitment=model.fingerprint,
-        slopes_commitment=model.without_constants.fingerprint,
-        problems=tuple(problems),
-    )
+    study = GlmStudy.of(design, promise, total_spread, draft.profile, model, problems=problems)
     return Founded(study, model, labs, copies)
 
 

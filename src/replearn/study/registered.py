@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from replearn.codes import seed_text
-from replearn.documents import decimal_text
 from replearn.errors import UselessModelWarning, probability, whole_number
 from replearn.exact import algebra
 from replearn.glm import DIRECTION_BITS, GlmDesign, Kind, loss_of
@@ -125,16 +124,7 @@ def register_study(
         classes=classes,
         directions=directions,
     )
-    return GlmStudy(
-        design=design,
-        max_disagreement=decimal_text(max_disagreement),
-        n_original=replication_rows,
-        n_replication=replication_rows,
-        spreads=found.spread.stated,
-        between=("0",) * design.n_numbers,
-        n_centres=0,
-        profile=make_profile(learned, labels),
-    )
+    return GlmStudy.of(design, promise, found.spread, make_profile(learned, labels))
 
 
 def _worthwhile(rows: Rows, loss: Any, promise: glm.Promise) -> tuple[Codes, glm.RidgeFit]:
