@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from replearn.glm import Estimates, Model, Summary, estimates_of, fit
+from replearn.glm import Estimates, GlmModel, Summary, estimates_of, fit
 from replearn.glm.sandwich import Z95
 from replearn.study import Request, RowEncoder, TableRows, publish, read_rows
 from replearn.tables import open_table
@@ -74,7 +74,7 @@ def resampled(frame: pd.DataFrame, target: str, n_rows: int) -> Draw:
     return draw
 
 
-def estimated(model: Model, X: Any, y: Any, groups: Any = None) -> tuple[Estimates, Any]:
+def estimated(model: GlmModel, X: Any, y: Any, groups: Any = None) -> tuple[Estimates, Any]:
     """Estimates of some rows in a model's encoding, and the ridge's own coefficients."""
     design = model.design
     table = open_table(X, target=y, groups=groups, columns=design.encoding.names)

@@ -22,7 +22,7 @@ from replearn.estimators.halfspaces import ReplicableSGDClassifier, ReplicableSV
 from replearn.estimators.table import ESTIMATORS
 from replearn.reports.compare import compare
 from replearn.reports.files import load
-from replearn.study import HalfspaceStudy, Study
+from replearn.study import GlmStudy, HalfspaceStudy
 from tests.populations import draw
 
 both = pytest.mark.parametrize("cls", [ReplicableSVMClassifier, ReplicableSGDClassifier])
@@ -131,7 +131,7 @@ def test_the_same_codes_of_other_columns_are_told(tmp_path):
     found = compare(first, turned)
     assert not found.same
     assert found.renamed == ("c0", "c1")
-    assert str(found).startswith("The same numbers for different columns")
+    assert str(found).startswith("The same numbers under other names")
     assert compare(first, ReplicableSVMClassifier(margin=0.3).fit(table, y)).same
     named_as_arrays_are = ReplicableSVMClassifier(margin=0.3).fit(
         pd.DataFrame(X).add_prefix("x"), y
@@ -151,7 +151,7 @@ def test_files_of_both_kinds_share_a_format(tmp_path):
     with pytest.raises(
         InvalidFile, match=r"design.kind must be 'glm', got 'halfspace'\. replearn.load"
     ):
-        Study.load(tmp_path / "study.json")
+        GlmStudy.load(tmp_path / "study.json")
     content = first.model_.content()
     content["design"] |= {"kind": "tree"}
     write_json(tmp_path / "odd.json", content)

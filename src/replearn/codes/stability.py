@@ -19,6 +19,8 @@ from replearn.types import Vector
 
 #: A chance of exactly 1 has no logarithm.
 _MOST_CHANCE = 1 - 1e-12
+#: Nobody estimates that labs never differ.
+_LEAST_CHANCE = 2.0**-50
 
 
 def least_whole(holds: Callable[[int], bool], least: int = 1, most: int = 10**12) -> int:
@@ -115,7 +117,7 @@ def chance_of_any(chances: Vector) -> float:
     whatever their correlations (Sidak).
     """
     stay = np.log1p(-np.minimum(chances, _MOST_CHANCE)).sum()
-    return float(-np.expm1(stay))
+    return max(float(-np.expm1(stay)), _LEAST_CHANCE)
 
 
 def chance_of_each(max_disagreement: float, n_numbers: int) -> float:

@@ -14,7 +14,7 @@ from replearn.estimators import set_columns
 from replearn.estimators.described import documented
 from replearn.estimators.glm import _ReplicableGLM
 from replearn.glm import Kind, concordance, log_hazards, survival_at
-from replearn.study import Study, table_of
+from replearn.study import GlmStudy, table_of
 from replearn.tables import open_table, rows_at_risk
 
 
@@ -218,7 +218,7 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
         return dict(zip(names, np.asarray(X).T, strict=True))
 
 
-def hazard_of_study(study: Study) -> Any:
+def hazard_of_study(study: GlmStudy) -> Any:
     """The loss of a survival study."""
     return study.design.loss
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes import least_number
+from replearn.codes import chance_of_any, chance_of_leaving, least_number
 from replearn.glm.coordinates import Coordinates
 from replearn.types import Matrix, Vector
 
@@ -72,6 +72,18 @@ class Between:
     def with_sampling(self, sampling: Vector, size: float = 1.0) -> Vector:
         """Standard deviations with those of rows, at a centre of some size."""
         return np.sqrt(sampling**2 + (size * self.deviations) ** 2)
+
+    def chance_of_leaving(
+        self, widths: Vector, bits: int, sampling: Vector, residual: Vector | None = None
+    ) -> float:
+        """Probability that some number of a new centre leaves its cell, whatever its size."""
+        expected = 0.0
+        for size, probability in self.sizes():
+            deviations = self.with_sampling(sampling, size)
+            places = None if residual is None else residual / deviations
+            chances = chance_of_leaving(widths / deviations, bits, places)
+            expected += probability * chance_of_any(chances)
+        return expected
 
     def of(self, numbers: NDArray[np.bool_]) -> "Between":
         """The same of some of the numbers."""

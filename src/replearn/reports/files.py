@@ -36,13 +36,11 @@ class Opening(Spoken, Document):
 
 def file_classes() -> tuple[type[Document], ...]:
     """All kinds of files that replearn writes."""
-    from replearn.codes import HalfspaceModel
-    from replearn.glm import Model
+    from replearn.codes import Model
     from replearn.reports.policy import Policy
-    from replearn.study import HalfspaceStudy, LabColumns, LabSums, State, Study
+    from replearn.study import LabColumns, LabSums, State, Study
 
-    own = (Study, Model, HalfspaceModel, HalfspaceStudy)
-    return *own, LabSums, LabColumns, State, Opening, Policy
+    return Study, Model, LabSums, LabColumns, State, Opening, Policy
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -122,11 +120,10 @@ def save(thing: Any, path: str | os.PathLike[str], private: bool = False) -> Non
 
 def load_model(path: str | os.PathLike[str]) -> Any:
     """Read a model of any kind."""
-    from replearn.codes import HalfspaceModel
-    from replearn.glm import Model
+    from replearn.codes import Model
 
     try:
-        return document_of(path, (Model, HalfspaceModel))
+        return Model.load(path)
     except InvalidFile:
         _refuse_study(path)
         raise
@@ -143,6 +140,6 @@ def _refuse_study(path: str | os.PathLike[str]) -> None:
 
 def load_study(path: str | os.PathLike[str]) -> Any:
     """Read a study of any kind."""
-    from replearn.study import HalfspaceStudy, Study
+    from replearn.study import Study
 
-    return document_of(path, (Study, HalfspaceStudy))
+    return Study.load(path)

@@ -6,8 +6,13 @@ from typing import Any
 
 from replearn.codes import Mode, Plan, Promise, Recipe, Sizes, after_constant, has_intercept
 from replearn.errors import ReplearnError, short, whole_number
+from replearn.glm import GLM
 from replearn.halfspaces.recipes import TABLE1
+from replearn.halfspaces.rounded import BatchPlan, calm_variance
 from replearn.words import Facts, Figure, Row, Spoken, by_rows
+
+#: All recipes by name: the model of studies, whose sizes follow from rows, and those of Table 1.
+RECIPES: dict[str, Recipe] = {GLM.name: GLM} | TABLE1
 
 #: Fields of every plan, which are said apart.
 _COMMON = {field.name for field in fields(Plan)}
@@ -61,11 +66,21 @@ class Planned(Spoken):
             details=[
                 Row("disagreement with so many rows", disagreement, "%"),
                 Row("rate", self.recipe.rate, note="without logarithms"),
+                *self._calm(),
                 *sizes,
             ],
             figures=[picture] if disagreement < 1 else [],  # a proof may say nothing
             values={"algorithm": self.recipe.name, "n_rows": self.plan.n_rows},
         )
+
+    def _calm(self) -> list[Row]:
+        """Of a plan that looks at its rows: for which populations no lab refuses but rarely."""
+        made = self.plan
+        if not (isinstance(made, BatchPlan) and made.looks):
+            return []
+        variance = float(f"{calm_variance(made, made.n_batches):.2g}")
+        note = "of batches; above it one lab may refuse where the other does not"
+        return [Row("Definition 1.1 in full up to a variance of", variance, note=note)]
 
 
 def plan(
@@ -118,11 +133,17 @@ def plan(
     >>> plan("svm", n_features=20, margin=0.2).plan.n_rows > 1000
     True
     """
-    recipe = TABLE1.get(algorithm)
-    if recipe is None:
+    recipe = RECIPES.get(algorithm)
+    if recipe is GLM:
         raise ReplearnError(
-            f"algorithm must be one of {', '.join(TABLE1)}, got {short(algorithm)}."
+            "sizes of a GLM follow from an original's rows, and not from a promise alone. Fit an "
+            "original: its certificate_ and study_.disagreement(n_rows) say what labs need."
         )
+    if recipe is None:
+        known = ", ".join(TABLE1)
+        raise ReplearnError(f"algorithm must be one of {known}, got {short(algorithm)}.")
+
+    # a constant is one input more, and costs margin
     n_features = whole_number("n_features", n_features)
     promise = Promise(margin, max_error, max_disagreement, failure_prob)
     constant = has_intercept(mode, fit_intercept)

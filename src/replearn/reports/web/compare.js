@@ -71,6 +71,11 @@ function openedBy(study, files) {
       throw new Refusal("the file opens a different study. Ask the original for this.");
     }
     ({ nonce } = file);
+    // a wrong nonce would call every model a different one
+    if (commits(file.model) === false) {
+      throw new Refusal("the opening must hold the nonce and the model that the study commits " +
+        "to, got others. Ask the original for its opening.");
+    }
   }
   for (const file of files) {
     if (file.format === "replearn/opening") continue;
@@ -160,8 +165,9 @@ const guessesInWords = ({ bits }) => bits < 30 ? twoDigits(2 ** bits) : `2^${fix
 /** What a match proves, in a sentence. */
 function proofInWords(proof) {
   if (proof.isWeak) {
-    return "Agreement here is no evidence: the study file gives the model away in about " +
-      `${guessesInWords(proof)} guesses.`;
+    const guesses = guessesInWords(proof);
+    const tries = guesses === "1" ? "at the first guess" : `in about ${guesses} guesses`;
+    return `Agreement here is no evidence: the study file gives the model away ${tries}.`;
   }
   return `Guessing this model from the study file takes about ${guessesInWords(proof)} tries; ` +
     `fitting it takes about ${twoDigits(proof.rows)} patients.`;

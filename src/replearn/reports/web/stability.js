@@ -5,6 +5,7 @@ import { general } from "./words.js";
 
 const LEAST_SPREAD = 1e-6;  // of the stated one: no row is needed for such a number
 const MOST_CHANCE = 1 - 1e-12, MOST_UPPER = 8, MOST_ROWS = 2 ** 40;
+const LEAST_CHANCE = 2 ** -50; // nobody estimates that labs never differ
 
 /** The complementary error function: a series of positive terms, or a continued fraction. */
 export function erfc(x) {
@@ -68,8 +69,8 @@ function chanceOfLeaving(width, bits) {
 const chanceFromCentre = (width) => Math.min(1, 2 * tail(width / 2));
 
 /** Probability that some number leaves its cell. */
-const chanceOfAny = (chances) => -Math.expm1(chances.reduce((sum, chance) =>
-  sum + Math.log1p(-Math.min(chance, MOST_CHANCE)), 0));
+const chanceOfAny = (chances) => Math.max(LEAST_CHANCE, -Math.expm1(chances.reduce((sum, chance) =>
+  sum + Math.log1p(-Math.min(chance, MOST_CHANCE)), 0)));
 
 // Sizes of new centres, in what K centres showed, and how many of 100,000 centres have each.
 const SIZES = [1, 2, 4, 8, 16, 32], SHARES = [40601, 50379, 8301, 671, 45, 3];
