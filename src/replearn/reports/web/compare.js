@@ -1,6 +1,7 @@
 // What a lab's fit says about the original's model, in the words of Python's `replicate`.
 import { Refusal, canonicalJson, contentOf, fingerprintOf, nScores, sealOf } from "./exact.js";
 import { deniedSpreads, evidence, statesTooMuch } from "./evidence.js";
+import { placeboMatches } from "./placebo.js";
 import { updated } from "./recalibration.js";
 import { disagreement, isAgreed, isConstant } from "./stability.js";
 import { counted, fixed, general, numbersInWords, pValue, percent, quoted, real, termNames } from "./words.js";
@@ -155,15 +156,26 @@ export function compared(study, found, rows, files = [], findings = []) {
       1.96 * Number(spread) / Math.sqrt(nRows) / Number(design.widths[i])).filter(agreed),
     disagreement: disagreement(study, nRows),
     atNewCentre: disagreement(study, nRows, true),
-    evidence: evidence(study, found.codes, support ? support.test.spreads : null),
+    evidence: proofOf(study, found.codes, rows, support, same),
   };
 }
 
 const twoDigits = (number) => counted(Number(number.toPrecision(2)));
 const guessesInWords = ({ bits }) => bits < 30 ? twoDigits(2 ** bits) : `2^${fixed(bits, 0)}`;
 
-/** What a match proves, in a sentence. */
+/** What a match proves; nothing if labels have no part in it. */
+function proofOf(study, codes, rows, support, same) {
+  const proof = evidence(study, codes, support ? support.test.spreads : null);
+  const placebo = same === true && !proof.isWeak && placeboMatches(study, codes, rows);
+  return { ...proof, placebo, isWeak: proof.isWeak || placebo };
+}
+
+/** The same in a sentence. */
 function proofInWords(proof) {
+  if (proof.placebo) {
+    return "Agreement here is no evidence: your rows give this model with permuted labels, too. " +
+      "Whatever the outcomes are, a lab matches.";
+  }
   if (proof.isWeak) {
     const guesses = guessesInWords(proof);
     const tries = guesses === "1" ? "at the first guess" : `in about ${guesses} guesses`;
