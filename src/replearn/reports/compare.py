@@ -224,15 +224,16 @@ def compare(*models: Any, study: Study | None = None) -> Comparison:
     if study is not None and same and not updates:
         evidence = study.evidence(first)
         commits = study.commits_to(first.fingerprint)
+
     return Comparison(
         tuple(names),
         prints,
         one_study,
-        _differences(given) if one_study and not same else (),
+        _differences(given),
         evidence,
         commits,
         first.of_study and not updates,
-        () if one_study else _renamed(given),
+        _renamed(given),
         updates,
         first.design.constant is not None and not updates,
     )
@@ -255,8 +256,9 @@ def _named(models: Sequence[Any]) -> tuple[list[Any], list[str]]:
         names.append(f"model {place}")
         paths.append(names[-1])
 
-    # files of the same name in different folders
-    return given, names if len(set(names)) == len(names) else paths
+    if len(set(names)) < len(names):  # files of the same name in different folders
+        names = paths
+    return given, names
 
 
 def _renamed(models: Sequence[Any]) -> tuple[str, ...]:
@@ -288,7 +290,9 @@ def _update(model: Any) -> tuple[str, str] | None:
 
 
 def _differences(models: Sequence[Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Numbers that are not equal, the largest difference first."""
+    """Numbers that are not equal, the largest difference first; those of one study alone."""
+    if any(model.design != models[0].design for model in models):
+        return ()
     codes = np.stack([model.codes for model in models])
     away = codes - codes[0]
     most = np.abs(away).max(axis=0)
