@@ -253,7 +253,7 @@ def test_numbers_of_numpy_are_numbers(frame, original):
     assert ridge.study_.design.ridge == "0.5"
     assert rl.audit(rl.ReplicableLogisticClassifier(), X, y, n_pairs=np.int64(2)).n_pairs == 2
     study = rl.register_study(
-        X, y, samples_per_lab=np.int32(5000), max_disagreement=np.float32(0.1)
+        X, y, replication_rows=np.int32(5000), max_disagreement=np.float32(0.1)
     )
     assert study.n_replication == 5000
     plans = [
@@ -266,8 +266,8 @@ def test_numbers_of_numpy_are_numbers(frame, original):
 @pytest.mark.parametrize("value", [True, "3", 1.5, None, np.nan])
 def test_what_is_no_whole_number_is_refused(value, frame):
     X, y = frame[["a", "b"]], frame["y"]
-    with pytest.raises(ReplearnError, match="samples_per_lab must be a whole number"):
-        rl.register_study(X, y, samples_per_lab=value)
+    with pytest.raises(ReplearnError, match="replication_rows must be a whole number"):
+        rl.register_study(X, y, replication_rows=value)
     if value is not None:  # the default of both
         with pytest.raises(ReplearnError, match="n_pairs must be a whole number"):
             rl.audit(rl.ReplicableLogisticClassifier(), X, y, n_pairs=value)

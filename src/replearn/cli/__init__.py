@@ -186,29 +186,8 @@ def _write_page(path: str, outcome: Outcome, command: Parser) -> None:
 
 def _explain(problem: Exception, command: Parser | None) -> int:
     """Say in one line what stopped a command; what nobody expected is a bug."""
-    if isinstance(problem, ReplearnError):
-        complain("error", problem, command)
-        return BAD_INPUT
-
-    if isinstance(problem, OSError):
-        from replearn.documents import system_words
-
-        where = f"{problem.filename}: " if problem.filename else ""
-        complain("error", f"{where}{system_words(problem)}", command)
-        return BAD_INPUT
-
-    # what a user can do something about
-    if isinstance(problem, MemoryError):
-        complain("error", "there is not enough memory for this table. Use fewer columns or rows.")
-        return BAD_INPUT
-
-    if isinstance(problem, ModuleNotFoundError):
-        package = (problem.name or "").partition(".")[0]
-        complain(
-            "error",
-            f"this needs the package {problem.name}, which is not installed. Run pip install "
-            f"{package}.",
-        )
+    if (words := _remediable(problem)) is not None:
+        complain("error", words, command)
         return BAD_INPUT
 
     # what nobody can: developers get the traceback
@@ -220,6 +199,29 @@ def _explain(problem: Exception, command: Parser | None) -> int:
         "python -X dev -m replearn prints in its place.",
     )
     return BUG
+
+
+def _remediable(problem: Exception) -> str | None:
+    """What a user can do something about, in words; None for anything else."""
+    if isinstance(problem, ReplearnError):
+        return str(problem)
+    if isinstance(problem, MemoryError):
+        return "there is not enough memory for this table. Use fewer columns or rows."
+    if isinstance(problem, ModuleNotFoundError):
+        name = problem.name or ""
+        return (
+            f"this needs the package {name}, which is not installed. Run pip install "
+            f"{name.partition('.')[0]}."
+        )
+    if not isinstance(problem, OSError):
+        return None
+
+    from replearn.documents import system_words
+
+    words = system_words(problem)
+    if problem.filename:
+        return f"{problem.filename}: {words}"
+    return words
 
 
 def _interrupts() -> type[BaseException]:

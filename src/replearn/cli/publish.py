@@ -338,7 +338,7 @@ def _register(table: "Table", options: argparse.Namespace) -> Outcome:
         study = register_study(
             columns,
             y,
-            samples_per_lab=options.replication_rows,
+            replication_rows=options.replication_rows,
             scores=options.scores,
             kind=options.kind,
             target=options.target or "y",

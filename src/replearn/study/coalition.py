@@ -31,7 +31,7 @@ from replearn.study.participants import (
     remarks_on,
 )
 from replearn.study.passes import (
-    LEAST_ROWS,
+    LEAST_SUMMED,
     MAX_ROWS,
     MAX_SUM,
     Counts,
@@ -157,7 +157,7 @@ def lab_sums(
     state: State | None = None,
     *,
     lab: str = "lab",
-    least_rows: int = LEAST_ROWS,
+    least_rows: int = LEAST_SUMMED,
     least_count: int = LEAST_COUNT,
 ) -> LabSums:
     """Exact sums of a lab's rows, to send to a coalition.
