@@ -30,7 +30,7 @@ from replearn.study.evidence import Evidence, guess_bits, rows_to_match
 from replearn.study.passes import Fitted, State, Sums
 from replearn.tables import Profile
 from replearn.types import Vector
-from replearn.words import Facts, Figure, Row, Spoken, by_rows
+from replearn.words import Facts, Figure, Row, Spoken, by_rows, counted
 
 #: What labs share besides a promise: told apart by its ``kind``.
 Design = GlmDesign | HalfspaceDesign
@@ -530,6 +530,15 @@ class GlmStudy(Study):
                 "whoever combines for it again."
             )
 
+    @property
+    def condition(self) -> str:
+        """Which labs the planned rate is for."""
+        if self.n_centres == 0:
+            return "samples of one population"
+        if self.n_centres == 1:
+            return "centres that differ as is typical"
+        return f"centres that differ as these {self.n_centres} do"
+
     def facts(self) -> Facts:
         """What the study says, in words.
 
@@ -547,12 +556,7 @@ class GlmStudy(Study):
         rows = [
             Row("target", design.target),
             Row("columns", len(design.encoding.columns)),
-            Row(
-                "coefficients",
-                design.n_numbers,
-                note=f"{design.bits} bits each",
-                key="coded_numbers",
-            ),
+            Row("coefficients", design.n_numbers, note=bits_each(design.bits), key="coded_numbers"),
         ]
         if design.constant:
             rows.append(Row("constant", "each lab fits its own"))
@@ -564,7 +568,7 @@ class GlmStudy(Study):
         commitment = "sealed" if self.sealed else self.commitment or "none"
         rows += [
             Row("planned for labs with", self.n_replication, "rows or more", key="rows_of_a_lab"),
-            Row("agreement rate", promised, "%", note="planned"),
+            Row("agreement rate", promised, "%", note=f"planned for {self.condition}"),
             Row("commitment", commitment),
         ]
         return Facts(
@@ -583,6 +587,11 @@ class GlmStudy(Study):
                 )
             ],
         )
+
+
+def bits_each(n_bits: int) -> str:
+    """What is published about each coefficient."""
+    return "one byte each" if n_bits == 8 else f"{counted(n_bits, 'bit')} each"
 
 
 def sealed_commitment(nonce: str, fingerprint: str) -> str:

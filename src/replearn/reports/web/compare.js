@@ -239,7 +239,7 @@ function sentenceOf({ design }, { word, support, nRows, lookFirst }) {
 function rungOf(support) {
   const { pSlopes, pFactor } = support.test;
   if (support.p >= UNLIKELY) {
-    return "Your patients do not contradict the original's model: chance made codes differ.";
+    return "Your patients do not contradict the original's model: chance may be the reason.";
   }
   if (pSlopes >= UNLIKELY) {
     return "Your patients have the original's slopes and a different base risk.";
