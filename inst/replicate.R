@@ -2822,6 +2822,10 @@ read_opened <- function(study, opened, nonce) {
       if (!identical(opening$study, study$fingerprint))
         refuse(one, " opens a different study. Ask the original for this.")
       nonce <- opening$nonce
+      # a wrong nonce would call every model a different one
+      if (isFALSE(commits_to(study, study$commitment, opening$model, nonce)))
+        refuse(one, " must hold the nonce and the model that the study commits to, got others. Ask ",
+               "the original for its opening.")
     } else {
       model <- read_model(one)
     }

@@ -411,12 +411,17 @@ def test_sealed_until_it_is_opened(inside: Path, tmp_path: Path) -> None:
     assert (code, json.loads(text)["same"]) == (0, None)
     code, text, _ = replearn("replicate", study, "b.csv", "--opened", opening, "--json")
     assert (code, json.loads(text)["same"]) == (0, True)
-    other = json.loads(opening.read_text()) | {"study": "0" * 64}
-    del other["fingerprint"]
-    opening.write_text(json.dumps(other))
-    code, _, errors = replearn("replicate", study, "b.csv", "--opened", opening)
-    assert code == 2
-    assert "opens a different study" in errors
+    kept = json.loads(opening.read_text())
+    del kept["fingerprint"]
+    for name, value, words in (
+        ("study", "0" * 64, "opens a different study"),
+        ("nonce", "0" * 32, "must hold the nonce and the model that the study commits to"),
+        ("model", "0" * 64, "must hold the nonce and the model that the study commits to"),
+    ):
+        opening.write_text(json.dumps(kept | {name: value}))
+        code, _, errors = replearn("replicate", study, "b.csv", "--opened", opening)
+        assert code == 2
+        assert words in errors
 
 
 def test_a_different_model_exits_with_1(inside: Path, tmp_path: Path) -> None:
@@ -725,12 +730,17 @@ def test_what_an_earlier_study_needs_is_kept(inside: Path, tmp_path: Path) -> No
     assert replearn(*publish, first, "--sealed")[0] == 0
     kept = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert set(kept) == {"one.json", "a.model.json", "a.opening.json"}
-    for change, name in (("--seed=7", "a.model.json"), ("--sealed", "a.opening.json")):
-        code, _, errors = replearn(*publish, second, change)
+    for change, name in ((["--seed=7"], "a.model.json"), (["--rows=500"], "a.model.json"),
+                         (["--seed=7", "--sealed"], "a.opening.json")):  # fmt: skip
+        code, _, errors = replearn(*publish, second, *change)
         assert code == 2
         assert f"{name} is there already" in errors
         assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == kept
-    assert replearn(*publish, second)[0] == 0  # the same model again is harmless
+    # the same model again is harmless, and the same study
+    assert replearn(*publish, second, "--sealed")[0] == 0
+    assert second.read_bytes() == kept["one.json"]
+    second.unlink()
+    assert replearn(*publish, second)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -778,6 +788,40 @@ def test_no_command_writes_over_what_is_not_its_own(
     assert code == 2, errors
     assert (inside / over).read_bytes() == before
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("page", ["page.html", "notes.html"])
+def test_a_page_replaces_pages_of_replearn_alone(inside: Path, tmp_path: Path, page: str) -> None:
+    path = tmp_path / page
+    path.write_text("<!DOCTYPE html><html>mine</html>")
+    if page == "page.html":
+        path.unlink()
+        assert replearn("show", "study.json", "--page", path)[0] == 0
+    before = path.read_bytes()
+    code, _, errors = replearn("check", "study.json", "b.csv", "--page", path)
+    assert code == (2 if page == "notes.html" else 0)
+    assert ("is no page of replearn" in errors) == (page == "notes.html")
+    assert (path.read_bytes() == before) == (page == "notes.html")
+
+
+def test_a_round_replaces_no_study(inside: Path, tmp_path: Path) -> None:
+    path = tmp_path / "first.json"
+    path.write_bytes((inside / "study.json").read_bytes())
+    before = path.read_bytes()
+    code, _, errors = replearn("combine", "study.json", "--begin", "--out", path)
+    assert code == 2
+    assert "is there and is no replearn/state or replearn/model/glm" in errors
+    assert path.read_bytes() == before
+
+
+def test_a_sealed_original_that_was_stopped_is_finished(inside: Path, tmp_path: Path) -> None:
+    """Whoever stops between opening and study begins again, and gets the study of the opening."""
+    call = ("publish", "a.csv", "--target", "died", "--out", tmp_path / "s.json", "--sealed")
+    assert replearn(*call)[0] == 0
+    before = (tmp_path / "s.json").read_bytes()
+    (tmp_path / "s.json").unlink()
+    assert replearn(*call)[0] == 0
+    assert (tmp_path / "s.json").read_bytes() == before
 
 
 def test_a_private_model_stays_what_it_is(inside: Path) -> None:

@@ -131,7 +131,7 @@ def test_the_same_codes_of_other_columns_are_told(tmp_path):
     found = compare(first, turned)
     assert not found.same
     assert found.renamed == ("c0", "c1")
-    assert str(found).startswith("The same numbers for different columns")
+    assert str(found).startswith("The same numbers under other names")
     assert compare(first, ReplicableSVMClassifier(margin=0.3).fit(table, y)).same
     named_as_arrays_are = ReplicableSVMClassifier(margin=0.3).fit(
         pd.DataFrame(X).add_prefix("x"), y

@@ -18,7 +18,7 @@ from replearn.tables import Batch, Column, Table, join_columns, levels_of, open_
 from replearn.words import Facts, Figure, Row, Spoken, counted, forest, percent, progress
 
 _MOST_TEST = 2000
-_LEAST_ROWS = 50
+_LEAST_LAB = 50
 
 
 @dataclass(frozen=True)
@@ -226,12 +226,9 @@ def audit(
         return counts
     churns = [pair.churn for pair in pairs if pair.churn is not None]
     rights = [pair.right for pair in pairs if pair.right is not None]
-    return replace(
-        counts,
-        churn=float(np.mean(churns)) if churns else None,
-        accuracy=float(np.mean(rights)) if rights else None,
-        majority=float(np.unique(y, return_counts=True)[1].max()) / len(y),
-    )
+    if churns:  # of one pair all test rows, of others none
+        counts = replace(counts, churn=float(np.mean(churns)), accuracy=float(np.mean(rights)))
+    return replace(counts, majority=float(np.unique(y, return_counts=True)[1].max()) / len(y))
 
 
 def _rows_of_lab(n_rows: int | None, total: int) -> int:
@@ -240,10 +237,10 @@ def _rows_of_lab(n_rows: int | None, total: int) -> int:
         n_rows = (total - min(_MOST_TEST, total // 5)) // 2
     else:
         n_rows = whole_number("n_rows", n_rows)
-    if not _LEAST_ROWS <= n_rows <= total // 2:
+    if not _LEAST_LAB <= n_rows <= total // 2:
         raise ReplearnError(
             f"two labs with {n_rows:,} rows each cannot be cut from {total:,} rows. A lab has at "
-            f"least {_LEAST_ROWS} rows; get more rows, or pass a smaller n_rows."
+            f"least {_LEAST_LAB} rows; get more rows, or pass a smaller n_rows."
         )
     return n_rows
 
@@ -298,8 +295,11 @@ def _by_centre(
         )
 
     # centres, by name or by value; they are no predictor
-    name = by if isinstance(by, str) else "centre"
-    X, centre = _without_column(X, by) if isinstance(by, str) else (X, np.asarray(by))
+    name, centre = "centre", by
+    if isinstance(by, str):
+        name = by
+        X, centre = _without_column(X, by)
+    centre = np.asarray(centre)
     if len(centre) != len(y):
         raise ReplearnError(
             f"by must have a value for each of the {len(y):,} rows, got {len(centre):,}."
@@ -308,7 +308,9 @@ def _by_centre(
     places, small = places_of(centre)
 
     # each fit sees all centres but one, which then replicates it
-    claim = estimator.max_disagreement if max_disagreement is None else max_disagreement
+    if max_disagreement is None:
+        max_disagreement = estimator.max_disagreement
+    claim = probability("max_disagreement", max_disagreement)
 
     def replicated(left_out: str) -> GlmReplication:
         here = places[left_out]
@@ -317,7 +319,7 @@ def _by_centre(
         table = open_table(_rows(X, here), target=y[here])
         return replicate(first.study_, table, opened=first.model_)[1]
 
-    return leave_each_out(places, replicated, small, probability("max_disagreement", claim), name)
+    return leave_each_out(places, replicated, small, claim, name)
 
 
 def _without_column(X: Any, name: str) -> tuple[Any, NDArray[Any]]:
@@ -340,11 +342,7 @@ def audit_study(
 
     No row may be in two parts, nor in the original. The claim is by default the study's.
     """
-    if study.commitment is None or study.sealed:
-        raise ReplearnError(
-            "audits need a study with an open commitment, got a sealed or registered one. Compare "
-            "the labs' models with each other instead."
-        )
+    _refuse_hidden(study)
     claim = float(study.max_disagreement) if max_disagreement is None else max_disagreement
     claim = probability("max_disagreement", claim, "0.05")
     return _count(lambda part: replicate(study, part)[1], parts, claim, study.n_replication)
@@ -352,17 +350,22 @@ def audit_study(
 
 def audit_study_by(study: GlmStudy, table: Table, centre: NDArray[Any], by: str) -> CentreAudit:
     """Let each centre of a table replicate one study."""
-    if study.commitment is None or study.sealed:
-        raise ReplearnError(
-            "audits need a study with an open commitment, got a sealed or registered one. Compare "
-            "the labs' models with each other instead."
-        )
+    _refuse_hidden(study)
     places, small = places_of(centre)
     parts = dict(zip(places, cut(table, list(places.values())), strict=True))
     claim = float(study.max_disagreement)
     return leave_each_out(
         places, lambda name: replicate(study, parts[name])[1], small, claim, by, of_study=True
     )
+
+
+def _refuse_hidden(study: GlmStudy) -> None:
+    """Nobody can count matches with a model that the study does not tell."""
+    if study.commitment is None or study.sealed:
+        raise ReplearnError(
+            "audits need a study with an open commitment, got a sealed or registered one. Compare "
+            "the labs' models with each other instead."
+        )
 
 
 def _count(

@@ -8,6 +8,7 @@ from replearn.codes import Mode, Plan, Promise, Recipe, Sizes, after_constant, h
 from replearn.errors import ReplearnError, short, whole_number
 from replearn.glm import GLM
 from replearn.halfspaces.recipes import TABLE1
+from replearn.halfspaces.rounded import BatchPlan, calm_variance
 from replearn.words import Facts, Figure, Row, Spoken, by_rows
 
 #: All recipes by name: the model of studies, whose sizes follow from rows, and those of Table 1.
@@ -91,6 +92,7 @@ class Planned(Spoken):
             details=[
                 Row("disagreement by the plan", disagreement, "%"),
                 Row("rate", self.recipe.rate, note="without logarithms"),
+                *self._calm(),
                 *told,
             ],
             figures=[picture] if disagreement < 1 else [],  # a proof may say nothing
@@ -107,6 +109,15 @@ class Planned(Spoken):
             for name, value in sizes.items()
             if name not in _COMMON and (plain := _plain(value)) is not None
         }
+
+    def _calm(self) -> list[Row]:
+        """Of a plan that looks at its rows: for which populations no lab refuses but rarely."""
+        made = self.plan
+        if not (isinstance(made, BatchPlan) and made.looks):
+            return []
+        variance = float(f"{calm_variance(made, made.n_batches):.2g}")
+        note = "of batches; above it one lab may refuse where the other does not"
+        return [Row("Definition 1.1 in full up to a variance of", variance, note=note)]
 
 
 def plan(

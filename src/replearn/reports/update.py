@@ -279,14 +279,10 @@ def _table(
         return table_of(design, X, csv)
 
     # columns have the parent's names, unless others are given
-    return open_table(
-        X,
-        columns=model.feature_names,
-        target=design.target if y is None else y,
-        weights=design.weights if weights is None else weights,
-        offset=design.offset if offset is None else offset,
-        csv=csv,
-    )
+    given = {"target": y, "weights": weights, "offset": offset}
+    roles = {name: role for name, role in given.items() if role is not None}
+    named = {name: getattr(design, name) for name in given}
+    return open_table(X, columns=model.feature_names, csv=csv, **named | roles)
 
 
 def _check_events(rows: Rows, loss: Loss, n_fitted: int) -> tuple[int, int | None]:

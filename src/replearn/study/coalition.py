@@ -20,7 +20,7 @@ from replearn.errors import ReplearnError
 from replearn.glm import Between, CentreFits, GlmDesign, GlmModel, LastIterate, newton
 from replearn.rows import THETA_BITS, WEIGHT_BITS, ExactSums, integers, on_grid
 from replearn.rows import Integers as Whole
-from replearn.study.disclosure import refuse_few_rows
+from replearn.study.disclosure import refuse_few_rows, refuse_heavy_rows
 from replearn.study.joint_original import Founded, founded
 from replearn.study.participants import (
     Participant,
@@ -31,7 +31,7 @@ from replearn.study.participants import (
     remarks_on,
 )
 from replearn.study.passes import (
-    LEAST_ROWS,
+    LEAST_SUMMED,
     MAX_ROWS,
     MAX_SUM,
     Counts,
@@ -157,7 +157,7 @@ def lab_sums(
     state: State | None = None,
     *,
     lab: str = "lab",
-    least_rows: int = LEAST_ROWS,
+    least_rows: int = LEAST_SUMMED,
     least_count: int = LEAST_COUNT,
 ) -> LabSums:
     """Exact sums of a lab's rows, to send to a coalition.
@@ -217,6 +217,8 @@ def lab_sums(
         refuse_other_codes(design, sums)
     asked = state.newton
     refuse_few_rows(design, source, 0 if asked is None else asked.share, least_count)
+    if asked is not None:
+        refuse_heavy_rows(design, source, asked, least_count)
 
     findings = findings_of(study, sums)
     if asked is not None and _is_near_end(state, asked):

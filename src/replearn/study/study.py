@@ -20,9 +20,19 @@ from replearn.documents import (
     Sha256,
     Share3,
     Unfit,
+    decimal_text,
 )
 from replearn.errors import ReplearnError, whole_number
-from replearn.glm import GLM, MAX_NUMBERS, Between, GlmDesign, GlmModel, GlmPlan, Promise
+from replearn.glm import (
+    GLM,
+    MAX_NUMBERS,
+    Between,
+    GlmDesign,
+    GlmModel,
+    GlmPlan,
+    NumberSpread,
+    Promise,
+)
 from replearn.rows import ExactSums
 from replearn.study import passes
 from replearn.study.encoder import RowEncoder
@@ -195,6 +205,44 @@ class GlmStudy(Study):
     slopes_commitment: Sha256 | None = None
     sealed: bool = False
     problems: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        design: GlmDesign,
+        promise: Promise,
+        spread: NumberSpread,
+        profile: Profile,
+        model: GlmModel | None = None,
+        nonce: str | None = None,
+        problems: Iterable[str] = (),
+    ) -> "GlmStudy":
+        """What an original states of itself; without a ``model`` nobody is first.
+
+        A ``nonce`` seals the commitments to the model, and to its slopes.
+        """
+        committed: tuple[str, ...] = ()
+        if model is not None:
+            committed = model.fingerprint, model.without_constants.fingerprint
+        if nonce is not None:
+            committed = tuple(sealed_commitment(nonce, one) for one in committed)
+        commitment, slopes_commitment = committed or (None, None)
+
+        deviations = spread.between.deviations.tolist()
+        return cls(
+            design=design,
+            max_disagreement=decimal_text(promise.max_disagreement),
+            n_original=promise.n_here,
+            n_replication=promise.n_there,
+            spreads=spread.stated,
+            between=tuple(map(decimal_text, deviations)),
+            n_centres=spread.between.n_centres,
+            profile=profile,
+            commitment=commitment,
+            slopes_commitment=slopes_commitment,
+            sealed=nonce is not None,
+            problems=tuple(problems),
+        )
 
     def save(
         self, path: "str | os.PathLike[str]", private: bool = False, new: bool = False

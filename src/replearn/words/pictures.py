@@ -161,6 +161,8 @@ def forest(marks: Sequence[Mark], line: float, words: str, most: int = MOST_DRAW
         'stroke="currentColor" stroke-opacity="0.5" stroke-dasharray="4 3"/>'
         f'<text x="{across(line):.1f}" y="{height - 6}" text-anchor="middle">{escape(words)}</text>'
     ]
+
+    # a line for each number, from the top
     for number, (name, text, at, low, high) in enumerate(shown):
         y = 16 + number * row
         parts.append(

@@ -71,6 +71,11 @@ function openedBy(study, files) {
       throw new Refusal("the file opens a different study. Ask the original for this.");
     }
     ({ nonce } = file);
+    // a wrong nonce would call every model a different one
+    if (commits(file.model) === false) {
+      throw new Refusal("the opening must hold the nonce and the model that the study commits " +
+        "to, got others. Ask the original for its opening.");
+    }
   }
   for (const file of files) {
     if (file.format === "replearn/opening") continue;
