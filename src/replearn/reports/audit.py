@@ -129,7 +129,7 @@ class Audit(Spoken):
         if self.n_rows * needed <= self.n_all or not self.least_rows:
             return []
         said = f"This table makes {counted(self.n_all // self.n_rows, 'such lab')}."
-        if n_rows < _LEAST_ROWS:
+        if n_rows < _LEAST_LAB:
             return [f"{said} For {needed:,} labs take a larger one."]
         return [f"{said} A study that plans for --rows {n_rows} makes {needed:,} of it."]
 

@@ -55,7 +55,7 @@ from replearn.study.cohort import cohort_table, gaps_told
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.performance import Performance
 from replearn.study.sample_size import rows_needed
-from replearn.study.study import GlmStudy
+from replearn.study.study import GlmStudy, commitments
 from replearn.tables import (
     AT_RISK,
     INTERVAL,
@@ -316,7 +316,7 @@ class Original:
 
     def sealed_with(self, nonce: str) -> "Original":
         """The same original, sealed with a different nonce."""
-        commitment, slopes_commitment = _commitments(self.model, nonce)
+        commitment, slopes_commitment = commitments(self.model, nonce)
         study = replace(self.study, commitment=commitment, slopes_commitment=slopes_commitment)
         return replace(self, study=study, nonce=nonce)
 

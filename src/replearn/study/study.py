@@ -221,12 +221,9 @@ class GlmStudy(Study):
 
         A ``nonce`` seals the commitments to the model, and to its slopes.
         """
-        committed: tuple[str, ...] = ()
+        commitment, slopes_commitment = None, None
         if model is not None:
-            committed = model.fingerprint, model.without_constants.fingerprint
-        if nonce is not None:
-            committed = tuple(sealed_commitment(nonce, one) for one in committed)
-        commitment, slopes_commitment = committed or (None, None)
+            commitment, slopes_commitment = commitments(model, nonce)
 
         deviations = spread.between.deviations.tolist()
         return cls(
@@ -640,6 +637,14 @@ class GlmStudy(Study):
 def bits_each(n_bits: int) -> str:
     """What is published about each coefficient."""
     return "one byte each" if n_bits == 8 else f"{counted(n_bits, 'bit')} each"
+
+
+def commitments(model: GlmModel, nonce: str | None) -> tuple[str, str]:
+    """To the model, and to the model whose codes of constants are 0; a nonce seals both."""
+    whole, slopes = model.fingerprint, model.without_constants.fingerprint
+    if nonce is None:
+        return whole, slopes
+    return sealed_commitment(nonce, whole), sealed_commitment(nonce, slopes)
 
 
 def sealed_commitment(nonce: str, fingerprint: str) -> str:
