@@ -187,6 +187,17 @@ def audit(
     plan : what the paper's algorithms promise.
     compare : models that are there already.
 
+    Notes
+    -----
+    The interval is that of Clopper and Pearson. Pairs cut from one table share rows with other
+    pairs, so it speaks of that table. By centre, means and prediction intervals are those of a
+    random-effects summary [Higgins09].
+
+    References
+    ----------
+    .. [Higgins09] Higgins, Thompson and Spiegelhalter. A re-evaluation of random-effects meta-
+       analysis. JRSS A 172(1), 2009.
+
     Examples
     --------
     >>> import replearn as rl

@@ -165,6 +165,16 @@ def plan(
     table1 : all algorithms beside each other.
     ReplicableSVMClassifier : fits such a plan.
 
+    Notes
+    -----
+    Sizes invert the bound of the algorithm, ``Recipe.stability``, by bisection. No row is looked
+    at, so both labs may plan alone.
+
+    References
+    ----------
+    .. [KKLVZ24] Kalavasis, Karbasi, Larsen, Velegkas and Zhou. Replicable Learning of Large-Margin
+       Halfspaces. ICML 2024, arXiv:2402.13857.
+
     Examples
     --------
     >>> plan("svm", n_features=20, margin=0.2).plan.n_rows > 1000

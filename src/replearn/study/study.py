@@ -75,6 +75,17 @@ class Study(Spoken, Document):
     replearn.study.HalfspaceStudy : of one of the paper's algorithms.
     load : reads one from a file.
 
+    Notes
+    -----
+    A study is one-way advice about the original's rows, a secure sketch [DORS08]: it says where
+    inside its cell each number lies, and nothing about which cell. ``docs/format.md`` specifies
+    every byte of the file.
+
+    References
+    ----------
+    .. [DORS08] Dodis, Ostrovsky, Reyzin and Smith. Fuzzy extractors: how to generate strong keys
+       from biometrics and other noisy data. SIAM Journal on Computing 38(1), 2008.
+
     Examples
     --------
     >>> import replearn as rl
