@@ -99,7 +99,7 @@ def where_we_landed(
     outside = sum(far > 0.5 for far in furthest)
     said = {0: "all marks are inside", 1: "1 has a mark outside"}
     what = said.get(outside, f"{outside} have a mark outside")
-    return svg(width, height, parts, f"Where labs landed: {len(names)} numbers, {what}.")
+    return svg(width, height, parts, f"Estimates in rounding cells: {len(names)} numbers, {what}.")
 
 
 def ladder(rungs: Sequence[Rung], unit: str) -> str:
