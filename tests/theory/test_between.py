@@ -126,5 +126,6 @@ def test_learned_cells_are_those_that_their_own_study_implies(n_centres, tmp_pat
 
         study = fit.study_
         assert study.n_centres == n_centres
+        assert f"differ as these {n_centres} do" in fit.certificate_.facts().text(details=True)
         assert (study.widths / study.implied_widths).min() > 0.99
         study.save(tmp_path / f"{number}.json")

@@ -471,6 +471,7 @@ def _details(original: "Original", notes: list[str]) -> list[Any]:
             "patients needed to match", study.evidence(original.model).rows, note="half of the time"
         ),
         *sample_size_row(original.rows_needed, study.n_original),
+        *original.certificate.assumed,
         *notes,
     ]
     if original.cohort is not None:

@@ -101,7 +101,8 @@ def between_centres(study: GlmStudy) -> str:
         return "none are assumed to differ"
     if study.n_centres == 1:
         return "rounding cells allow for differences as they are typical of centres, not estimated"
-    return f"differences between {study.n_centres} centres were estimated; cells allow for them"
+    estimated = f"differences between {study.n_centres} centres were estimated"
+    return f"{estimated}; cells allow for them, and for some centres that differ by far more"
 
 
 def with_methods(

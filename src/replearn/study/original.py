@@ -225,7 +225,7 @@ class Certificate(Spoken):
         return f"a new centre like these {self.n_centres}"
 
     @property
-    def _condition(self) -> list[str]:
+    def assumed(self) -> list[str]:
         """What is assumed of new centres."""
         if self.n_centres < 2:
             return []
@@ -254,7 +254,7 @@ class Certificate(Spoken):
                 *self.cautions,
             ],
             details=[
-                *self._condition,
+                *self.assumed,
                 Row("parts of these rows differ", self.inflation, "times the expected square"),
                 Row("repeated rows", self.n_repeated),
             ],
