@@ -14,8 +14,8 @@ variance. Counted in tests/theory/test_support.py.
 
 Where the truth of this centre may lie far from the model, B and H are those at its most likely
 place, the best linear prediction, and g is the gradient continued from there to the model. At the
-model itself, scores would change by more than linear terms say: of honest centres with 1 % events
-a third had p < .05.
+model itself, scores would change by more than linear terms say: of honest centres with 1% events
+a third had p < 0.05.
 
 Beyond 600 coefficients the constants and the size of all slopes are tested alone. The size has a
 mean, too: slopes that were fitted to noise are too large elsewhere, and the gradient along them is
