@@ -235,7 +235,7 @@ def draw_rows():
     def up(rate):
         return floor - (floor - top) * rate
 
-    parts = [f'<text x="{left - 50}" y="20">labs with the original\'s model</text>']
+    parts = [f'<text x="{left - 50}" y="20">centres with the original\'s model</text>']
     for rate in (0.0, 0.25, 0.5, 0.75, 1.0):
         parts.append(
             f'<text x="{left - 10}" y="{up(rate) + 5:.1f}" text-anchor="end">{rate:.0%}</text>'
@@ -245,7 +245,7 @@ def draw_rows():
     for n_rows in sizes:
         x = across(n_rows)
         parts.append(f'<text x="{x:.1f}" y="{floor + 22}" text-anchor="middle">{n_rows:,}</text>')
-    words = "patients of the lab that replicates"
+    words = "patients of the centre that replicates"
     parts.append(f'<text x="335" y="{floor + 46}" text-anchor="middle">{words}</text>')
 
     # what is estimated, for labs of one population and for new centres
