@@ -824,6 +824,20 @@ def test_a_sealed_original_that_was_stopped_is_finished(inside: Path, tmp_path: 
     assert (tmp_path / "s.json").read_bytes() == before
 
 
+@pytest.mark.parametrize("model", ["a.model.json", "svm.json"])
+def test_a_model_is_exported_by_a_process_that_did_nothing_else(
+    inside: Path, tmp_path: Path, model: str
+) -> None:
+    """Every kind of file is known before the first one is read."""
+    if model == "svm.json":
+        model = str(tmp_path / model)
+        call = f"fit data.csv --target y --margin 0.4 --out {model}"
+        assert replearn(*call.split())[0] == 0
+    words = ["-m", "replearn", "export", model, "--out", str(tmp_path / "fresh.sql")]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_private_model_stays_what_it_is(inside: Path) -> None:
     before = (inside / "a.model.json").read_bytes()
     code, _, errors = replearn("replicate", "study.json", "b.csv", "--out", "a.model.json")

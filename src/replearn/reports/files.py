@@ -131,6 +131,7 @@ def save(thing: Any, path: str | os.PathLike[str], private: bool = False) -> Non
 def load_model(path: str | os.PathLike[str]) -> Any:
     """Read a model of any kind."""
     from replearn.codes import Model
+    from replearn.glm import GlmModel  # noqa: F401  # one of the kinds that Model tells apart
 
     try:
         return Model.load(path)

@@ -440,6 +440,11 @@ def combine(
     >>> state.replication.same
     True
     """
+    if publish and not (opened is None and nonce is None):
+        raise ReplearnError("a joint original does not use opened and nonce. Leave them out.")
+    if replication_rows is not None and not publish:
+        raise ReplearnError("replication_rows is of a joint original. Pass publish=True, too.")
+
     study = study if isinstance(study, GlmStudy) else GlmStudy.load(study)
     state = study.begin() if state is None else state
     study.check_state(state)
