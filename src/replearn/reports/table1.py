@@ -178,6 +178,16 @@ def table1(
     --------
     plan : one line of it, with all sizes.
 
+    Notes
+    -----
+    Each row is a call of `plan`. Rates in ``docs/theory/table1.md`` are slopes of these numbers on
+    logarithmic scales.
+
+    References
+    ----------
+    .. [KKLVZ24] Kalavasis, Karbasi, Larsen, Velegkas and Zhou. Replicable Learning of Large-Margin
+       Halfspaces. ICML 2024, arXiv:2402.13857.
+
     Examples
     --------
     >>> import replearn as rl
