@@ -40,6 +40,11 @@ def load(path: str | os.PathLike[str]) -> Any:
     --------
     save : writes a file.
 
+    Notes
+    -----
+    Files are JSON without pickle. Size, depth, keys and types are checked before anything is
+    built.
+
     Examples
     --------
     >>> import replearn as rl
@@ -70,6 +75,11 @@ def save(thing: Any, path: str | os.PathLike[str], private: bool = False) -> Non
     See Also
     --------
     load : reads the file.
+
+    Notes
+    -----
+    The file is there as a whole or not at all, and its bytes are canonical: equal models give
+    equal files but for their provenance.
 
     Examples
     --------

@@ -187,6 +187,11 @@ def lab_sums(
     --------
     combine : adds up the sums of all labs.
 
+    Notes
+    -----
+    A file holds whole numbers that add up in any order, such as the gradient and the curvature at
+    the state of the round. No file is made if a term or a class has 1 to 9 rows.
+
     Examples
     --------
     >>> import replearn as rl
@@ -415,6 +420,11 @@ def combine(
     --------
     lab_sums : what each lab sends.
     register_study : a study in which nobody is first.
+
+    Notes
+    -----
+    Newton's method on the joint loss needs the sums of all rows and no row. Because the sums are
+    exact, the joint model is the model of one table, to the bit, whatever the number of labs.
 
     Examples
     --------
