@@ -22,8 +22,15 @@ from replearn.glm import (
     planned_widths,
 )
 from replearn.glm.losses import Gaussian
-from replearn.reports.files import Opening
-from replearn.study import GlmReplication, GlmStudy, RowEncoder, TableRows, read_rows, replicate
+from replearn.study import (
+    GlmReplication,
+    GlmStudy,
+    Opening,
+    RowEncoder,
+    TableRows,
+    read_rows,
+    replicate,
+)
 from replearn.study.study import sealed_commitment
 from replearn.tables import CsvOptions, Profile, learn_encoding, make_profile, open_table
 from replearn.words import Row

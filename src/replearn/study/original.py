@@ -53,6 +53,7 @@ from replearn.rows import (
 )
 from replearn.study.cohort import cohort_table, gaps_told
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
+from replearn.study.opening import Opening
 from replearn.study.performance import Performance
 from replearn.study.sample_size import rows_needed
 from replearn.study.study import GlmStudy, commitments
@@ -109,6 +110,7 @@ class Options:
     categories: Sequence[str] = ()
     numeric: Sequence[str] = ()
     drop: Sequence[str] = ()
+    sealed: bool = False
     n_jobs: int | None = None
 
 
@@ -122,7 +124,6 @@ class Request(Options):
     weights: str | None = None
     offset: str | None = None
     time: str = "time"  # of survival, whose target is the event
-    sealed: bool = False
     verbose: int = 0
 
     def check(self) -> None:
@@ -313,6 +314,13 @@ class Original:
     def own(self) -> Estimates | None:
         """What the original's own rows say about each coefficient, without the ridge."""
         return self.own_later()
+
+    @property
+    def opening(self) -> Opening | None:
+        """What opens a sealed study."""
+        if self.nonce is None:
+            return None
+        return Opening(self.study.fingerprint, self.model.fingerprint, self.nonce)
 
     def sealed_with(self, nonce: str) -> "Original":
         """The same original, sealed with a different nonce."""
