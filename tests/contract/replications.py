@@ -297,3 +297,22 @@ def opening_of(study: GlmStudy, model: GlmModel, nonce: str) -> tuple[GlmStudy, 
         slopes_commitment=sealed_commitment(nonce, model.without_constants.fingerprint),
     )
     return sealed, Opening(sealed.fingerprint, model.fingerprint, nonce)
+
+
+def bait(study: GlmStudy) -> GlmStudy:
+    """A study that any labels replicate: cells are as wide as centres that differ by far."""
+    n, bits = study.design.n_numbers, study.design.bits
+    between = Between(np.full(n, 2.0), 1)
+    widths = 1.05 * planned_widths(study.sampling(study.n_replication), between, 0.01, bits)
+    design = replace(study.design, widths=tuple(map(decimal_text, widths)))
+    sketch = np.floor((design.cells.shifts - 0.45) % 1 * 2**bits).astype(np.int64)
+    design = replace(design, sketch=sketch)
+    model = GlmModel(design, design.codes(np.zeros((1, n))))
+    return replace(
+        study,
+        design=design,
+        between=("2",) * n,
+        n_centres=1,
+        commitment=model.fingerprint,
+        slopes_commitment=model.without_constants.fingerprint,
+    )

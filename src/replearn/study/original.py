@@ -225,6 +225,16 @@ class Certificate(Spoken):
             return "a new centre that differs as centres typically do"
         return f"a new centre like these {self.n_centres}"
 
+    @property
+    def _condition(self) -> list[str]:
+        """What is assumed of new centres."""
+        if self.n_centres < 2:
+            return []
+        return [
+            f"Assumed: of 1,000 new centres 406 differ as these {self.n_centres} do, 504 twice as "
+            "much, 83 four times, 7 eight times or more, in all coefficients together."
+        ]
+
     def facts(self) -> Facts:
         """In words."""
         verdict = (
@@ -245,6 +255,7 @@ class Certificate(Spoken):
                 *self.cautions,
             ],
             details=[
+                *self._condition,
                 Row("parts of these rows differ", self.inflation, "times the expected square"),
                 Row("repeated rows", self.n_repeated),
             ],

@@ -362,7 +362,7 @@ class GlmStudy(Study):
         deviations : array of shape (n_numbers,)
             One for each coefficient.
         """
-        return self.centres.with_sampling(self.sampling(n_rows))[0]
+        return self.centres.with_sampling(self.sampling(n_rows))
 
     def disagreement(self, n_rows: int, new_centre: bool = False) -> float:
         """Estimated probability that a lab with so many rows gets a different model.
