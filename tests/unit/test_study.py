@@ -523,3 +523,8 @@ def test_too_many_dense_columns_are_refused_before_the_fit():
     X = np.random.default_rng(0).normal(size=(120, 5001))
     with pytest.raises(ReplearnError, match="at most 5,000 dense columns"):
         rl.ReplicableLogisticClassifier().fit(X, (X[:, 0] > 0).astype(int))
+
+
+def test_nothing_is_sealed_without_bits():
+    with pytest.raises(ReplearnError, match="there is no commitment to hide"):
+        Request(sealed=True, sketch_bits=0).check()

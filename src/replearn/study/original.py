@@ -152,6 +152,11 @@ class Request(Options):
                 "replication_rows", self.replication_rows, remedy=remedy
             )
         self.sketch_bits = int(self.sketch_bits)
+        if self.sealed and not self.sketch_bits:
+            raise ReplearnError(
+                "sealed must be False without published bits: there is no commitment to hide, and "
+                "nobody is first. Publish bits, or leave it out."
+            )
         seed_text(self.shared_seed)
 
 
@@ -316,9 +321,7 @@ class Original:
 
     def sealed_with(self, nonce: str) -> "Original":
         """The same original, sealed with a different nonce."""
-        commitment, slopes_commitment = _commitments(self.model, nonce)
-        study = replace(self.study, commitment=commitment, slopes_commitment=slopes_commitment)
-        return replace(self, study=study, nonce=nonce)
+        return replace(self, study=self.study.committed_to(self.model, nonce), nonce=nonce)
 
 
 @dataclass
@@ -555,18 +558,11 @@ def _published(
 
     # the study, which commits to the model
     nonce = secrets.token_hex(16) if request.sealed else None
-    committed = None
+    problems = (*certificate.problems, *_unsafe(learned.remarks, request))
+    profile = make_profile(learned, labels)
+    study = GlmStudy.of(design, promise, trial.spread, profile, problems)
     if design.bits:
-        committed = model
-    study = GlmStudy.of(
-        design,
-        promise,
-        trial.spread,
-        make_profile(learned, labels),
-        committed,
-        nonce,
-        (*certificate.problems, *_unsafe(learned.remarks, request)),
-    )
+        study = study.committed_to(model, nonce)
 
     # not everybody reads these, and they take as long as the fit
     def own() -> Estimates | None:

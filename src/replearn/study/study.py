@@ -213,21 +213,9 @@ class GlmStudy(Study):
         promise: Promise,
         spread: NumberSpread,
         profile: Profile,
-        model: GlmModel | None = None,
-        nonce: str | None = None,
         problems: Iterable[str] = (),
     ) -> "GlmStudy":
-        """What an original states of itself; without a ``model`` nobody is first.
-
-        A ``nonce`` seals the commitments to the model, and to its slopes.
-        """
-        committed: tuple[str, ...] = ()
-        if model is not None:
-            committed = model.fingerprint, model.without_constants.fingerprint
-        if nonce is not None:
-            committed = tuple(sealed_commitment(nonce, one) for one in committed)
-        commitment, slopes_commitment = committed or (None, None)
-
+        """What an original states of itself; before it commits to a model, nobody is first."""
         deviations = spread.between.deviations.tolist()
         return cls(
             design=design,
@@ -238,10 +226,20 @@ class GlmStudy(Study):
             between=tuple(map(decimal_text, deviations)),
             n_centres=spread.between.n_centres,
             profile=profile,
+            problems=tuple(problems),
+        )
+
+    def committed_to(self, model: GlmModel, nonce: str | None = None) -> "GlmStudy":
+        """The same study with commitments to a model and to its slopes, which a nonce seals."""
+        prints = [model.fingerprint, model.without_constants.fingerprint]
+        if nonce is not None:
+            prints = [sealed_commitment(nonce, one) for one in prints]
+        commitment, slopes_commitment = prints
+        return replace(
+            self,
             commitment=commitment,
             slopes_commitment=slopes_commitment,
             sealed=nonce is not None,
-            problems=tuple(problems),
         )
 
     def save(
