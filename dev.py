@@ -60,9 +60,9 @@ def main(arguments: list[str]) -> int:
     command, rest = (arguments[0], arguments[1:]) if arguments else ("help", [])
     try:
         if command == "demo" and not rest:
-            return prepare("data") or call("replearn", "demo")
+            return prepare("data", "halfspaces") or call("replearn", "demo")
         if command == "run":
-            return prepare("data") or call("replearn", *rest, cwd=Path.cwd())
+            return prepare("data", "halfspaces") or call("replearn", *rest, cwd=Path.cwd())
         if command == "test":
             parts = ("test", "engines") if "--engines" in rest else ("test",)
             pytest = ("pytest", (*PYTEST, *chosen(rest)))
@@ -121,7 +121,14 @@ def try_versions(resolution: str, version: str) -> int:
     say(f"quick tests on Python {version} with the versions that uv calls {resolution}")
     options = ("--python", str(python), "--resolution", resolution)
     code = quietly(uv, "venv", "--clear", "--python", version, str(place)) or quietly(
-        uv, "pip", "install", *options, "--editable", ".[data,onnx,dask]", "--group", "test"
+        uv,
+        "pip",
+        "install",
+        *options,
+        "--editable",
+        ".[data,halfspaces,onnx,dask]",
+        "--group",
+        "test",
     )
     tests = ("-m", "pytest", "-q", "-m", "not slow", "tests/unit", "tests/golden", ENGINES)
     return code or subprocess.call((str(python), *tests), cwd=ROOT, env=environment())

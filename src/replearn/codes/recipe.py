@@ -339,6 +339,9 @@ class Recipe:
     run: Callable[..., Any]
     # ``stability(plan, n_rows, spread)`` gives a `Bound`; spread None: before any row
     stability: Callable[[Any, int, Any], Bound]
+    # of Table 1: the rate of certified plans, without logarithms, and where the printed one stands
+    certified_rate: str = ""
+    source: str = ""
 
 
 AnyPlan = TypeVar("AnyPlan", bound=Plan)

@@ -402,8 +402,9 @@ def _column(y: Any) -> Any:
 
     refuse_lazy(y)
     # a series stays one: its name is that of the target
+    y = unmasked(y)
     if not hasattr(y, "__array__") or not hasattr(y, "name"):
-        y = np.asarray(unmasked(y))
+        y = np.asarray(y)
     if len(y.shape) == 2 and y.shape[1] == 1:
         return column_or_1d(np.asarray(y), warn=True)
     if len(y.shape) != 1:
@@ -413,6 +414,11 @@ def _column(y: Any) -> Any:
 
 def _weights(given: Any, n_rows: int) -> NDArray[np.float64]:
     """A weight for each row."""
+    if isinstance(given, str):
+        raise ReplearnError(
+            f"sample_weight must hold a weight for each row, got the text {given!r}. Pass the "
+            "column itself; or name it to fit_file."
+        )
     real = {"ensure_2d": False, "dtype": np.float64, "ensure_min_samples": 0}
     checked = check_array(unmasked(given), input_name="sample_weight", **real)
     if checked.ndim and checked.shape != (n_rows,):

@@ -346,7 +346,12 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
 
     def _signs(self, y: Any, study: HalfspaceStudy | None) -> Signs:
         """Labels as -1 and +1; sets the classes."""
-        self.classes_ = np.unique(y)
+        try:
+            self.classes_ = np.unique(y)
+        except TypeError:
+            raise ReplearnError(
+                "y must hold labels of one type, got texts beside numbers. Write them all as text."
+            ) from None
         check_classification_targets(self.classes_)  # of all labels it would sort them once more
         if study is not None:
             known = study.design.classes

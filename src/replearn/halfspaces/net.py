@@ -524,4 +524,13 @@ def errors(points: Points, chosen: Points, limits: Counts) -> Counts:
     return np.asarray(count_errors(points, chosen, limits))
 
 
-NET = Recipe("net", "Algorithm 3", "eps^-1 tau^-4 rho^-2", sizes, run, stability)
+NET = Recipe(
+    "net",
+    "Algorithm 3",
+    "eps^-1 tau^-4 rho^-2",
+    sizes,
+    run,
+    stability,
+    certified_rate="eps^-1 tau^-6 rho^-2",
+    source="Theorem 1.6",
+)

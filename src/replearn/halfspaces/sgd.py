@@ -281,4 +281,13 @@ def _certified(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
     return certified_plan("sgd", promise, n_inputs, given, proof)
 
 
-SGD = Recipe("sgd", "Algorithm 2", "eps^-2 tau^-6 rho^-2", sizes, run, stability)
+SGD = Recipe(
+    "sgd",
+    "Algorithm 2",
+    "eps^-2 tau^-6 rho^-2",
+    sizes,
+    run,
+    stability,
+    certified_rate="eps^-2 tau^-6 rho^-2",
+    source="Theorem 1.4",
+)

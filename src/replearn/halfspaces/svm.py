@@ -302,4 +302,13 @@ def _certified(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
     return certified_plan("svm", promise, n_inputs, given, proof)
 
 
-SVM = Recipe("svm", "Algorithm 1", "eps^-1 tau^-7 rho^-2", sizes, run, stability)
+SVM = Recipe(
+    "svm",
+    "Algorithm 1",
+    "eps^-1 tau^-7 rho^-2",
+    sizes,
+    run,
+    stability,
+    certified_rate="eps^-1 tau^-6 rho^-2",
+    source="Theorem 1.3",
+)

@@ -94,8 +94,8 @@ class Table1(Spoken):
 
         rates = Table(
             "Rates, without logarithms (d: columns, tau: margin)",
-            ("name", "rows"),
-            [(name, recipe.rate) for name, recipe in TABLE1.items()],
+            ("name", "printed", "certified", "from"),
+            [(name, r.rate, r.certified_rate, r.source) for name, r in TABLE1.items()],
             key="rates",
         )
 
@@ -318,10 +318,15 @@ def _exponent(
 
 
 def _printed(name: str) -> dict[Any, dict[str, float | None]]:
-    """Powers of d, 1/eps, 1/tau and 1/rho in the rate of Table 1; a sketch has no such row."""
+    """Powers in the rate of Table 1; a sketch has no such row."""
     recipe, bits = LINES[name]
+    return {} if bits else {"printed": powers_of(recipe.rate)}
+
+
+def powers_of(rate: str) -> dict[str, float | None]:
+    """Powers of d, 1/eps, 1/tau and 1/rho in a rate."""
     powers: dict[str, float | None] = dict.fromkeys(_STEPS, 0.0)
-    for factor in recipe.rate.split():
+    for factor in rate.split():
         symbol, _, power = factor.partition("^")
         powers[symbol] = abs(float(power or 1))
-    return {} if bits else {"printed": powers}
+    return powers
