@@ -732,7 +732,7 @@ class ReplicableSGDClassifier(BatchClassifier):
             Their labels.
         classes : sequence of two labels, optional
             Needed at the first call, which may see one of them only. A replication has its study's.
-            After ``fit`` a first call begins anew, and says so.
+            After ``fit`` a first call begins anew, with a warning.
 
         Returns
         -------
