@@ -362,13 +362,16 @@ def test_the_methods_paragraph_says_what_the_study_says(original) -> None:
 
 def test_any_file_is_loaded_by_its_header(original, halfspace, tmp_path: Path) -> None:
     opening = Opening(original.study.fingerprint, original.model.fingerprint, "0" * 32)
-    for thing in (original.study, original.model, halfspace.model_, opening):
-        path = tmp_path / "thing.json"
+    for number, thing in enumerate((original.study, original.model, halfspace.model_, opening)):
+        path = tmp_path / f"{number}.json"
         save(thing, path)
         found = load(path)
         assert type(found) is type(thing)
         assert found == thing
         assert found.facts().verdict
+    with pytest.raises(ReplearnError, match="is there and is no replearn/model"):
+        save(halfspace, path)  # a file of a different kind is not written over
+    path = tmp_path / "2.json"
     save(halfspace, path)
     assert load(path) == halfspace.model_
     path.write_text('{"format": "replearn/nothing", "version": 1}')
