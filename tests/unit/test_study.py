@@ -159,7 +159,8 @@ def test_the_chance_of_few_rows_is_that_of_all_cells(original):
     study, rng = original.study, np.random.default_rng(0)
     for n_rows in (60, 120):
         upper = np.sqrt(study.widths / study.implied_widths)
-        ratios = study.widths / (study.sampling(n_rows) * upper)  # independent: exact
+        plan = study.plan(study.stated_spreads * upper, study.centres)
+        ratios = study.widths / plan.sampling(n_rows)  # independent: exact
         residual = rng.uniform(-1, 1, (20_000, ratios.size)) * ratios / 2 ** (study.design.bits + 1)
         moved = rng.standard_normal((20_000, ratios.size)) + residual
         same = (np.abs(moved) < ratios / 2).all(axis=1).mean()

@@ -1,7 +1,6 @@
 """A study: what labs share. The original publishes it, replications read it."""
 
 import hashlib
-import math
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -323,36 +322,6 @@ class GlmStudy(Study):
         """Widths that a promise implies, with the spreads that the original states."""
         widths: Vector = GLM.sizes(promise, self.stated_spreads, between).widths
         return widths
-
-    def sampling(self, n_rows: int) -> Vector:
-        """Standard deviations of what the rows of the original and of a lab make differ.
-
-        Parameters
-        ----------
-        n_rows : int
-            Rows of the lab.
-
-        Returns
-        -------
-        deviations : array of shape (n_numbers,)
-            One for each coefficient.
-        """
-        return self.stated_spreads * math.sqrt(1 / self.n_original + 1 / n_rows)
-
-    def deviations(self, n_rows: int) -> Vector:
-        """Standard deviations between the original and a new centre with so many rows.
-
-        Parameters
-        ----------
-        n_rows : int
-            Rows of the lab.
-
-        Returns
-        -------
-        deviations : array of shape (n_numbers,)
-            One for each coefficient.
-        """
-        return self.centres.with_sampling(self.sampling(n_rows))[0]
 
     def disagreement(self, n_rows: int, new_centre: bool = False) -> float:
         """Estimated probability that a lab with so many rows gets a different model.
