@@ -3,6 +3,7 @@
     python benchmarks/populations.py [--plans svm svm+3 ...] [--pairs 40] [--features 12]
         [--margin 0.2] [--max-error 0.05] [--max-disagreement 0.1] [--names decoy ...]
         [--rows 150000] [--write docs/results/populations.csv]
+    python benchmarks/populations.py --summary docs/results/populations.csv
 
 A line for each plan and population of tests/populations.py: pairs that differ, mean error on new
 rows, and pairs in which a fit warned. A line is
@@ -20,12 +21,14 @@ import csv
 import re
 import sys
 import warnings
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
+import pandas as pd
 from scipy.stats import binom
 
 from replearn.codes import Promise, Sizes
@@ -58,17 +61,26 @@ class Line:
     verdict: str
 
 
-def count(plan: str, name: str, promise: Promise, n_features: int, n_rows: int, pairs: int) -> Line:
-    """Run pairs of labs with fresh rows and a fresh seed each."""
+def count(
+    plan: str,
+    name: str,
+    promise: Promise,
+    n_features: int,
+    n_rows: int,
+    pairs: int,
+    seed: int | None = None,
+) -> Line:
+    """Run pairs of labs with fresh rows each, and a fresh seed, or all under one."""
     new_rows = draw(name, _NEW_ROWS, n_features, promise.margin, 10**9)
     n_differ, n_warned, errors, needs = 0, 0, [], []
 
     for pair in range(pairs):
+        shared = pair if seed is None else seed
         samples = (draw(name, n_rows, n_features, promise.margin, 2 * pair + lab) for lab in (0, 1))
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            first = _shell(plan, promise, pair).fit(*next(samples))
-            second = _shell(plan, promise, pair, getattr(first, "study_", None))
+            first = _shell(plan, promise, shared).fit(*next(samples))
+            second = _shell(plan, promise, shared, getattr(first, "study_", None))
             second.fit(*next(samples))
 
         n_differ += first.fingerprint_ != second.fingerprint_
@@ -96,13 +108,42 @@ def _verdict(line: Line) -> str:
     return "told" if line.warned > line.pairs / 2 else "FAILS"
 
 
-def lines(plan: str, names: list[str], promise: Promise, n_features: int, n_rows: int, pairs: int):
+def lines(plan: str, promise: Promise, n_rows: int, given: argparse.Namespace) -> Iterator[Line]:
     """A line for each population, and a second one where the first names more rows."""
-    for name in names:
-        line = count(plan, name, promise, n_features, n_rows, pairs)
+    for name in given.names:
+        line = count(plan, name, promise, given.features, n_rows, given.pairs, given.seed)
         yield line
         if line.verdict == "told" and line.needs > n_rows:
-            yield count(plan, name, promise, n_features, line.needs, pairs)
+            yield count(plan, name, promise, given.features, line.needs, given.pairs, given.seed)
+
+
+def summary(path: Path) -> None:
+    """Print a line for each plan of a file: what its worst populations with a margin did."""
+    found = pd.read_csv(path)
+    found = found[found["verdict"] != "outside"].assign(share=found["differ"] / found["pairs"])
+    print(
+        "| plan | columns, margin, error | rho | rows | pairs that differ | most | largest error |"
+    )
+    print("|---|---|--:|--:|--:|--:|--:|")
+    for keys, lines in found.groupby(["features", "plan"], sort=False):
+        first = lines.iloc[0]
+        planned = lines[lines["rows"] == first["rows"]]
+        most = planned.loc[planned["share"].idxmax()]
+        worst = planned.loc[planned["error"].idxmax()]
+        print(
+            f"| {keys[1]} | {first['features']}, {first['margin']}, {first['max_error']} | "
+            f"{first['max_disagreement']} | {first['rows']:,} | {planned['differ'].sum()} of "
+            f"{planned['pairs'].sum()} | {most['differ']} of {most['pairs']}, "
+            f"{most['population']} | {worst['error']:.3f} |"
+        )
+
+    for _, line in found[found["verdict"] == "told"].iterrows():
+        more = found[(found["plan"] == line["plan"]) & (found["rows"] == line["needs"])]
+        again = "; ".join(f"{n} of {k}" for n, k in zip(more["differ"], more["pairs"], strict=True))
+        print(
+            f"{line['plan']}, {line['population']}: {line['warned']} of {line['pairs']} pairs were "
+            f"warned and told {line['needs']:,} rows; with these {again} differ"
+        )
 
 
 def main() -> None:
@@ -116,8 +157,13 @@ def main() -> None:
     parser.add_argument("--max-error", type=float, default=0.05)
     parser.add_argument("--max-disagreement", type=float, default=0.1)
     parser.add_argument("--rows", type=int, help="rows of a lab, in place of the plan's")
+    parser.add_argument("--seed", type=int, help="one for all pairs, which a promise is not about")
     parser.add_argument("--write", type=Path, help="a CSV file that the lines are added to")
+    parser.add_argument("--summary", type=Path, help="say in short what such a file has")
     given = parser.parse_args()
+    if given.summary:
+        summary(given.summary)
+        return
     promise = Promise(given.margin, given.max_error, given.max_disagreement)
 
     print(
@@ -133,7 +179,7 @@ def main() -> None:
             continue
 
         n_rows = given.rows or made.n_rows
-        for line in lines(plan, given.names, promise, given.features, n_rows, given.pairs):
+        for line in lines(plan, promise, n_rows, given):
             print(
                 f"{plan:7}{line.rows:>10,}  {line.population:12}{line.differ:>4} /{line.pairs:>3}"
                 f"{line.error:>8.3f}{line.warned:>8}{line.needs or '':>10}  {line.verdict}",

@@ -1,19 +1,14 @@
-"""Table 1 of the paper, measured: what plans ask for, and what pairs of labs do.
+"""Table 1 of the paper: its rates beside ours, rows at one promise, and pictures of exponents.
 
-    python benchmarks/table1.py --pairs 40               # counts, about 5 minutes on one core
-    python benchmarks/table1.py --flat 20                # the same rows for 16 to 1,024 columns
     python benchmarks/table1.py --rows                   # rates, and rows at one promise
     python benchmarks/table1.py --pictures docs/pictures # four of them, a minute
 
-One part of the promise is changed at a time. Every row of the table runs at the size that its
-practical plan asks for, on populations with margins from tau to twice tau. Plans with more than
-10 million numbers in a lab's table, foam beyond 16 columns, and what takes more than 20 CPU seconds
-are left out. The pictures show certified plans, which can be drawn at any size.
+The pictures show certified plans, which can be drawn at any size. Pairs of labs are counted by
+`populations.py` and by ``replearn table --run``.
 """
 
 import argparse
 import math
-import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,30 +16,13 @@ from pathlib import Path
 from replearn.codes import Promise
 from replearn.estimators.table import ESTIMATORS
 from replearn.reports.plans import rows_text
-from replearn.reports.table1 import LINES, _printed, count_pairs, table1
+from replearn.reports.table1 import LINES, _printed, table1
 
-BASE, COLUMNS = Promise(0.3, 0.1, 0.2), 5
-SWEEPS = {
-    "d": (3, 16, 64),
-    "margin": (0.2, 0.45),
-    "max_error": (0.05, 0.2),
-    "max_disagreement": (0.05, 0.1),
-}
 SYMBOLS = {"d": "d", "margin": "tau", "max_error": "eps", "max_disagreement": "rho"}
-MOST_NUMBERS, MOST_SECONDS = 10_000_000, 20
 COLOURS = {
     "foam": "#8d5fba", "box": "#c4553d", "svm": "#0b7fb3", "sgd": "#5b8f3e", "net": "#a07f1f",
     "dp": "#4f73a0", "svm+3": "#0b7fb3", "sgd+3": "#5b8f3e",
 }  # fmt: skip
-
-
-def settings():
-    """The base, and one change at a time."""
-    yield "base", BASE, COLUMNS
-    for name, values in SWEEPS.items():
-        for value in values:
-            promise = BASE if name == "d" else replace(BASE, **{name: value})
-            yield f"{SYMBOLS[name]} = {value:g}", promise, value if name == "d" else COLUMNS
 
 
 def promised(promise, columns):
@@ -54,43 +32,6 @@ def promised(promise, columns):
         max_error=promise.max_error,
         max_disagreement=promise.max_disagreement,
     )
-
-
-def count(n_pairs):
-    print(f"base: d = {COLUMNS}, tau = {BASE.margin:g}, eps = {BASE.max_error:g}, ", end="")
-    print(f"rho = {BASE.max_disagreement:g}; rows, pairs of {n_pairs} that differ, error")
-    print(f"| | {' | '.join(LINES)} |\n|---|{'--:|' * len(LINES)}")
-    for label, promise, columns in settings():
-        plans, cells = promised(promise, columns).rows, []
-        for name in LINES:
-            n_rows = plans[name]["practical"]
-            if n_rows * columns > MOST_NUMBERS or (name == "foam" and columns > 16):
-                cells.append(f"{n_rows:,} / not run")
-                continue
-            count_pairs(name, promise, columns, min(n_rows, 500), 1)  # what is compiled is compiled
-            start = time.process_time()
-            count_pairs(name, promise, columns, n_rows, 1)
-            if n_pairs * (time.process_time() - start) > MOST_SECONDS:
-                cells.append(f"{n_rows:,} / not run")
-                continue
-            found = count_pairs(name, promise, columns, n_rows, n_pairs)
-            cells.append(f"{n_rows:,} / {found.n_differ} / {found.error:.3f}")
-        print(f"| {label} | {' | '.join(cells)} |", flush=True)
-
-
-def flat(n_pairs):
-    """Algorithms that project do not need more rows for more columns; boxes do."""
-    promise = Promise(0.4, 0.2, 0.1)
-    print(f"tau = {promise.margin:g}, eps = {promise.max_error:g}, ", end="")
-    print(f"rho = {promise.max_disagreement:g}; rows, pairs of {n_pairs} that differ, error")
-    print("| | svm | sgd | svm+3 | sgd+3 | box |\n|---|--:|--:|--:|--:|--:|")
-    for columns in (16, 64, 256, 1024):
-        plans, cells = promised(promise, columns).rows, []
-        for name in ("svm", "sgd", "svm+3", "sgd+3"):
-            found = count_pairs(name, promise, columns, plans[name]["practical"], n_pairs)
-            cells.append(f"{found.n_rows:,} / {found.n_differ} / {found.error:.3f}")
-        cells.append(f"{plans['box']['practical']:,} / not run")
-        print(f"| d = {columns} | {' | '.join(cells)} |", flush=True)
 
 
 AXES = {
@@ -169,7 +110,7 @@ def picture(name):
         _text(40, 52 + 2 * (HEIGHT + 58), f"Rows of a certified plan against {symbol}, the "
               f"{NAMES[symbol]}, both on logarithmic scales.", 'font-size="11" opacity="0.8"')
     )  # fmt: skip
-    label = f"{MESSAGES[symbol]}. A panel for each row of Table 1, against the {NAMES[symbol]}."
+    label = f"{MESSAGES[symbol]}. A panel for each line of Table 1, against the {NAMES[symbol]}."
     return (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 730 424" role="img" '
         f'aria-label="{label}" font-family="sans-serif" font-size="11" fill="currentColor">'
@@ -227,10 +168,6 @@ def _panel(key, rows, values, symbol, left, top):
 
 def main():
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--pairs", type=int, default=0, help="pairs of labs to count")
-    parser.add_argument(
-        "--flat", type=int, default=0, help="pairs of labs with up to 1,024 columns"
-    )
     parser.add_argument("--rows", action="store_true", help="rates, and rows at one promise")
     parser.add_argument("--pictures", type=Path, help="folder for a picture of each exponent")
     options = parser.parse_args()
@@ -239,10 +176,6 @@ def main():
     for name, symbol in SYMBOLS.items() if options.pictures else ():
         path = options.pictures / f"table1-{symbol}.svg"
         path.write_text(picture(name), encoding="utf-8")
-    if options.pairs:
-        count(options.pairs)
-    if options.flat:
-        flat(options.flat)
 
 
 if __name__ == "__main__":

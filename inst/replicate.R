@@ -3020,7 +3020,7 @@ verdict_in_words <- function(x) {
 # How far the original's model holds here, after Vergouwe's closed test.
 rung_in_words <- function(support) {
   if (support$p_value >= UNLIKELY)
-    return("Your patients do not contradict the original's model: chance made codes differ.")
+    return("Your patients do not contradict the original's model: chance may be the reason.")
   if (support$p_slopes >= UNLIKELY)
     return("Your patients have the original's slopes and a different base risk.")
   if (support$p_factor >= UNLIKELY)

@@ -32,6 +32,8 @@ BY_HAND = {
     "n_rounds": 9,
     "n_rows": 777,
     "n_validation": 50,
+    "margin_share": 0.9,
+    "normalize": True,
     "grid_width": 0.3,
     "projection": "rotation",
     "regularization": 0.02,

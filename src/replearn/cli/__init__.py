@@ -26,6 +26,7 @@ from replearn.cli.command import (
     BAD_INPUT,
     BUG,
     CLOSED_PIPE,
+    DONE,
     Outcome,
     Parser,
     check_output_path,
@@ -144,6 +145,9 @@ def _run(given: list[str], running: _Running) -> int:
     """Parse, run the command, write its page and print its answer."""
     # 1 only the parser of the command that was named is complete
     parser = _parser(next((word for word in given if word in COMMANDS), None))
+    if not given:
+        parser.print_help()
+        return DONE
     options, unknown = parser.parse_known_args(given)
     command = running.command = options.command
     if unknown:

@@ -93,6 +93,8 @@ def run(options: argparse.Namespace) -> Outcome:
     refuse_unused(options, "a round of a study", "ridge", "seed")
 
     # 1 a study, and the model from which one round is enough
+    if options.publish and not options.begin:
+        refuse_unused(options, "a joint original", "opened")
     study: GlmStudy = first
     opened, nonce = read_opened(options.opened, study)
     if options.begin:

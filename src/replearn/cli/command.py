@@ -182,7 +182,7 @@ def add_promise(parser: Parser, also: tuple[str, ...] = (), default: str = "svm"
     """Add the algorithm, what it promises, and its mode."""
     parser.add(
         "--algorithm",
-        f"row of Table 1 (default {default})",
+        f"line of Table 1 (default {default})",
         choices=(*also, *ALGORITHMS),
         default=default,
     )

@@ -428,6 +428,7 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
     ]
     if worth.loss.high >= worth.base:
         items.append(f"These rows do not show that the model beats the {worth.null} alone.")
+    items += original.model.stating(original.own).strongest_effects(3)
 
     figure = Figure(
         "Performance of the model, beside the base rate and the fit before rounding",

@@ -87,7 +87,7 @@ def has_intercept(mode: str, asked: bool | None) -> bool:
 
 
 #: Sizes by hand that are names; and those for which 0 makes sense: a hard margin, one run.
-_NAMED = ("projection", "rounding", "populations")
+_NAMED = ("projection", "rounding", "populations", "normalize")
 _MAY_BE_ZERO = ("regularization", "n_validation")
 
 

@@ -482,6 +482,11 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
     thread, file or machine changes a bit. Agreement is estimated from the spread of single rows
     and of centres; it is not proved.
 
+    References
+    ----------
+    .. [DORS08] Dodis, Ostrovsky, Reyzin and Smith. Fuzzy extractors: how to generate strong keys
+       from biometrics and other noisy data. SIAM Journal on Computing 38(1), 2008.
+
     Examples
     --------
     >>> import numpy as np
@@ -614,6 +619,16 @@ class ReplicableLinearRegressor(_ReplicableRegressor):
     register_study : a study in which nobody is first.
     update : constants fitted anew where the base risk differs.
 
+    Notes
+    -----
+    The loss is half the squared error. Apart from it everything is as
+    `ReplicableLogisticClassifier` has it: exact sums, cells, a sketch.
+
+    References
+    ----------
+    .. [DORS08] Dodis, Ostrovsky, Reyzin and Smith. Fuzzy extractors: how to generate strong keys
+       from biometrics and other noisy data. SIAM Journal on Computing 38(1), 2008.
+
     Examples
     --------
     >>> import numpy as np
@@ -650,6 +665,17 @@ class ReplicablePoissonRegressor(_ReplicableRegressor):
     ReplicableLinearRegressor : numbers that may be negative.
     register_study : a study in which nobody is first.
     update : constants fitted anew where the base risk differs.
+
+    Notes
+    -----
+    The logarithm of the expected count is linear; a known exposure is an ``offset`` on that scale.
+    Standard errors are robust, so overdispersed counts keep honest intervals. The rest is as in
+    `ReplicableLogisticClassifier`.
+
+    References
+    ----------
+    .. [DORS08] Dodis, Ostrovsky, Reyzin and Smith. Fuzzy extractors: how to generate strong keys
+       from biometrics and other noisy data. SIAM Journal on Computing 38(1), 2008.
 
     Examples
     --------

@@ -466,8 +466,9 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
         labels : array of shape (n_samples,)
             From ``classes_``.
         """
-        positive = self.decision_function(X) > 0
-        return np.asarray(self.classes_[positive.astype(np.int64)])
+        model = self._fitted()
+        X = validate_data(self, unmasked(X), reset=False, **_ROWS)
+        return np.asarray(self.classes_[model.is_positive(X).astype(np.int64)])
 
     @property
     def coef_(self) -> NDArray[np.float64]:
@@ -514,14 +515,17 @@ def _n_errors(model: HalfspaceModel, sample: Sample, first: int = 0) -> int:
     for X, signs, order in sample.blocks(1):
         skipped = min(order.size, max(0, first - n_before))
         n_before += order.size
+        in_place = not hasattr(X, "read") and skipped == 0 and order.size == signs.size
         for start in range(skipped, order.size, _SCORED):
             stop = min(start + _SCORED, order.size)
-            if hasattr(X, "read"):
-                some, their_signs, here = X.read(start, stop)
+            if in_place:  # all of them, so their order does not count
+                some, theirs = X[start:stop], signs[start:stop]
+            elif hasattr(X, "read"):
+                rows, their_signs, here = X.read(start, stop)
+                some, theirs = rows[here], their_signs[here]
             else:
-                some, their_signs, here = X, signs, order[start:stop]
-            positive = model.decision_function(some[here]) > 0
-            n_wrong += int(np.count_nonzero(positive != (their_signs[here] > 0)))
+                some, theirs = X[order[start:stop]], signs[order[start:stop]]
+            n_wrong += int(np.count_nonzero(model.is_positive(some) != (theirs > 0)))
     return n_wrong
 
 
@@ -619,6 +623,8 @@ class ReplicableSVMClassifier(BatchClassifier):
     ----------
     {promise}
     {batch_sizes}
+    margin_share : float or None, default=None
+        Paper mode: the share of a batch's largest margin that its SVM has; None is 0.5, as printed.
 
     Attributes
     ----------
@@ -656,6 +662,10 @@ class ReplicableSVMClassifier(BatchClassifier):
     True
     """
 
+    margin_share: float | None = None
+
+    _by_hand: ClassVar[tuple[str, ...]] = (*BatchClassifier._by_hand, "margin_share")
+
     def _recipe(self) -> Recipe:
         return SVM
 
@@ -673,6 +683,8 @@ class ReplicableSGDClassifier(BatchClassifier):
         Paper mode: runs of gradient descent on a batch.
     n_validation : int or None, default=None
         Paper mode: rows of a batch that choose among its runs.
+    normalize : bool or None, default=None
+        Paper mode: scale the best run to length 1, as printed; None is False.
 
     Attributes
     ----------
@@ -706,11 +718,13 @@ class ReplicableSGDClassifier(BatchClassifier):
 
     n_repetitions: int | None = None
     n_validation: int | None = None
+    normalize: bool | None = None
 
     _by_hand: ClassVar[tuple[str, ...]] = (
         *BatchClassifier._by_hand,
         "n_repetitions",
         "n_validation",
+        "normalize",
     )
 
     def _recipe(self) -> Recipe:

@@ -1,4 +1,4 @@
-"""Boosting of rounded means [ILPS22], with boxes or with foam: two rows of Table 1.
+"""Boosting of rounded means [ILPS22], with boxes or with foam: two lines of Table 1.
 
 [KKLVZ24] prints the two rates and no algorithm. The algorithm, with tau the margin, eps the error,
 rho the disagreement, gamma = tau/4 the advantage of a weak hypothesis, theta = gamma/(2 + gamma)::

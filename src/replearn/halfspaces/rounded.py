@@ -30,7 +30,7 @@ are alike, U is ``4 R^2 ln(1/f) / B``, so B grows like 1/rho and not like 1/rho^
 reason the proof of the error may use s0 in Bernstein's inequality: where s is larger, a lab gives a
 model, good or bad, with probability delta at most.
 
-**With a sketch of b >= 1 bits** (the seventh row of Table 1) codes differ only if some component of
+**With a sketch of b >= 1 bits** (lines with bits) codes differ only if some component of
 ``A (z - z')`` is larger than ``a = w (1/2 - 2^-(b+1))``: the original's residual is at most
 ``w / 2^(b+1)``.
 
@@ -121,9 +121,13 @@ class BatchPlan(Plan):
     rel_gap: float = 3e-4
     # Algorithm 1: average unit normals, as printed, instead of ``margin * u``
     unit_vectors: bool = False
-    # Algorithm 2: runs of a batch, and rows on which the best of them is found
+    # and the share of the largest margin that a hard margin is certified to have
+    margin_share: float = 0.5
+    # Algorithm 2: runs of a batch, rows on which the best of them is found, and whether that one is
+    # scaled to length 1
     n_repetitions: int = 1
     n_validation: int = 0
+    normalize: bool = False
     sketch_bits: int = 0
     # certified, with bits: an original's last rows, on which its model is tested, and how many of
     # them it may get wrong

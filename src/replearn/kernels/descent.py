@@ -61,6 +61,7 @@ class Descent(NamedTuple):
     n_runs: float = 1.0
     n_validation: float = 0.0
     n_passes: float = 1.0  # of a run over its rows, in their order
+    normalize: float = 0.0  # 1: a batch's vector is scaled to length 1, as the paper prints it
 
 
 def add_descents(
@@ -121,6 +122,8 @@ def _add_descents(
             if n_runs > 1:
                 own = starts[start + batch_size - n_validation : start + batch_size + 1]
                 u[side] = results[_best(rows, places, own, descent, results, losses)]
+            if descent[6] > 0.0:
+                _to_length_1(u[side])
 
         group = (batch // 2) % hi.shape[0]
         distance = settle(places, u[0], u[1], ones, hi[group], lo[group])
@@ -173,6 +176,17 @@ def _descend(data, columns, starts, descent, raw, late, out):
         out[j] = share * (mass * raw[j] - late[j])
         raw[j] = late[j] = 0.0
     return n_zero
+
+
+@njit(cache=True, nogil=True)
+def _to_length_1(w):
+    """The zero vector stays."""
+    square = 0.0
+    for j in range(w.size):
+        square += w[j] * w[j]
+    if square > 0.0:
+        for j in range(w.size):
+            w[j] /= math.sqrt(square)
 
 
 @njit(cache=True, nogil=True)

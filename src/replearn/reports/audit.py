@@ -41,6 +41,8 @@ class Audit(Spoken):
         Whether pairs are halves of one table: the interval then speaks of these rows.
     least_rows : int
         Rows of a lab that the claim is made for.
+    n_all : int
+        Rows of the table that was cut into labs; 0 where none was.
     n_pairs : int
         Pairs of labs.
     n_different : int
@@ -62,6 +64,7 @@ class Audit(Spoken):
     majority: float | None = None
     conditional: bool = True
     least_rows: int = 0
+    n_all: int = 0
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -102,6 +105,7 @@ class Audit(Spoken):
         # what the numbers do not say
         if self.verdict == "undecided":
             items.append(f"At least {needed:,} in full agreement are needed to show it.")
+            items += self._sizes(needed)
         if self.n_rows < self.least_rows:
             items.append(f"The claim is made for labs with {self.least_rows:,} rows or more.")
         if self.conditional:
@@ -118,6 +122,16 @@ class Audit(Spoken):
                 "interval": [low, high],
             },
         )
+
+    def _sizes(self, needed: int) -> list[str]:
+        """What to try where a table makes too few labs."""
+        n_rows = self.n_all // needed
+        if self.n_rows * needed <= self.n_all or not self.least_rows:
+            return []
+        said = f"This table makes {counted(self.n_all // self.n_rows, 'such lab')}."
+        if n_rows < _LEAST_LAB:
+            return [f"{said} For {needed:,} labs take a larger one."]
+        return [f"{said} A study that plans for --rows {n_rows} makes {needed:,} of it."]
 
     def _picture(self) -> str:
         rate, (low, high) = 1 - self.n_different / self.n_pairs, self.interval
@@ -172,6 +186,17 @@ def audit(
     --------
     plan : what the paper's algorithms promise.
     compare : models that are there already.
+
+    Notes
+    -----
+    The interval is that of Clopper and Pearson. Pairs cut from one table share rows with other
+    pairs, so it speaks of that table. By centre, means and prediction intervals are those of a
+    random-effects summary [Higgins09].
+
+    References
+    ----------
+    .. [Higgins09] Higgins, Thompson and Spiegelhalter. A re-evaluation of random-effects meta-
+       analysis. JRSS A 172(1), 2009.
 
     Examples
     --------
@@ -425,9 +450,8 @@ def _in_memory(column: Column) -> NDArray[Any]:
     return np.array([*texts, None], dtype=object)[codes]
 
 
-def parts_of(table: Table, n_rows: int, most: int, seed: int | str = 0) -> list[Table]:
-    """Disjoint random parts of a table, so many rows each, for `audit_study`."""
-    n_all = sum(batch.n_rows for batch in table.batches())
+def parts_of(table: Table, n_all: int, n_rows: int, most: int, seed: int | str = 0) -> list[Table]:
+    """Disjoint random parts of a table of ``n_all`` rows, so many rows each, for `audit_study`."""
     return cut(table, _parts(n_all, n_rows, most, seed))
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from replearn import __version__
 from replearn.codes import Coins
 from replearn.documents import (
     canonical_json,
@@ -56,11 +57,10 @@ Replicate a study: {target}
 4. Send what you were asked for: the fingerprint, the model file, or, in a joint
    fit, the sums file. None of them holds a row.
 
-With Python: pip install "replearn[data]", then
+With Python: whoever sent you this folder has replearn {version}. In its folder
+run: pip install ".[data]". Then this gives the same model, byte for byte:
 
     replearn replicate study.json your-table.csv
-
-gives the same model, byte for byte.
 
 study.json      what the original lab has published
 study.html      the page
@@ -183,7 +183,9 @@ def write_bundle(study: GlmStudy, folder: str | os.PathLike[str]) -> Path:
         raise ReplearnError(
             "a survival study has no page yet: its labs replicate it with Python. Send study.json."
         )
-    readme = _README.format(target=printable(study.design.target), fingerprint=study.fingerprint)
+    readme = _README.format(
+        target=printable(study.design.target), version=__version__, fingerprint=study.fingerprint
+    )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as problem:

@@ -159,6 +159,11 @@ def check(study: GlmStudy, table: Any, show_values: bool = False) -> Check:
     --------
     ReplicableLogisticClassifier : replicates a study.
 
+    Notes
+    -----
+    Of the outcome only the share of each class is read, so a check gives nothing away about a fit.
+    Units are compared by the quantiles that the study publishes.
+
     Examples
     --------
     >>> import replearn as rl

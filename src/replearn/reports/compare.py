@@ -191,6 +191,11 @@ def compare(*models: Any, study: Study | None = None) -> Comparison:
     check : before a fit.
     audit : counts how often labs agree.
 
+    Notes
+    -----
+    Codes are whole numbers, so equality is exact: there is no tolerance. Models of different
+    studies are never called the same.
+
     Examples
     --------
     >>> import replearn as rl

@@ -219,6 +219,16 @@ def evaluate(
     update : recalibrates a model that is off.
     compare : whether models are the same.
 
+    Notes
+    -----
+    Intervals are for the mean loss and the AUC over new rows of the same kind, with the model held
+    fixed. Calibration is reported as TRIPOD+AI asks: in the large, as observed to expected, and as
+    a slope.
+
+    References
+    ----------
+    .. [Collins24] Collins et al. TRIPOD+AI statement. BMJ 385, e078378, 2024.
+
     Examples
     --------
     >>> import replearn as rl

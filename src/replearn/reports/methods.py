@@ -38,9 +38,9 @@ def methods(study: GlmStudy) -> str:
         )
     sentences.append(f"Centres: {between_centres(study)}.")
     sentences.append(
-        f"Every centre with at least {study.n_replication:,} rows of the same population was "
-        "planned to obtain the identical model with probability "
-        f"{percent(1 - float(study.max_disagreement))}. Fits used exact integer arithmetic "
+        f"A lab with at least {study.n_replication:,} rows was planned to obtain the identical "
+        f"model with probability {percent(1 - float(study.max_disagreement))}, for "
+        f"{study.condition}. Fits used exact integer arithmetic "
         "(replearn), so that identical means bit for bit; models were compared by SHA-256 "
         "fingerprints."
     )

@@ -15,7 +15,7 @@ from replearn.words import Facts, Figure, Spoken, Table, forest
 #: Bits about each component in the rows with a sketch.
 BITS = 3
 
-#: Rows of the table by name: a recipe, and the bits that an original publishes.
+#: Lines of the table by name: a recipe, and the bits that an original publishes.
 LINES = {
     **{name: (recipe, 0) for name, recipe in TABLE1.items()},
     **{f"{name}+{BITS}": (TABLE1[name], BITS) for name in ("svm", "sgd")},
@@ -64,7 +64,7 @@ class Table1(Spoken):
     See Also
     --------
     table1 : makes one.
-    plan : one row of it, with all sizes.
+    plan : one line of it, with all sizes.
     """
 
     promise: Promise
@@ -150,7 +150,7 @@ def table1(
 ) -> Table1:
     """Table 1 of the paper with numbers for one promise: the rows that `plan` says.
 
-    Below the six rows stand Algorithms 1 and 2 with a sketch: an original publishes three bits
+    Below the six lines stand Algorithms 1 and 2 with a sketch: an original publishes three bits
     about each component, so somebody is first.
 
     Parameters
@@ -162,7 +162,7 @@ def table1(
     fit_intercept : bool or None, default=None
         As estimators have it: None is a constant, but in paper mode.
     measure : int, default=0
-        Pairs of labs that are run for each row of the table, on populations with margins from
+        Pairs of labs that are run for each line of the table, on populations with margins from
         ``margin`` to twice as much. Plans that are too large are left out.
     certified : bool, default=False
         Run the certified plans, and not the practical ones.
@@ -176,7 +176,17 @@ def table1(
 
     See Also
     --------
-    plan : one row of it, with all sizes.
+    plan : one line of it, with all sizes.
+
+    Notes
+    -----
+    Each row is a call of `plan`. Rates in ``docs/theory/table1.md`` are slopes of these numbers on
+    logarithmic scales.
+
+    References
+    ----------
+    .. [KKLVZ24] Kalavasis, Karbasi, Larsen, Velegkas and Zhou. Replicable Learning of Large-Margin
+       Halfspaces. ICML 2024, arXiv:2402.13857.
 
     Examples
     --------
@@ -246,7 +256,7 @@ def count_pairs(
     Parameters
     ----------
     name : str
-        A row of the table, such as ``"svm"`` or ``"svm+3"``.
+        A line of the table, such as ``"svm"`` or ``"svm+3"``.
     **how
         Mode and intercept of the estimators; practical, without one, unless given.
     """
@@ -271,7 +281,7 @@ def count_pairs(
 
 
 def _shell(name: str, promise: Promise, seed: int, study: Any = None, **how: Any) -> Any:
-    """The estimator of a row; with a study it is a replication."""
+    """The estimator of a line; with a study it is a replication."""
     from replearn.estimators.table import ESTIMATORS
 
     recipe, bits = LINES[name]
@@ -318,7 +328,7 @@ def _exponent(
 
 
 def _printed(name: str) -> dict[Any, dict[str, float | None]]:
-    """Powers in the rate of Table 1; a sketch has no such row."""
+    """Powers in the rate of Table 1; a sketch has no such line."""
     recipe, bits = LINES[name]
     return {} if bits else {"printed": powers_of(recipe.rate)}
 

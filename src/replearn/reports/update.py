@@ -217,6 +217,16 @@ def update(
     --------
     evaluate : shows whether an update is needed.
 
+    Notes
+    -----
+    The constant alone, or with one factor on all slopes, is fitted by exact Newton steps with the
+    model's score as offset: the first steps of a ladder of updates [Vergouwe17].
+
+    References
+    ----------
+    .. [Vergouwe17] Vergouwe et al. A closed testing procedure to select an appropriate method for
+       updating prediction models. Statistics in Medicine 36(28), 2017.
+
     Examples
     --------
     >>> import replearn as rl

@@ -187,6 +187,11 @@ def lab_sums(
     --------
     combine : adds up the sums of all labs.
 
+    Notes
+    -----
+    A file holds whole numbers that add up in any order, such as the gradient and the curvature at
+    the state of the round. No file is made if a term or a class has 1 to 9 rows.
+
     Examples
     --------
     >>> import replearn as rl
@@ -426,6 +431,11 @@ def combine(
     lab_sums : what each lab sends.
     register_study : a study in which nobody is first.
 
+    Notes
+    -----
+    Newton's method on the joint loss needs the sums of all rows and no row. Because the sums are
+    exact, the joint model is the model of one table, to the bit, whatever the number of labs.
+
     Examples
     --------
     >>> import replearn as rl
@@ -440,6 +450,11 @@ def combine(
     >>> state.replication.same
     True
     """
+    if publish and not (opened is None and nonce is None):
+        raise ReplearnError("a joint original does not use opened and nonce. Leave them out.")
+    if replication_rows is not None and not publish:
+        raise ReplearnError("replication_rows is of a joint original. Pass publish=True, too.")
+
     study, state = _at(study, state)
     if most_rows is None:
         most_rows = MOST_TIMES * max(study.n_original, study.n_replication)

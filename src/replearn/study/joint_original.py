@@ -32,7 +32,7 @@ from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.original import read_labels, without_model
 from replearn.study.participants import Participant, lab_table, remarks_on
 from replearn.study.passes import LEAST_SUMMED, MAX_ROWS, Fitted
-from replearn.study.study import GlmStudy
+from replearn.study.study import GlmStudy, bits_each
 from replearn.tables import (
     LEAST_COUNT,
     OTHER,
@@ -317,7 +317,7 @@ class Founded(Spoken):
                 *study.problems,
                 *self.remarks,
                 Row("rows of all labs", study.n_original),
-                Row("coefficients", study.design.n_numbers, note=f"{study.design.bits} bits each"),
+                Row("coefficients", study.design.n_numbers, note=bits_each(study.design.bits)),
                 Row("fingerprint", self.model.fingerprint),
             ],
             details=[lab_table(self.labs)],

@@ -77,6 +77,17 @@ def register_study(
     ReplicableLogisticClassifier : an original, which is first.
     combine : labs that fit together.
 
+    Notes
+    -----
+    Cells have no bits of anybody's fit. So labs agree only if cells are wide beside the sampling
+    error of all coefficients together, and rows grow with the cube of their number: statement 2 of
+    ``docs/theory/guarantees.md`` says why.
+
+    References
+    ----------
+    .. [KKLVZ24] Kalavasis, Karbasi, Larsen, Velegkas and Zhou. Replicable Learning of Large-Margin
+       Halfspaces. ICML 2024, arXiv:2402.13857.
+
     Examples
     --------
     >>> import numpy as np

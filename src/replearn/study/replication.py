@@ -387,7 +387,7 @@ def _rung(support: Support) -> str:
     """How far the original's model holds here, after Vergouwe's closed test."""
     test = support.test
     if support.p_value >= UNLIKELY:
-        return "Your patients do not contradict the original's model: chance made codes differ."
+        return "Your patients do not contradict the original's model: chance may be the reason."
     if test.p_slopes >= UNLIKELY:
         return "Your patients have the original's slopes and a different base risk."
     if test.p_factor >= UNLIKELY:

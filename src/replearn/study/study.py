@@ -39,7 +39,7 @@ from replearn.study.evidence import Evidence, guess_bits, rows_to_match
 from replearn.study.passes import Fitted, State, Sums
 from replearn.tables import Profile
 from replearn.types import Vector
-from replearn.words import Facts, Figure, Row, Spoken, by_rows
+from replearn.words import Facts, Figure, Row, Spoken, by_rows, counted
 
 #: What labs share besides a promise: told apart by its ``kind``.
 Design = GlmDesign | HalfspaceDesign
@@ -73,6 +73,17 @@ class Study(Spoken, Document):
     replearn.study.GlmStudy : of a generalised linear model.
     replearn.study.HalfspaceStudy : of one of the paper's algorithms.
     load : reads one from a file.
+
+    Notes
+    -----
+    A study is one-way advice about the original's rows, a secure sketch [DORS08]: it says where
+    inside its cell each number lies, and nothing about which cell. ``docs/format.md`` specifies
+    every byte of the file.
+
+    References
+    ----------
+    .. [DORS08] Dodis, Ostrovsky, Reyzin and Smith. Fuzzy extractors: how to generate strong keys
+       from biometrics and other noisy data. SIAM Journal on Computing 38(1), 2008.
 
     Examples
     --------
@@ -545,6 +556,15 @@ class GlmStudy(Study):
                 "whoever combines for it again."
             )
 
+    @property
+    def condition(self) -> str:
+        """Which labs the planned rate is for."""
+        if self.n_centres == 0:
+            return "samples of one population"
+        if self.n_centres == 1:
+            return "centres that differ as is typical"
+        return f"centres that differ as these {self.n_centres} do"
+
     def facts(self) -> Facts:
         """What the study says, in words.
 
@@ -562,12 +582,7 @@ class GlmStudy(Study):
         rows = [
             Row("target", design.target),
             Row("columns", len(design.encoding.columns)),
-            Row(
-                "coefficients",
-                design.n_numbers,
-                note=f"{design.bits} bits each",
-                key="coded_numbers",
-            ),
+            Row("coefficients", design.n_numbers, note=bits_each(design.bits), key="coded_numbers"),
         ]
         if design.constant:
             rows.append(Row("constant", "each lab fits its own"))
@@ -579,7 +594,7 @@ class GlmStudy(Study):
         commitment = "sealed" if self.sealed else self.commitment or "none"
         rows += [
             Row("planned for labs with", self.n_replication, "rows or more", key="rows_of_a_lab"),
-            Row("agreement rate", promised, "%", note="planned"),
+            Row("agreement rate", promised, "%", note=f"planned for {self.condition}"),
             Row("commitment", commitment),
         ]
         return Facts(
@@ -598,6 +613,11 @@ class GlmStudy(Study):
                 )
             ],
         )
+
+
+def bits_each(n_bits: int) -> str:
+    """What is published about each coefficient."""
+    return "one byte each" if n_bits == 8 else f"{counted(n_bits, 'bit')} each"
 
 
 def sealed_commitment(nonce: str, fingerprint: str) -> str:
