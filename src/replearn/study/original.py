@@ -747,19 +747,19 @@ def _certificate(
             "groups; else the promise is too good."
         )
     return Certificate(
-        disagreement(Between.none(design.n_numbers)),
-        promise.max_disagreement,
-        promise.n_here,
-        promise.n_there,
-        design.n_numbers,
-        float(effective[weakest]),
-        names[weakest % len(names)],
-        trial.spread.inflation,
-        n_repeated,
-        disagreement(trial.spread.between),
-        trial.spread.between.n_centres,
-        tuple(problems),
-        tuple(cautions),
+        expected=disagreement(Between.none(design.n_numbers)),
+        planned=promise.max_disagreement,
+        n_original=promise.n_here,
+        n_replication=promise.n_there,
+        n_numbers=design.n_numbers,
+        effective_rows=float(effective[weakest]),
+        weakest=names[weakest % len(names)],
+        inflation=trial.spread.inflation,
+        n_repeated=n_repeated,
+        at_new_centre=disagreement(trial.spread.between),
+        n_centres=trial.spread.between.n_centres,
+        problems=tuple(problems),
+        cautions=tuple(cautions),
     )
 
 
