@@ -56,7 +56,7 @@ from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.opening import Opening
 from replearn.study.performance import Performance
 from replearn.study.sample_size import rows_needed
-from replearn.study.study import GlmStudy, commitments
+from replearn.study.study import GlmStudy
 from replearn.tables import (
     AT_RISK,
     INTERVAL,
@@ -153,6 +153,11 @@ class Request(Options):
                 "replication_rows", self.replication_rows, remedy=remedy
             )
         self.sketch_bits = int(self.sketch_bits)
+        if self.sealed and not self.sketch_bits:
+            raise ReplearnError(
+                "sealed must be False without published bits: there is no commitment to hide, and "
+                "nobody is first. Publish bits, or leave it out."
+            )
         seed_text(self.shared_seed)
 
 
@@ -335,9 +340,7 @@ class Original:
 
     def sealed_with(self, nonce: str) -> "Original":
         """The same original, sealed with a different nonce."""
-        commitment, slopes_commitment = commitments(self.model, nonce)
-        study = replace(self.study, commitment=commitment, slopes_commitment=slopes_commitment)
-        return replace(self, study=study, nonce=nonce)
+        return replace(self, study=self.study.committed_to(self.model, nonce), nonce=nonce)
 
 
 @dataclass
@@ -574,18 +577,11 @@ def _published(
 
     # the study, which commits to the model
     nonce = secrets.token_hex(16) if request.sealed else None
-    committed = None
+    problems = (*certificate.problems, *_unsafe(learned.remarks, request))
+    profile = make_profile(learned, labels)
+    study = GlmStudy.of(design, promise, trial.spread, profile, problems)
     if design.bits:
-        committed = model
-    study = GlmStudy.of(
-        design,
-        promise,
-        trial.spread,
-        make_profile(learned, labels),
-        committed,
-        nonce,
-        (*certificate.problems, *_unsafe(learned.remarks, request)),
-    )
+        study = study.committed_to(model, nonce)
 
     # not everybody reads these, and they take as long as the fit
     def own() -> Estimates | None:
@@ -770,19 +766,19 @@ def _certificate(
             "groups; else the promise is too good."
         )
     return Certificate(
-        disagreement(Between.none(design.n_numbers)),
-        promise.max_disagreement,
-        promise.n_here,
-        promise.n_there,
-        design.n_numbers,
-        float(effective[weakest]),
-        names[weakest % len(names)],
-        trial.spread.inflation,
-        n_repeated,
-        disagreement(trial.spread.between),
-        trial.spread.between.n_centres,
-        tuple(problems),
-        tuple(cautions),
+        expected=disagreement(Between.none(design.n_numbers)),
+        planned=promise.max_disagreement,
+        n_original=promise.n_here,
+        n_replication=promise.n_there,
+        n_numbers=design.n_numbers,
+        effective_rows=float(effective[weakest]),
+        weakest=names[weakest % len(names)],
+        inflation=trial.spread.inflation,
+        n_repeated=n_repeated,
+        at_new_centre=disagreement(trial.spread.between),
+        n_centres=trial.spread.between.n_centres,
+        problems=tuple(problems),
+        cautions=tuple(cautions),
     )
 
 
