@@ -53,7 +53,7 @@ class Published:
     """An original: coordinates, cells, codes, and how much labs differ."""
 
     coordinates: Coordinates
-    spread: glm.Spread
+    spread: glm.NumberSpread
     cells: Cells
     z: np.ndarray
     codes: np.ndarray
@@ -70,7 +70,7 @@ class Published:
         influence = glm.spread_of(lab, LOSS, RIDGE, theta, coordinates, summary)
         guide = newton.Guide(theta)
         checked = glm.inflation_of(lab, LOSS, RIDGE, coordinates, influence, promise.n_there, guide)
-        spread = glm.Spread(influence, Between.none(theta.size), checked)
+        spread = glm.NumberSpread(influence, Between.none(theta.size), checked)
         widths = np.array([float(width) for width in glm.widths_of(spread, promise)])
         cells = Cells.drawn(widths, promise.bits, Coins(seed))
         z = coordinates.of_theta(theta)

@@ -2822,6 +2822,10 @@ read_opened <- function(study, opened, nonce) {
       if (!identical(opening$study, study$fingerprint))
         refuse(one, " opens a different study. Ask the original for this.")
       nonce <- opening$nonce
+      # a wrong nonce would call every model a different one
+      if (isFALSE(commits_to(study, study$commitment, opening$model, nonce)))
+        refuse(one, " must hold the nonce and the model that the study commits to, got others. Ask ",
+               "the original for its opening.")
     } else {
       model <- read_model(one)
     }
@@ -3016,7 +3020,7 @@ verdict_in_words <- function(x) {
 # How far the original's model holds here, after Vergouwe's closed test.
 rung_in_words <- function(support) {
   if (support$p_value >= UNLIKELY)
-    return("Your patients do not contradict the original's model: chance made codes differ.")
+    return("Your patients do not contradict the original's model: chance may be the reason.")
   if (support$p_slopes >= UNLIKELY)
     return("Your patients have the original's slopes and a different base risk.")
   if (support$p_factor >= UNLIKELY)

@@ -22,7 +22,9 @@ from replearn.glm import (
     planned_widths,
 )
 from replearn.glm.losses import Gaussian
+from replearn.reports.files import Opening
 from replearn.study import GlmReplication, GlmStudy, RowEncoder, TableRows, read_rows, replicate
+from replearn.study.study import sealed_commitment
 from replearn.tables import CsvOptions, Profile, learn_encoding, make_profile, open_table
 from replearn.words import Row
 from replearn.words import Table as FactTable
@@ -277,3 +279,14 @@ def large_table(path: Path, n_rows: int = 70_000) -> tuple[GlmStudy, Case]:
     np.savetxt(path, np.column_stack([X, y]), "%.4f", ",", header=head, comments="")
     case = Case(features=names)
     return make_study(path, case)[0], case
+
+
+def opening_of(study: GlmStudy, model: GlmModel, nonce: str) -> tuple[GlmStudy, Opening]:
+    """A study whose commitments are sealed, and what opens it."""
+    sealed = replace(
+        study,
+        sealed=True,
+        commitment=sealed_commitment(nonce, model.fingerprint),
+        slopes_commitment=sealed_commitment(nonce, model.without_constants.fingerprint),
+    )
+    return sealed, Opening(sealed.fingerprint, model.fingerprint, nonce)

@@ -39,6 +39,7 @@ from tests.contract.replications import (
     little_spread,
     make_study,
     open_case,
+    opening_of,
     replicated,
     strange_columns,
     write_table,
@@ -82,6 +83,21 @@ def saved(model: GlmModel, folder: Path) -> str | None:
         return None
     model.save(path)
     return path.read_text()
+
+
+@needs_node
+def test_sealed_studies_need_their_opening(tmp_path):
+    case, nonce = CASES["text levels and missing values"], "0123456789abcdef" * 2
+    study, model = make_study(write_table(tmp_path / "a.csv", case, seed=0), case)
+    path = write_table(tmp_path / "b.csv", case, seed=1)
+    sealed, opening = opening_of(study, model, nonce)
+    given = [None, model, replace(opening, nonce=nonce[::-1]), opening]
+    untold, alone, wrong, opened = answers([call(sealed, path, case, one) for one in given])
+    assert untold["same"] is None
+    assert "a sealed study needs its opening" in alone["refused"]
+    assert "must hold the nonce and the model" in wrong["refused"]
+    assert opened["same"] == replicate(sealed, open_case(path, case, sealed.design.encoding.names),
+                                       None, nonce)[1].same  # fmt: skip
 
 
 @needs_node
@@ -254,6 +270,14 @@ def test_sums_that_are_refused(tmp_path):
             lab_sums(refused, open_case(table, other_case, refused.design.encoding.names))
         words.append(str(caught.value))
         few_rows.append(call(refused, table, other_case))
+    n_columns = few_sampled.newton.theta.shape[1]
+    steep = np.array([[31 << 26, 15 << 25] + [0] * (n_columns - 2)])  # only a few are in its reach
+    heavy = replace(state, newton=NewtonState(steep, 1 << 32))
+    enough = write_table(tmp_path / "enough.csv", case, seed=1, n_rows=12_000)
+    with pytest.raises(ReplearnError, match="outweigh all others") as caught:
+        lab_sums(study, open_case(enough, case, study.design.encoding.names), heavy)
+    given.append((enough, heavy.content()))
+    words.insert(len(given) - 1, str(caught.value))
     calls = [call(study, where, case, state=state) for where, state in given] + few_rows
     for word, found in zip(words, answers(calls), strict=True):
         assert word in found["sums"]["refused"]

@@ -22,7 +22,6 @@ from replearn.datasets import load_readmission
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.glm import Between, GlmModel, Summary, fit, planned_widths, survival_at
-from replearn.reports.files import Opening
 from replearn.reports.update import update
 from replearn.rows import Block, MemoryBlocks, row_marks
 from replearn.study import (
@@ -38,7 +37,6 @@ from replearn.study import (
     table_of,
 )
 from replearn.study.placebo import placebo_matches
-from replearn.study.study import sealed_commitment
 from replearn.tables import Table, open_table, profile
 from tests.contract.replications import (
     CASES,
@@ -49,6 +47,7 @@ from tests.contract.replications import (
     little_spread,
     make_study,
     open_case,
+    opening_of,
     replicated,
     strange_columns,
     write_table,
@@ -366,17 +365,6 @@ def test_survival(tmp_path, answers):
     assert {replication.same for _, replication, _ in expected} == {True, False}
 
 
-def opening_of(study: GlmStudy, model: GlmModel, nonce: str) -> tuple[GlmStudy, Opening]:
-    """A study whose commitments are sealed, and what opens it."""
-    sealed = replace(
-        study,
-        sealed=True,
-        commitment=sealed_commitment(nonce, model.fingerprint),
-        slopes_commitment=sealed_commitment(nonce, model.without_constants.fingerprint),
-    )
-    return sealed, Opening(sealed.fingerprint, model.fingerprint, nonce)
-
-
 def test_sealed_studies_need_their_opening(tmp_path, answers):
     case, nonce = CASES["typical centres"], "0123456789abcdef" * 2
     study, model = make_study(write_table(tmp_path / "a.csv", case, seed=0), case)
@@ -384,14 +372,17 @@ def test_sealed_studies_need_their_opening(tmp_path, answers):
     sealed, opening = opening_of(study, model, nonce)
     opening.save(tmp_path / "opening.json")
     replace(opening, study=study.fingerprint).save(tmp_path / "other.json")
+    replace(opening, nonce=nonce[::-1]).save(tmp_path / "wrong.json")
     model.save(tmp_path / "model.json")
     own = str(tmp_path / "model.json")
     calls = [
         call(tmp_path, sealed, path, case, opened=opened)
         for opened in ([], [own], [own, str(tmp_path / "opening.json")],
-                       [str(tmp_path / "opening.json")], [str(tmp_path / "other.json")])
+                       [str(tmp_path / "opening.json")], [str(tmp_path / "other.json")],
+                       [str(tmp_path / "wrong.json")])
     ]  # fmt: skip
-    untold, refused, opened, by_nonce, other = answers(tmp_path, calls)
+    untold, refused, opened, by_nonce, other, wrong = answers(tmp_path, calls)
+    assert "must hold the nonce and the model" in wrong["refused"]
     table = open_case(path, case, sealed.design.encoding.names)
     assert_same_words(replicate(sealed, table)[1], untold, "sealed")
     assert (untold["word"], untold["same"]) == ("untold", None)

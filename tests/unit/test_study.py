@@ -242,7 +242,7 @@ def test_a_study_without_a_promise_is_not_published(tmp_path):
 def test_registered_studies_have_no_first_lab(labs):
     pilot = load_readmission("Castleton", 1000)
     study = rl.register_study(
-        pilot.drop(columns=TARGET), pilot[TARGET], samples_per_lab=3000, target=TARGET
+        pilot.drop(columns=TARGET), pilot[TARGET], replication_rows=3000, target=TARGET
     )
     assert study.design.bits == 0
     assert study.commitment is None

@@ -1,6 +1,7 @@
 """``replearn audit``: how often two labs get the same model, by counting."""
 
 import argparse
+from dataclasses import replace
 from typing import Any
 
 from replearn.cli.command import (
@@ -103,9 +104,10 @@ def _of_study(options: argparse.Namespace) -> Any:
 
     # or parts as large as the smallest lab that is promised the model
     n_rows = options.n_rows or study.n_replication
-    parts = parts_of(table, n_rows, options.n_pairs, options.shared_seed)
+    n_all = sum(batch.n_rows for batch in table.batches())
+    parts = parts_of(table, n_all, n_rows, options.n_pairs, options.shared_seed)
     with working("replicating"):
-        return audit_study(study, parts)
+        return replace(audit_study(study, parts), n_all=n_all)
 
 
 def _of_halfspaces(options: argparse.Namespace, study: Any) -> Any:

@@ -10,6 +10,7 @@ from replearn.cli.command import (
     Parser,
     check_output_path,
     inputs_of,
+    keep,
     may_leave,
     refuse_unused,
     working,
@@ -80,11 +81,11 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.documents import document_of
     from replearn.study import Coalition, Founded, GlmStudy, LabColumns, LabSums, State, combine
 
-    made = ("replearn/state", "replearn/model/glm", "replearn/study/glm")
-    check_output_path(options.out, "model", inputs_of(options), made)
-
     # 0 a draft of columns, when there is no study yet
     first: Any = document_of(options.study, (GlmStudy, LabColumns))
+    makes_study = options.publish or isinstance(first, LabColumns)
+    made = ("replearn/state", "replearn/study/glm" if makes_study else "replearn/model/glm")
+    check_output_path(options.out, "model", inputs_of(options), made)
     if isinstance(first, LabColumns):
         rounds = ("state", "begin", "opened", "publish", "replication_rows", "page")
         refuse_unused(options, "a draft from columns", *rounds)
@@ -92,6 +93,8 @@ def run(options: argparse.Namespace) -> Outcome:
     refuse_unused(options, "a round of a study", "ridge", "seed")
 
     # 1 a study, and the model from which one round is enough
+    if options.publish and not options.begin:
+        refuse_unused(options, "a joint original", "opened")
     study: GlmStudy = first
     opened, nonce = read_opened(options.opened, study)
     if options.begin:
@@ -139,9 +142,10 @@ def _publish(
 ) -> Outcome:
     """Write the study of all labs together, and keep their model."""
     may_leave("study", n_rows, n_numbers, original.study)
-    original.study.save(options.out)
     path = f"{options.out.removesuffix('.json')}.model.json"
-    original.model.save(path, private=True)
+    check_output_path(options.out, "study", [], ("replearn/study/glm",))
+    keep({path: original.model})
+    original.study.save(options.out)
 
     files = [Row("send", options.out, note="not the model"), Row("keep", path)]
     facts = original.facts()

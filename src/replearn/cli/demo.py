@@ -137,7 +137,7 @@ def _study(n_rows: int, n_labs: int) -> _Door:
     with warnings.catch_warnings():  # the table shows how well it predicts
         warnings.simplefilter("ignore")
         pilot = lab("Castleton", _PILOT_ROWS, seed=1)
-        registered = register_study(pilot, _TARGET, samples_per_lab=n_rows)
+        registered = register_study(pilot, _TARGET, replication_rows=n_rows)
     models = [(registered, replicate(registered, _table(ashford))[0])]
     models += [(original.study, original.model) for original in originals.values()]
     others = [lab("Dunmore", seed=seed) for seed in range(n_labs)]

@@ -13,13 +13,14 @@ from replearn.cli.command import (
     Parser,
     check_output_path,
     csv_options,
+    keep,
     may_leave,
     names,
     refuse_unused,
     working,
 )
 from replearn.documents import Document
-from replearn.errors import ReplearnError
+from replearn.errors import InvalidFile, ReplearnError
 from replearn.words import Facts, Figure, Row, percent
 
 if TYPE_CHECKING:
@@ -183,8 +184,9 @@ def run(options: argparse.Namespace) -> Outcome:
     study.refuse_unreadable(options.out)
 
     # 3 the files: the study last, since who has it may rely on the others
+    original = _as_begun(original, model_path)
     files = _write_private(original, model, options.out, model_path)
-    study.save(options.out)
+    original.study.save(options.out)
 
     facts = page = _facts(original, files)
     if options.page is not None:
@@ -241,12 +243,32 @@ def _write_private(
     # the opening first: a model without it could never be shown to be the study's
     kept: dict[str, Document] = {}
     if original.nonce is not None:
-        path = f"{model_path.removesuffix('.json').removesuffix('.model')}.opening.json"
+        path = _opening_path(model_path)
         kept[path] = Opening(original.study.fingerprint, model.fingerprint, original.nonce)
         files.append(Row("keep", path, note="opens the seal", key="opening"))
     kept[model_path] = model
-    _keep(kept)
+    keep(kept)
     return files
+
+
+def _opening_path(model_path: str) -> str:
+    return f"{model_path.removesuffix('.json').removesuffix('.model')}.opening.json"
+
+
+def _as_begun(original: "Original", model_path: str) -> "Original":
+    """The same study as before, if a sealed one was stopped before its study was written."""
+    from replearn.reports.files import Opening
+
+    path = _opening_path(model_path)
+    if original.nonce is None or not os.path.exists(path):
+        return original
+
+    with suppress(InvalidFile):
+        begun = Opening.load(path)
+        as_before = original.sealed_with(begun.nonce)
+        if as_before.study.fingerprint == begun.study:
+            return as_before
+    return original
 
 
 def _with_page(
@@ -316,7 +338,7 @@ def _register(table: "Table", options: argparse.Namespace) -> Outcome:
         study = register_study(
             columns,
             y,
-            samples_per_lab=options.replication_rows,
+            replication_rows=options.replication_rows,
             scores=options.scores,
             kind=options.kind,
             target=options.target or "y",
@@ -362,7 +384,6 @@ def _plan_for(study: "GlmStudy", model: "GlmModel", asked: float) -> str:
 
 def _refuse_forgotten(options: argparse.Namespace) -> None:
     """Stop where a second lab seems to publish instead of replicating."""
-    from replearn.errors import InvalidFile
     from replearn.study import GlmStudy
 
     if not os.path.exists(options.out):
@@ -374,33 +395,6 @@ def _refuse_forgotten(options: argparse.Namespace) -> None:
     raise ReplearnError(
         f"{options.out} is a study already. To get the same model, run replearn replicate "
         f"{options.out} {options.table}; to publish a new one, name a different file."
-    )
-
-
-def _keep(kept: dict[str, Document]) -> None:
-    """Write all private files, or none: of two that publish at one time one succeeds."""
-    absent = [path for path, document in kept.items() if not _is_kept(path, document)]
-    written: list[str] = []
-    try:
-        for path in absent:
-            kept[path].save(path, private=True, new=True)
-            written.append(path)
-    except ReplearnError:
-        for path in written:
-            os.unlink(path)
-        raise
-
-
-def _is_kept(path: str, document: Document) -> bool:
-    """Whether the same file is there; what an earlier study needs is not written over."""
-    if not os.path.lexists(path):
-        return False
-    with suppress(ReplearnError):
-        if type(document).load(path) == document:
-            return True
-    raise ReplearnError(
-        f"{path} is there already and belongs to an earlier study. Name a different file for your "
-        "model with --keep. If that study was never written, remove the file."
     )
 
 
@@ -434,6 +428,7 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
     ]
     if worth.loss.high >= worth.base:
         items.append(f"These rows do not show that the model beats the {worth.null} alone.")
+    items += original.model.stating(original.own).strongest_effects(3)
 
     figure = Figure(
         "Performance of the model, beside the base rate and the fit before rounding",

@@ -107,6 +107,12 @@ def read_opened(paths: list[str], study: "GlmStudy") -> "tuple[GlmModel | None, 
         if isinstance(found, Opening):
             if found.study != study.fingerprint:
                 raise ReplearnError(f"{path} opens a different study. Ask the original for this.")
+            # a wrong nonce would call every model a different one
+            if study.commits_to(found.model, found.nonce) is False:
+                raise ReplearnError(
+                    f"{path} must hold the nonce and the model that the study commits to, got "
+                    "others. Ask the original for its opening."
+                )
             nonce = found.nonce
         else:
             model = cast(GlmModel, found)

@@ -26,8 +26,10 @@ examples:
 
 the file holds sums over many rows and no individual data. No file is made
 if a term, a class, or both together have 1 to 9 rows (or fewer than a policy
-asks for): such sums show single patients. Whoever combines sees your sums;
-with three or more labs the others see totals only, and two labs get none.
+asks for), or if a few rows outweigh all others: such sums show single
+patients. So do two files of nearly the same rows: answer one study, once.
+Whoever combines sees your sums; with three or more labs the others see
+totals only, and two labs get none.
 Without a study and with --target it holds quantiles and counts of columns
 """
 

@@ -87,7 +87,7 @@ def has_intercept(mode: str, asked: bool | None) -> bool:
 
 
 #: Sizes by hand that are names; and those for which 0 makes sense: a hard margin, one run.
-_NAMED = ("projection", "rounding", "populations")
+_NAMED = ("projection", "rounding", "populations", "normalize")
 _MAY_BE_ZERO = ("regularization", "n_validation")
 
 
@@ -339,6 +339,9 @@ class Recipe:
     run: Callable[..., Any]
     # ``stability(plan, n_rows, spread)`` gives a `Bound`; spread None: before any row
     stability: Callable[[Any, int, Any], Bound]
+    # of Table 1: the rate of certified plans, without logarithms, and where the printed one stands
+    certified_rate: str = ""
+    source: str = ""
 
 
 AnyPlan = TypeVar("AnyPlan", bound=Plan)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Self, TypeVar
 
-from replearn.documents.files import MAX_BYTES, read_json, write_json
+from replearn.documents.files import MAX_BYTES, check_replaced, read_json, write_json
 from replearn.documents.parts import OneOf, Part, Unfit, read_inside
 from replearn.errors import InvalidFile, ReplearnError, short
 
@@ -73,7 +73,7 @@ class Document(Part):
 
         A ``new`` one replaces no file, not even one that appears at the same time.
 
-        What `load` would refuse is not written.
+        What `load` would refuse is not written, and no file of a different kind is replaced.
 
         Parameters
         ----------
@@ -85,6 +85,8 @@ class Document(Part):
             Replace no file.
         """
         self.refuse_unreadable(path)
+        check_replaced(path, ("/".join(filter(None, (self.FORMAT, self.KIND))),), private)
+
         content = self.content() | {"fingerprint": self.fingerprint}
         if self.provenance is not None:
             content["provenance"] = self.provenance

@@ -402,8 +402,9 @@ def _column(y: Any) -> Any:
 
     refuse_lazy(y)
     # a series stays one: its name is that of the target
+    y = unmasked(y)
     if not hasattr(y, "__array__") or not hasattr(y, "name"):
-        y = np.asarray(unmasked(y))
+        y = np.asarray(y)
     if len(y.shape) == 2 and y.shape[1] == 1:
         return column_or_1d(np.asarray(y), warn=True)
     if len(y.shape) != 1:
@@ -413,6 +414,11 @@ def _column(y: Any) -> Any:
 
 def _weights(given: Any, n_rows: int) -> NDArray[np.float64]:
     """A weight for each row."""
+    if isinstance(given, str):
+        raise ReplearnError(
+            f"sample_weight must hold a weight for each row, got the text {given!r}. Pass the "
+            "column itself; or name it to fit_file."
+        )
     real = {"ensure_2d": False, "dtype": np.float64, "ensure_min_samples": 0}
     checked = check_array(unmasked(given), input_name="sample_weight", **real)
     if checked.ndim and checked.shape != (n_rows,):
@@ -475,6 +481,11 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
     rounds to the published cells. The same sums of whole numbers are added in any order, so no
     thread, file or machine changes a bit. Agreement is estimated from the spread of single rows
     and of centres; it is not proved.
+
+    References
+    ----------
+    .. [DORS08] Dodis, Ostrovsky, Reyzin and Smith. Fuzzy extractors: how to generate strong keys
+       from biometrics and other noisy data. SIAM Journal on Computing 38(1), 2008.
 
     Examples
     --------
@@ -608,6 +619,16 @@ class ReplicableLinearRegressor(_ReplicableRegressor):
     register_study : a study in which nobody is first.
     update : constants fitted anew where the base risk differs.
 
+    Notes
+    -----
+    The loss is half the squared error. Apart from it everything is as
+    `ReplicableLogisticClassifier` has it: exact sums, cells, a sketch.
+
+    References
+    ----------
+    .. [DORS08] Dodis, Ostrovsky, Reyzin and Smith. Fuzzy extractors: how to generate strong keys
+       from biometrics and other noisy data. SIAM Journal on Computing 38(1), 2008.
+
     Examples
     --------
     >>> import numpy as np
@@ -644,6 +665,17 @@ class ReplicablePoissonRegressor(_ReplicableRegressor):
     ReplicableLinearRegressor : numbers that may be negative.
     register_study : a study in which nobody is first.
     update : constants fitted anew where the base risk differs.
+
+    Notes
+    -----
+    The logarithm of the expected count is linear; a known exposure is an ``offset`` on that scale.
+    Standard errors are robust, so overdispersed counts keep honest intervals. The rest is as in
+    `ReplicableLogisticClassifier`.
+
+    References
+    ----------
+    .. [DORS08] Dodis, Ostrovsky, Reyzin and Smith. Fuzzy extractors: how to generate strong keys
+       from biometrics and other noisy data. SIAM Journal on Computing 38(1), 2008.
 
     Examples
     --------

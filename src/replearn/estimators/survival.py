@@ -42,6 +42,18 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
     register_study : a study in which nobody is first.
     update : constants fitted anew where the base risk differs.
 
+    Notes
+    -----
+    The model is piecewise exponential [Friedman82]: rows are cut at published quantiles of the
+    event times, and their pieces fit a Poisson regression with the logarithm of the time at risk
+    as offset. A lab's own hazard ratios are those of Cox's partial likelihood, with ties as Efron
+    has them.
+
+    References
+    ----------
+    .. [Friedman82] Friedman. Piecewise exponential models for survival data with covariates.
+       Annals of Statistics 10(1), 1982.
+
     Examples
     --------
     >>> import numpy as np

@@ -8,7 +8,7 @@ from replearn.glm.derivatives import mean_information, unpacked
 from replearn.glm.design import DIRECTION_BITS, MAX_NUMBERS, GlmDesign
 from replearn.glm.influence import Influence, influence_of
 from replearn.glm.losses import (
-    LEAST_ROWS,
+    PROMISED_ROWS,
     Bernoulli,
     Hazard,
     Kind,
@@ -28,7 +28,14 @@ from replearn.glm.recalibration import (
 )
 from replearn.glm.recipe import GLM, GlmPlan, OwnSpread
 from replearn.glm.sandwich import Estimates, estimates_of
-from replearn.glm.sketched import LEAST_CENTRE, MOST_INFLATION, Promise, RidgeFit, planned_widths
+from replearn.glm.sketched import (
+    LEAST_CENTRE,
+    MOST_INFLATION,
+    NumberSpread,
+    Promise,
+    RidgeFit,
+    planned_widths,
+)
 from replearn.glm.support import Reference, ScoreTest, score_test, shift_of
 from replearn.glm.survival import concordance, hazard_of, log_hazards, survival_at
 from replearn.glm.validation import RIDGES, Fold, scored
@@ -50,13 +57,14 @@ __all__ = [
     "Influence",
     "Kind",
     "LEAST_CENTRE",
-    "LEAST_ROWS",
+    "PROMISED_ROWS",
     "LastIterate",
     "Loss",
     "MAX_NUMBERS",
     "MOST_INFLATION",
     "MOST_STEERED",
     "Multinomial",
+    "NumberSpread",
     "OwnSpread",
     "Poisson",
     "Promise",

@@ -88,13 +88,7 @@ class GlmDesign(Part):
     @property
     def recipe(self) -> str:
         """Which regression it is, in the word of its estimator."""
-        if self.classes is not None:
-            return "logistic"
-        if self.loss.kind == "hazard":
-            return "survival"
-        if self.loss.least is None:
-            return "linear"
-        return "poisson"
+        return self.loss.recipe
 
     @property
     def feature_names(self) -> tuple[str, ...]:

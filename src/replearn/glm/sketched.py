@@ -23,7 +23,7 @@ from replearn.glm.coordinates import MOST_IN_TRIANGLE, Coordinates
 from replearn.glm.derivatives import mean_information, sums_at
 from replearn.glm.influence import Influence, influence_of
 from replearn.glm.influence_alone import influence_alone
-from replearn.glm.losses import LEAST_ROWS, Loss
+from replearn.glm.losses import PROMISED_ROWS, Loss
 from replearn.glm.newton import Summary, fit
 from replearn.glm.validation import (
     RIDGES,
@@ -81,7 +81,7 @@ _RIDGE_PRICE = 0.1
 
 
 @dataclass(frozen=True)
-class Spread:
+class NumberSpread:
     """How much the coded numbers of labs differ."""
 
     influence: Influence  # of the original's rows
@@ -149,7 +149,7 @@ def second_moments(rows: Rows) -> Matrix:
             weight += _add_moments(total, piece)
 
     # fewer rows are not published at all
-    if n_rows >= LEAST_ROWS:
+    if n_rows >= PROMISED_ROWS:
         _leave_out_small(total)
     return total.astype(np.float64) * 2.0 ** (-2 * ROW_BITS) / weight
 
@@ -284,9 +284,9 @@ class Promise:
     between: tuple[float, float] = (0.0, 0.0)
 
 
-def widths_of(spread: Spread, promise: Promise) -> tuple[str, ...]:
+def widths_of(spread: NumberSpread, promise: Promise) -> tuple[str, ...]:
     """Widths of cells, as published: three digits, rounded upwards."""
-    if promise.n_here < LEAST_ROWS:
+    if promise.n_here < PROMISED_ROWS:
         return (_ARBITRARY,) * spread.influence.variance.size
 
     upper = spread.sampling(promise.n_here, promise.n_there, upper=True)
@@ -324,7 +324,7 @@ class RidgeFit:
     validation: Validation  # without rounding
     theta: Matrix  # the fit of all rows, in whole units
     coordinates: Coordinates
-    spread: Spread
+    spread: NumberSpread
     centre_fits: CentreFits | None
     widths: tuple[str, ...]
     folds: tuple[Fold, ...]  # the same fits with a rounding error as the study's
@@ -366,7 +366,7 @@ def attempt(
 
     # how parts of these rows differ, and centres: few rows cannot tell
     inflation, fits = 1.0, None
-    if summary.n_rows >= LEAST_ROWS:
+    if summary.n_rows >= PROMISED_ROWS:
         inflation = inflation_of(
             kept, loss, ridge, coordinates, influence, promise.n_there, validation.guide
         )
@@ -378,7 +378,7 @@ def attempt(
     # cells of what is known about the spread
     numbers = coordinates.of_theta(theta)
     between = _between(promise, coordinates, influence, inflation, fits, numbers)
-    spread = Spread(influence, between, inflation)
+    spread = NumberSpread(influence, between, inflation)
     bare = RidgeFit(validation, theta, coordinates, spread, fits, (), (), math.inf)
     return bare.with_cells(promise, loss)
 
@@ -456,7 +456,7 @@ def original(
     folds = folds_of(kept, loss)
 
     # 1 few rows choose no ridge
-    if summary.n_rows < LEAST_ROWS:
+    if summary.n_rows < PROMISED_ROWS:
         folds, ridge = (Fold(kept, kept.block, summary),), ridge or _STRONG
     if ridge is not None:
         validation = validate(kept, folds, loss, ridge)

@@ -7,5 +7,5 @@ from replearn.halfspaces.net import NET
 from replearn.halfspaces.sgd import SGD
 from replearn.halfspaces.svm import SVM
 
-#: The six rows of Table 1 of the paper, in its order, by name.
+#: The six lines of Table 1 of the paper, in its order, by name.
 TABLE1: dict[str, Recipe] = {recipe.name: recipe for recipe in (FOAM, BOX, SVM, SGD, NET, DP)}

@@ -83,6 +83,16 @@ _FEWEST = 48
 _MAX_SKETCHED = 4096
 
 
+def only_in_paper_mode(mode: str, given: Sizes, names: tuple[str, ...]) -> None:
+    """Refuse sizes that other modes do not have."""
+    for name in names:
+        if mode != "paper" and given.get(name) is not None:
+            raise ReplearnError(
+                f'{name} belongs to mode="paper", got mode={mode!r}. Leave it out, or choose paper '
+                "mode."
+            )
+
+
 def with_rows(plan: BatchPlan, stability: Callable[[BatchPlan, int, None], Bound]) -> BatchPlan:
     """A plan with its rows; batches that are not planned are those that the bound needs."""
     n_batches = plan.n_batches or rows_for(stability, plan, plan.batch_size) // plan.batch_size

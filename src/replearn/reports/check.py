@@ -35,7 +35,7 @@ class Check(Spoken):
         What would stop a fit.
     findings : tuple of Finding
         What looks different here: questions, no proofs.
-    planned_rows : int
+    replication_rows : int
         Rows for which the study promises the model.
     disagreement, at_new_centre : float
         Estimated probability that so many rows give a different model.
@@ -58,7 +58,7 @@ class Check(Spoken):
     stops: tuple[str, ...]
     findings: tuple[Finding, ...]
     n_rows: int
-    planned_rows: int
+    replication_rows: int
     disagreement: float
     at_new_centre: float
     seen: EncodingCounts
@@ -89,7 +89,7 @@ class Check(Spoken):
 
         told = [*self.stops, *questions]
         items: list[Any] = [
-            Row("rows here", self.n_rows, note=f"planned for {self.planned_rows:,}")
+            Row("rows here", self.n_rows, note=f"planned for {self.replication_rows:,}")
         ]
         if not told and self.disagreement <= 0.05:
             items += agreement_rows(self.disagreement, self.at_new_centre, self.n_rows)
@@ -158,6 +158,11 @@ def check(study: GlmStudy, table: Any, show_values: bool = False) -> Check:
     See Also
     --------
     ReplicableLogisticClassifier : replicates a study.
+
+    Notes
+    -----
+    Of the outcome only the share of each class is read, so a check gives nothing away about a fit.
+    Units are compared by the quantiles that the study publishes.
 
     Examples
     --------

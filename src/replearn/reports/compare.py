@@ -101,10 +101,13 @@ class Comparison(Spoken):
 
         # equal codes for other columns say nothing
         if self.renamed:
-            return "The same numbers for different columns: these are different models.", [
-                Row("the first model has", ", ".join(self.renamed[:3])),
-                "Fit all models on columns of the same names, in the same order.",
-            ]
+            return (
+                "The same numbers under other names: fingerprints cover names, so they differ.",
+                [
+                    Row("the first model has", ", ".join(self.renamed[:3])),
+                    "Name columns and target alike: an array has x0, x1, ... and y.",
+                ],
+            )
 
         if not self.one_study:
             return "Models of different studies: they cannot be the same.", [
@@ -188,6 +191,11 @@ def compare(*models: Any, study: Study | None = None) -> Comparison:
     check : before a fit.
     audit : counts how often labs agree.
 
+    Notes
+    -----
+    Codes are whole numbers, so equality is exact: there is no tolerance. Models of different
+    studies are never called the same.
+
     Examples
     --------
     >>> import replearn as rl
@@ -221,15 +229,16 @@ def compare(*models: Any, study: Study | None = None) -> Comparison:
     if study is not None and same and not updates:
         evidence = study.evidence(first)
         commits = study.commits_to(first.fingerprint)
+
     return Comparison(
         tuple(names),
         prints,
         one_study,
-        _differences(given) if one_study and not same else (),
+        _differences(given),
         evidence,
         commits,
         first.of_study and not updates,
-        () if one_study else _renamed(given),
+        _renamed(given),
         updates,
         first.design.constant is not None and not updates,
     )
@@ -252,8 +261,9 @@ def _named(models: Sequence[Any]) -> tuple[list[Any], list[str]]:
         names.append(f"model {place}")
         paths.append(names[-1])
 
-    # files of the same name in different folders
-    return given, names if len(set(names)) == len(names) else paths
+    if len(set(names)) < len(names):  # files of the same name in different folders
+        names = paths
+    return given, names
 
 
 def _renamed(models: Sequence[Any]) -> tuple[str, ...]:
@@ -285,7 +295,9 @@ def _update(model: Any) -> tuple[str, str] | None:
 
 
 def _differences(models: Sequence[Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Numbers that are not equal, the largest difference first."""
+    """Numbers that are not equal, the largest difference first; those of one study alone."""
+    if any(model.design != models[0].design for model in models):
+        return ()
     codes = np.stack([model.codes for model in models])
     away = codes - codes[0]
     most = np.abs(away).max(axis=0)

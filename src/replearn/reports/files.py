@@ -67,6 +67,11 @@ def load(path: str | os.PathLike[str]) -> Any:
     --------
     save : writes a file.
 
+    Notes
+    -----
+    Files are JSON without pickle. Size, depth, keys and types are checked before anything is
+    built.
+
     Examples
     --------
     >>> import replearn as rl
@@ -98,6 +103,11 @@ def save(thing: Any, path: str | os.PathLike[str], private: bool = False) -> Non
     --------
     load : reads the file.
 
+    Notes
+    -----
+    The file is there as a whole or not at all, and its bytes are canonical: equal models give
+    equal files but for their provenance.
+
     Examples
     --------
     >>> import replearn as rl
@@ -121,6 +131,7 @@ def save(thing: Any, path: str | os.PathLike[str], private: bool = False) -> Non
 def load_model(path: str | os.PathLike[str]) -> Any:
     """Read a model of any kind."""
     from replearn.codes import Model
+    from replearn.glm import GlmModel  # noqa: F401  # one of the kinds that Model tells apart
 
     try:
         return Model.load(path)

@@ -14,7 +14,7 @@ from replearn.types import Vector
 from replearn.words import Facts, Row, Spoken, Table
 
 _N_BINS = 5
-_LEAST_ROWS = 20
+_LEAST_BIN = 20
 _Z95 = 1.96
 
 
@@ -161,7 +161,7 @@ def _bins(
     risks: Vector, times: Vector, events: Vector, horizon: float
 ) -> tuple[tuple[int, float, Measure], ...]:
     order = np.argsort(risks, kind="stable")
-    n_bins = min(_N_BINS, max(1, len(order) // _LEAST_ROWS))
+    n_bins = min(_N_BINS, max(1, len(order) // _LEAST_BIN))
     return tuple(
         (len(part), float(risks[part].mean()), _risk_by(horizon, times[part], events[part]))
         for part in np.array_split(order, n_bins)

@@ -217,6 +217,16 @@ def update(
     --------
     evaluate : shows whether an update is needed.
 
+    Notes
+    -----
+    The constant alone, or with one factor on all slopes, is fitted by exact Newton steps with the
+    model's score as offset: the first steps of a ladder of updates [Vergouwe17].
+
+    References
+    ----------
+    .. [Vergouwe17] Vergouwe et al. A closed testing procedure to select an appropriate method for
+       updating prediction models. Statistics in Medicine 36(28), 2017.
+
     Examples
     --------
     >>> import replearn as rl
@@ -279,14 +289,10 @@ def _table(
         return table_of(design, X, csv)
 
     # columns have the parent's names, unless others are given
-    return open_table(
-        X,
-        columns=model.feature_names,
-        target=design.target if y is None else y,
-        weights=design.weights if weights is None else weights,
-        offset=design.offset if offset is None else offset,
-        csv=csv,
-    )
+    given = {"target": y, "weights": weights, "offset": offset}
+    roles = {name: role for name, role in given.items() if role is not None}
+    named = {name: getattr(design, name) for name in given}
+    return open_table(X, columns=model.feature_names, csv=csv, **named | roles)
 
 
 def _check_events(rows: Rows, loss: Loss, n_fitted: int) -> tuple[int, int | None]:

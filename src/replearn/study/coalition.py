@@ -20,7 +20,7 @@ from replearn.errors import ReplearnError
 from replearn.glm import Between, CentreFits, GlmDesign, GlmModel, LastIterate, newton
 from replearn.rows import THETA_BITS, WEIGHT_BITS, ExactSums, integers, on_grid
 from replearn.rows import Integers as Whole
-from replearn.study.disclosure import refuse_few_rows
+from replearn.study.disclosure import refuse_few_rows, refuse_heavy_rows
 from replearn.study.joint_original import Founded, founded
 from replearn.study.participants import (
     Participant,
@@ -31,7 +31,7 @@ from replearn.study.participants import (
     remarks_on,
 )
 from replearn.study.passes import (
-    LEAST_ROWS,
+    LEAST_SUMMED,
     MAX_ROWS,
     MAX_SUM,
     Counts,
@@ -157,7 +157,7 @@ def lab_sums(
     state: State | None = None,
     *,
     lab: str = "lab",
-    least_rows: int = LEAST_ROWS,
+    least_rows: int = LEAST_SUMMED,
     least_count: int = LEAST_COUNT,
 ) -> LabSums:
     """Exact sums of a lab's rows, to send to a coalition.
@@ -186,6 +186,11 @@ def lab_sums(
     See Also
     --------
     combine : adds up the sums of all labs.
+
+    Notes
+    -----
+    A file holds whole numbers that add up in any order, such as the gradient and the curvature at
+    the state of the round. No file is made if a term or a class has 1 to 9 rows.
 
     Examples
     --------
@@ -217,6 +222,8 @@ def lab_sums(
         refuse_other_codes(design, sums)
     asked = state.newton
     refuse_few_rows(design, source, 0 if asked is None else asked.share, least_count)
+    if asked is not None:
+        refuse_heavy_rows(design, source, asked, least_count)
 
     findings = findings_of(study, sums)
     if asked is not None and _is_near_end(state, asked):
@@ -414,6 +421,11 @@ def combine(
     lab_sums : what each lab sends.
     register_study : a study in which nobody is first.
 
+    Notes
+    -----
+    Newton's method on the joint loss needs the sums of all rows and no row. Because the sums are
+    exact, the joint model is the model of one table, to the bit, whatever the number of labs.
+
     Examples
     --------
     >>> import replearn as rl
@@ -428,6 +440,11 @@ def combine(
     >>> state.replication.same
     True
     """
+    if publish and not (opened is None and nonce is None):
+        raise ReplearnError("a joint original does not use opened and nonce. Leave them out.")
+    if replication_rows is not None and not publish:
+        raise ReplearnError("replication_rows is of a joint original. Pass publish=True, too.")
+
     study = study if isinstance(study, GlmStudy) else GlmStudy.load(study)
     state = study.begin() if state is None else state
     study.check_state(state)

@@ -8,7 +8,7 @@ import numpy as np
 from replearn.tables import (
     INTERVAL,
     LEAST_COUNT,
-    LEAST_ROWS,
+    QUANTILE_ROWS,
     ColumnScan,
     Learned,
     LevelColumn,
@@ -93,7 +93,7 @@ def _number_cells(look: TableScan, column: NumberColumn, n_classes: int) -> list
 
 
 def _quartiles(values: Vector) -> str:
-    if values.size < LEAST_ROWS:
+    if values.size < QUANTILE_ROWS:
         return "few rows"
     low, middle, high = (quantile(values, share) for share in (0.25, 0.5, 0.75))
     return f"{middle:.3g} ({low:.3g}, {high:.3g})"

@@ -31,8 +31,8 @@ from replearn.glm import sketched as glm
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.original import read_labels, without_model
 from replearn.study.participants import Participant, lab_table, remarks_on
-from replearn.study.passes import LEAST_ROWS, MAX_ROWS, Fitted
-from replearn.study.study import GlmStudy
+from replearn.study.passes import LEAST_SUMMED, MAX_ROWS, Fitted
+from replearn.study.study import GlmStudy, bits_each
 from replearn.tables import (
     LEAST_COUNT,
     OTHER,
@@ -103,10 +103,10 @@ def lab_columns(
     """
     least_count = max(1, least_count)
     known, labels = read_labels(table, kind)
-    if len(labels) < LEAST_ROWS:
+    if len(labels) < LEAST_SUMMED:
         raise ReplearnError(
-            f"columns must be of at least {LEAST_ROWS} rows, got {len(labels)}: those of few rows "
-            "may tell what stands in single ones. Pool them with those of a different lab."
+            f"columns must be of at least {LEAST_SUMMED} rows, got {len(labels)}: those of few "
+            "rows may tell what stands in single ones. Pool them with those of a different lab."
         )
 
     # what columns are, as an original would read them
@@ -317,7 +317,7 @@ class Founded(Spoken):
                 *study.problems,
                 *self.remarks,
                 Row("rows of all labs", study.n_original),
-                Row("coefficients", study.design.n_numbers, note=f"{study.design.bits} bits each"),
+                Row("coefficients", study.design.n_numbers, note=bits_each(study.design.bits)),
                 Row("fingerprint", self.model.fingerprint),
             ],
             details=[lab_table(self.labs)],
@@ -346,7 +346,7 @@ def founded(
         between = centres.learned(fits, spread.variance, coordinates, numbers)
 
     # cells, codes and sketch, as for an original with all rows
-    total_spread = glm.Spread(spread, between)
+    total_spread = glm.NumberSpread(spread, between)
     rho = float(draft.max_disagreement)
     promise = glm.Promise(rho, bits, n_rows, replication_rows or n_rows)
     widths = glm.widths_of(total_spread, promise)
@@ -366,18 +366,7 @@ def founded(
             f"{_named(unlike)}. Ask them, or begin anew without them."
         )
 
-    study = replace(
-        draft,
-        design=design,
-        n_original=n_rows,
-        n_replication=promise.n_there,
-        spreads=total_spread.stated,
-        between=tuple(map(decimal_text, between.deviations.tolist())),
-        n_centres=between.n_centres,
-        commitment=model.fingerprint,
-        slopes_commitment=model.without_constants.fingerprint,
-        problems=tuple(problems),
-    )
+    study = GlmStudy.of(design, promise, total_spread, draft.profile, model, problems=problems)
     return Founded(study, model, labs, copies)
 
 

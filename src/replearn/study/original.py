@@ -15,9 +15,9 @@ from replearn.documents import decimal_text
 from replearn.errors import ReplearnError, is_real, plain_float, probability, short, whole_number
 from replearn.glm import (
     GLM,
-    LEAST_ROWS,
     MAX_NUMBERS,
     MOST_INFLATION,
+    PROMISED_ROWS,
     Between,
     CentreFits,
     Estimates,
@@ -55,7 +55,7 @@ from replearn.study.cohort import cohort_table, gaps_told
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.performance import Performance
 from replearn.study.sample_size import rows_needed
-from replearn.study.study import GlmStudy, sealed_commitment
+from replearn.study.study import GlmStudy, commitments
 from replearn.tables import (
     AT_RISK,
     INTERVAL,
@@ -314,6 +314,12 @@ class Original:
         """What the original's own rows say about each coefficient, without the ridge."""
         return self.own_later()
 
+    def sealed_with(self, nonce: str) -> "Original":
+        """The same original, sealed with a different nonce."""
+        commitment, slopes_commitment = commitments(self.model, nonce)
+        study = replace(self.study, commitment=commitment, slopes_commitment=slopes_commitment)
+        return replace(self, study=study, nonce=nonce)
+
 
 @dataclass
 class _Candidate:
@@ -549,21 +555,17 @@ def _published(
 
     # the study, which commits to the model
     nonce = secrets.token_hex(16) if request.sealed else None
-    commitment, slopes_commitment = _commitments(model, nonce)
-    between = trial.spread.between
-    study = GlmStudy(
-        design=design,
-        max_disagreement=decimal_text(promise.max_disagreement),
-        n_original=promise.n_here,
-        n_replication=promise.n_there,
-        spreads=trial.spread.stated,
-        between=tuple(map(decimal_text, between.deviations.tolist())),
-        n_centres=between.n_centres,
-        profile=make_profile(learned, labels),
-        commitment=commitment,
-        slopes_commitment=slopes_commitment,
-        sealed=request.sealed,
-        problems=(*certificate.problems, *_unsafe(learned.remarks, request)),
+    committed = None
+    if design.bits:
+        committed = model
+    study = GlmStudy.of(
+        design,
+        promise,
+        trial.spread,
+        make_profile(learned, labels),
+        committed,
+        nonce,
+        (*certificate.problems, *_unsafe(learned.remarks, request)),
     )
 
     # not everybody reads these, and they take as long as the fit
@@ -608,16 +610,6 @@ def _design_of(best: _Candidate, request: Request, promise: Promise, classes: An
         offset=request.offset,
         constant="local" if request.constant == "local" else None,
     )
-
-
-def _commitments(model: GlmModel, nonce: str | None) -> tuple[str | None, str | None]:
-    """To the model and to its slopes; none without a sketch."""
-    if not model.design.bits:
-        return None, None
-    model_print, slopes = model.fingerprint, model.without_constants.fingerprint
-    if nonce is None:
-        return model_print, slopes
-    return sealed_commitment(nonce, model_print), sealed_commitment(nonce, slopes)
 
 
 def _unsafe(remarks: Sequence[Remark], request: Request) -> list[str]:
@@ -783,9 +775,9 @@ def _column_names(encoding: Encoding) -> tuple[str, ...]:
 def _about_rows(best: _Candidate, promise: Promise) -> list[str]:
     """Rows that are too few, too dependent or too unequal for a promise."""
     problems, inflation = [], best.trial.spread.inflation
-    if promise.n_here < LEAST_ROWS:
+    if promise.n_here < PROMISED_ROWS:
         problems.append(
-            f"{promise.n_here} rows are too few for any promise. Get at least {LEAST_ROWS}."
+            f"{promise.n_here} rows are too few for any promise. Get at least {PROMISED_ROWS}."
         )
 
     # parts differ more than independent rows do

@@ -68,7 +68,7 @@ MAX_ROWS, MAX_SUM = 1 << 50, 1 << 100
 LARGEST_GAIN = 0.05
 
 #: Sums of fewer rows may tell what stands in single ones.
-LEAST_ROWS = 100
+LEAST_SUMMED = 100
 #: Squares of what single rows do to coded numbers have units of 2^-30.
 SPREAD_BITS = 30
 

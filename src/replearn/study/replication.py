@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.glm import GLM, LEAST_ROWS, Estimates, GlmModel, estimates_of
+from replearn.glm import GLM, PROMISED_ROWS, Estimates, GlmModel, estimates_of
 from replearn.rows import MemoryBlocks, Rows, joined
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.evidence import Evidence
@@ -90,7 +90,7 @@ class GlmReplication(Replication):
         Rows of this lab.
     names : tuple of str
         Names of the coefficients.
-    planned_rows : int
+    replication_rows : int
         Rows for which the study promises the model.
     local_constant : bool
         Whether labs agree on slopes, and each has a constant of its own.
@@ -111,7 +111,7 @@ class GlmReplication(Replication):
     nearest: tuple[str, ...]
     names: tuple[str, ...]
     landed: Landed
-    planned_rows: int
+    replication_rows: int
     local_constant: bool  # labs agree on slopes, and each has a constant of its own
     # what takes as long as the fit and not everybody reads
     evidence_later: Later[Evidence] = field(compare=False, repr=False)
@@ -200,7 +200,7 @@ class GlmReplication(Replication):
             items.append(self.evidence.words())
         if support is not None:
             items += support.rows()
-        items.append(Row("rows here", self.n_rows, note=f"planned for {self.planned_rows:,}"))
+        items.append(Row("rows here", self.n_rows, note=f"planned for {self.replication_rows:,}"))
 
         details: list[Any] = [*findings[MOST_TOLD:]]
         if support is not None:
@@ -305,9 +305,10 @@ class GlmReplication(Replication):
     def _why_different(self) -> list[str]:
         """Too few rows, the rung that was reached, coefficients; and what to do."""
         support, reasons = self.support, []
-        if self.n_rows < self.planned_rows and self.disagreement > 0.05:
+        if self.n_rows < self.replication_rows and self.disagreement > 0.05:
             reasons.append(
-                f"{self.n_rows:,} rows are few: the study was planned for {self.planned_rows:,}."
+                f"{self.n_rows:,} rows are few: the study was planned for "
+                f"{self.replication_rows:,}."
             )
         if support is not None:
             reasons.append(_rung(support))
@@ -386,7 +387,7 @@ def _rung(support: Support) -> str:
     """How far the original's model holds here, after Vergouwe's closed test."""
     test = support.test
     if support.p_value >= UNLIKELY:
-        return "Your patients do not contradict the original's model: chance made codes differ."
+        return "Your patients do not contradict the original's model: chance may be the reason."
     if test.p_slopes >= UNLIKELY:
         return "Your patients have the original's slopes and a different base risk."
     if test.p_factor >= UNLIKELY:
@@ -494,7 +495,7 @@ def replicate_rows(
 
 def spread_findings(study: GlmStudy, spreads: Vector | None, n_rows: int) -> tuple[Finding, ...]:
     """Whether rows here vary as the study states: what a match proves rests on that."""
-    if spreads is None or n_rows < LEAST_ROWS:
+    if spreads is None or n_rows < PROMISED_ROWS:
         return ()
     ratio = study.stated_spreads / np.maximum(spreads, 1e-30)
 
@@ -618,7 +619,7 @@ def compare_with_original(
         nearest=tuple(names[i] for i in nearest),
         names=names,
         landed=Landed(offsets - codes, reach[agreed]),
-        planned_rows=study.n_replication,
+        replication_rows=study.n_replication,
         local_constant=design.constant == "local",
         evidence_later=evidence or Later(lambda: study.evidence(model)),
         findings_later=findings or Later(tuple),

@@ -20,9 +20,19 @@ from replearn.documents import (
     Sha256,
     Share3,
     Unfit,
+    decimal_text,
 )
 from replearn.errors import ReplearnError, whole_number
-from replearn.glm import GLM, MAX_NUMBERS, Between, GlmDesign, GlmModel, GlmPlan, Promise
+from replearn.glm import (
+    GLM,
+    MAX_NUMBERS,
+    Between,
+    GlmDesign,
+    GlmModel,
+    GlmPlan,
+    NumberSpread,
+    Promise,
+)
 from replearn.rows import ExactSums
 from replearn.study import passes
 from replearn.study.encoder import RowEncoder
@@ -30,7 +40,7 @@ from replearn.study.evidence import Evidence, guess_bits, rows_to_match
 from replearn.study.passes import Fitted, State, Sums
 from replearn.tables import Profile
 from replearn.types import Vector
-from replearn.words import Facts, Figure, Row, Spoken, by_rows
+from replearn.words import Facts, Figure, Row, Spoken, by_rows, counted
 
 #: What labs share besides a promise: told apart by its ``kind``.
 Design = GlmDesign | HalfspaceDesign
@@ -64,6 +74,17 @@ class Study(Spoken, Document):
     replearn.study.GlmStudy : of a generalised linear model.
     replearn.study.HalfspaceStudy : of one of the paper's algorithms.
     load : reads one from a file.
+
+    Notes
+    -----
+    A study is one-way advice about the original's rows, a secure sketch [DORS08]: it says where
+    inside its cell each number lies, and nothing about which cell. ``docs/format.md`` specifies
+    every byte of the file.
+
+    References
+    ----------
+    .. [DORS08] Dodis, Ostrovsky, Reyzin and Smith. Fuzzy extractors: how to generate strong keys
+       from biometrics and other noisy data. SIAM Journal on Computing 38(1), 2008.
 
     Examples
     --------
@@ -195,6 +216,41 @@ class GlmStudy(Study):
     slopes_commitment: Sha256 | None = None
     sealed: bool = False
     problems: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        design: GlmDesign,
+        promise: Promise,
+        spread: NumberSpread,
+        profile: Profile,
+        model: GlmModel | None = None,
+        nonce: str | None = None,
+        problems: Iterable[str] = (),
+    ) -> "GlmStudy":
+        """What an original states of itself; without a ``model`` nobody is first.
+
+        A ``nonce`` seals the commitments to the model, and to its slopes.
+        """
+        commitment, slopes_commitment = None, None
+        if model is not None:
+            commitment, slopes_commitment = commitments(model, nonce)
+
+        deviations = spread.between.deviations.tolist()
+        return cls(
+            design=design,
+            max_disagreement=decimal_text(promise.max_disagreement),
+            n_original=promise.n_here,
+            n_replication=promise.n_there,
+            spreads=spread.stated,
+            between=tuple(map(decimal_text, deviations)),
+            n_centres=spread.between.n_centres,
+            profile=profile,
+            commitment=commitment,
+            slopes_commitment=slopes_commitment,
+            sealed=nonce is not None,
+            problems=tuple(problems),
+        )
 
     def save(
         self, path: "str | os.PathLike[str]", private: bool = False, new: bool = False
@@ -530,6 +586,15 @@ class GlmStudy(Study):
                 "whoever combines for it again."
             )
 
+    @property
+    def condition(self) -> str:
+        """Which labs the planned rate is for."""
+        if self.n_centres == 0:
+            return "samples of one population"
+        if self.n_centres == 1:
+            return "centres that differ as is typical"
+        return f"centres that differ as these {self.n_centres} do"
+
     def facts(self) -> Facts:
         """What the study says, in words.
 
@@ -547,12 +612,7 @@ class GlmStudy(Study):
         rows = [
             Row("target", design.target),
             Row("columns", len(design.encoding.columns)),
-            Row(
-                "coefficients",
-                design.n_numbers,
-                note=f"{design.bits} bits each",
-                key="coded_numbers",
-            ),
+            Row("coefficients", design.n_numbers, note=bits_each(design.bits), key="coded_numbers"),
         ]
         if design.constant:
             rows.append(Row("constant", "each lab fits its own"))
@@ -564,7 +624,7 @@ class GlmStudy(Study):
         commitment = "sealed" if self.sealed else self.commitment or "none"
         rows += [
             Row("planned for labs with", self.n_replication, "rows or more", key="rows_of_a_lab"),
-            Row("agreement rate", promised, "%", note="planned"),
+            Row("agreement rate", promised, "%", note=f"planned for {self.condition}"),
             Row("commitment", commitment),
         ]
         return Facts(
@@ -583,6 +643,19 @@ class GlmStudy(Study):
                 )
             ],
         )
+
+
+def bits_each(n_bits: int) -> str:
+    """What is published about each coefficient."""
+    return "one byte each" if n_bits == 8 else f"{counted(n_bits, 'bit')} each"
+
+
+def commitments(model: GlmModel, nonce: str | None) -> tuple[str, str]:
+    """To the model, and to the model whose codes of constants are 0; a nonce seals both."""
+    whole, slopes = model.fingerprint, model.without_constants.fingerprint
+    if nonce is None:
+        return whole, slopes
+    return sealed_commitment(nonce, whole), sealed_commitment(nonce, slopes)
 
 
 def sealed_commitment(nonce: str, fingerprint: str) -> str:

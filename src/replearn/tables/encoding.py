@@ -493,6 +493,7 @@ class Encoding(Part):
             seen.missing += n_missing
             seen.clipped += np.bincount(columns[x != values], minlength=len(self.names))
 
+        # on the grid; what is stored and rounds to 0 need not be
         z = np.floor(x / spreads[columns] * ONE + 0.5).astype(np.int16)
         terms = sparse.csr_array((z, columns, rows.indptr), shape=rows.shape)
         terms.eliminate_zeros()

@@ -14,11 +14,12 @@ import os
 import re
 import zipfile
 import zlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -379,15 +380,19 @@ class _Watched:
         return self.n_quotes % 2 == 1 or self.before_last in (b"\n", b"\r", delimiter.encode())
 
 
-def _ends_in_quotes(path: str, delimiter: str) -> bool:
-    """Whether a text ends before its last quote is closed."""
+@contextmanager
+def _records(path: str, delimiter: str, *after: str) -> Iterator[Any]:
+    """The records of a text as Python reads them, and of lines after it."""
+    csv.field_size_limit(max(csv.field_size_limit(), _BLOCK_BYTES))
     with _opener(path)(path, "rt", encoding="utf-8", newline="") as file:
-        try:
-            for _ in csv.reader(file, delimiter=delimiter, strict=True):
-                pass
-        except csv.Error as problem:
-            return "expected after" not in str(problem)
-    return False
+        yield csv.reader(chain(file, after), delimiter=delimiter)
+
+
+def _ends_in_quotes(path: str, delimiter: str) -> bool:
+    """Whether a text ends before its last quote is closed: what follows is part of its cell."""
+    end = "the end"
+    with _records(path, delimiter, end) as records:
+        return deque(records, maxlen=1).pop() != [end]
 
 
 def _swallowing_line(path: str, delimiter: str) -> int:
@@ -395,8 +400,7 @@ def _swallowing_line(path: str, delimiter: str) -> int:
 
     Texts of several lines are fine. But lines with as many delimiters as a row has are rows.
     """
-    with _opener(path)(path, "rt", encoding="utf-8", newline="") as file:
-        records = csv.reader(file, delimiter=delimiter)
+    with _records(path, delimiter) as records:
         n_before = 0  # lines up to this record
         for cells in records:
             several = records.line_num > n_before + 1

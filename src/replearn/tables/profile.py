@@ -21,7 +21,7 @@ from replearn.tables.encoding import (
     NumberColumn,
     Place,
 )
-from replearn.tables.learning import LEAST_ROWS, Learned, place_text
+from replearn.tables.learning import QUANTILE_ROWS, Learned, place_text
 from replearn.tables.safety import LEAST_COUNT, MANY_GAPS, missing_code, published_share
 from replearn.tables.scan import SAMPLE_ROWS, quantile
 from replearn.tables.survival import INTERVAL
@@ -181,10 +181,10 @@ def quantiles_of(values: Vector) -> list[float]:
 
     The outer ones move inwards until 50 rows are beyond them, to the quartiles at most.
     """
-    if values.size < LEAST_ROWS:
+    if values.size < QUANTILE_ROWS:
         return []
 
-    tail = min(max(_SHARES[0], LEAST_ROWS / values.size), _SHARES[1])
+    tail = min(max(_SHARES[0], QUANTILE_ROWS / values.size), _SHARES[1])
     return [quantile(values, share) for share in (tail, *_SHARES[1:-1], 1 - tail)]
 
 
