@@ -212,6 +212,7 @@ def lab_sums(
     _refuse_two(len(state.members))
 
     source = table if isinstance(table, Table) else table_of(design, table)
+    source = source.kept()  # what single rows weigh takes passes of its own
     sums = study.sums([source], state)
 
     # sums of few rows, or with a level or class that few have, never leave the lab
