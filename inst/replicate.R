@@ -1281,9 +1281,49 @@ rows_of <- function(design, data, ...) {
     X <- pmin(pmax(floor(tcrossprod(X, directions_of(design)) * POWER(-12) + 0.5), -16384), 16384)
   kept <- if (is.null(weights)) rep(TRUE, table$n) else weights > 0
   counts <- if (has_classes) tabulate(targets[kept] + 1, length(design$classes))
-  list(X = cbind(4096, X)[kept, , drop = FALSE], targets = targets[kept], weights = weights[kept],
-       offset = offset[kept], n = sum(kept),
-       findings = function(study) findings_of(study, table, counts))
+  rows <- list(X = cbind(4096, X)[kept, , drop = FALSE], targets = targets[kept],
+               weights = weights[kept], offset = offset[kept], n = sum(kept),
+               n_beyond = n_beyond(design, table))
+
+  # the same in a range that holds all numbers, with its design
+  reaching <- function() {
+    wider <- reaching_design(design, table)
+    rows$X <- cbind(4096, encode(wider$encoding, table)$X)[kept, , drop = FALSE]
+    rows$targets <- targets_of(wider, table)[kept]
+    list(design = wider, rows = rows)
+  }
+  c(rows, list(reaching = reaching, findings = function(study) findings_of(study, table, counts)))
+}
+
+# How far the numbers of a column go, in spreads from its centre.
+reach_of <- function(column, values) {
+  values <- values[is.finite(values)]
+  max(0, abs(values - decimals(column$centre))) / decimals(column$spread)
+}
+
+# Numbers beyond the ends of the study's range.
+n_beyond <- function(design, table) {
+  columns <- Filter(is_number_column, design$encoding$columns)
+  sum(vapply(columns, function(column) {
+    away <- abs(table$numbers[[column$name]] - decimals(column$centre))
+    sum(away > 4 * decimals(column$spread), na.rm = TRUE)
+  }, 0))
+}
+
+# A design whose range holds all numbers of a table; up to 500 spreads, and of columns without hats.
+reaching_design <- function(design, table) {
+  wider <- function(spread, times) sprintf("%.3g", decimals(spread) * times * 1.006)
+  design$encoding$columns <- lapply(design$encoding$columns, function(column) {
+    if (!is_number_column(column) || length(column$knots)) return(column)
+    reach <- reach_of(column, table$numbers[[column$name]])
+    if (reach > 4 && reach <= 500) column$spread <- wider(column$spread, reach / 4)
+    column
+  })
+  if (design$loss$kind == "gaussian") {
+    reach <- reach_of(design$loss, table$numbers[[design$target]])
+    if (reach > 16) design$loss$spread <- wider(design$loss$spread, reach / 16)
+  }
+  design
 }
 
 # --- files ---------------------------------------------------------------------------------------
@@ -1456,7 +1496,21 @@ coef_model <- function(object, ...) plain_coefficients(with_constant(object)$coe
 # that is larger), per unit. For reading, so R may add up as it likes.
 own_estimates <- function(design, rows, theta) {
   if (length(theta) > 500 || !is.null(design$directions)) return(NULL)
-  fitted <- without_ridge(rows, design$loss, theta)
+
+  # numbers beyond the study's range as they are: the same coefficients in wider units
+  n_beyond <- rows$n_beyond
+  wider <- rows$reaching()
+  here <- per_unit(design, diag(1, ncol(theta)))
+  there <- per_unit(wider$design, diag(1, ncol(theta)))
+  if (design$loss$kind == "gaussian") {
+    here[, 1] <- here[, 1] - decimals(design$loss$centre)
+    there[, 1] <- there[, 1] - decimals(design$loss$centre)
+  }
+  theta <- floor(theta %*% here %*% solve(there, tol = 0) + 0.5)
+  stretch <- diag(here) / diag(there)
+  design <- wider$design
+  rows <- wider$rows
+  fitted <- without_ridge(rows, design$loss, theta, stretch)
   influence <- influence_of(rows, design$loss, fitted)
 
   # from encoded columns to units
@@ -1489,7 +1543,7 @@ own_estimates <- function(design, rows, theta) {
   covariance[is_absent, ] <- covariance[, is_absent] <- NA
   labels <- names_of_scores(estimate)
   dimnames(covariance) <- list(labels, labels)
-  list(estimate = estimate, covariance = covariance, n_rows = rows$n)
+  list(estimate = estimate, covariance = covariance, n_rows = rows$n, n_beyond = n_beyond)
 }
 
 # Hazard ratios of Cox's partial likelihood in place of those that intervals give, and the baseline
@@ -1589,22 +1643,37 @@ names_of_scores <- function(matrix) {
 }
 
 # Where Newton's steps end once hardly a ridge is left: a hundredth of a row.
-without_ridge <- function(rows, loss, theta) {
+without_ridge <- function(rows, loss, theta, stretch) {
   q <- nrow(theta)
   p <- ncol(theta)
   mass <- mass_of(rows)
   of_scores <- diag(1, q) - if (q > 1) 1 / (q + 1) else 0
-  left <- kronecker(of_scores, diag(c(0, rep(0.01 * sum(mass) / rows$n, p - 1)), p))
-  beta <- theta * POWER(-26)
-  for (step in 1:12) {
+  left <- kronecker(of_scores, diag(c(0, 0.01 * sum(mass) / rows$n / stretch[-1]^2), p))
+  stretch <- rep(stretch, q)
+  before <- beta <- theta * POWER(-26)
+  move <- rep(0, length(beta))
+  fall <- 0
+  for (step in 1:20) {
     at <- moments_of(rows, loss, on_grid(beta, 26), is_wide = FALSE)
     information <- at$information + left
     gradient <- at$gradient + drop(left %*% as.vector(t(beta)))
+
+    # far beyond the lowest point of the last step: half of it
+    if (sum(gradient * move) > fall) {
+      move <- move / 2
+      fall <- fall / 2
+      beta <- before + matrix(move, q, byrow = TRUE)
+      next
+    }
     move <- -solve(information, gradient, tol = 0)
     if (-sum(gradient * move) * rows$n / sum(mass) < 1e-4) break
+
     # long steps come from columns that nearly separate: one at a time
-    there <- beta + matrix(move * min(1, 4 / max(abs(move))), q, byrow = TRUE)
-    if (max(abs(there)) >= 16) break
+    move <- move * min(1, 4 / max(abs(move / stretch)))
+    fall <- -sum(gradient * move)
+    there <- beta + matrix(move, q, byrow = TRUE)
+    if (max(abs(as.vector(t(there)) / stretch)) >= 16) break
+    before <- beta
     beta <- there
   }
   list(beta = beta, information = information)
@@ -1685,7 +1754,8 @@ confint_replication <- function(object, parm, level = 0.95, ...) {
 
 summary_replication <- function(object, ...)
   structure(list(words = in_words(object), frame = if (!is.null(object$own)) frame_replication(object),
-                 n_rows = object$n_rows, ridge = object$ridge), class = "replearn_summary")
+                 n_rows = object$n_rows, ridge = object$ridge, n_beyond = object$own$n_beyond),
+            class = "replearn_summary")
 
 print_summary <- function(x, ...) {
   writeLines(strwrap(x$words$verdict, 78))
@@ -1693,7 +1763,11 @@ print_summary <- function(x, ...) {
   if (!is.null(x$frame)) {
     title <- paste0("This lab's own estimates (", counted(x$n_rows), " rows), without the ridge")
     print_table(estimates_item(title, x$frame))
-    cat("Intervals are 95%, robust. The shared model has a ridge of ", x$ridge, ".\n", sep = "")
+    said <- paste0("Intervals are 95%, robust. The shared model has a ridge of ", x$ridge)
+    if (x$n_beyond)
+      said <- paste0(said, ", and sets ", counted(x$n_beyond), " values beyond the study's range to ",
+                     "its ends; own estimates take them as they are")
+    writeLines(strwrap(paste0(said, "."), 78))
   }
   invisible(x)
 }

@@ -10,6 +10,7 @@ from replearn.glm.influence import Influence, influence_of
 from replearn.glm.losses import (
     LEAST_ROWS,
     Bernoulli,
+    Gaussian,
     Hazard,
     Kind,
     Loss,
@@ -49,6 +50,7 @@ __all__ = [
     "Design",
     "Estimates",
     "Fold",
+    "Gaussian",
     "Hazard",
     "Influence",
     "Kind",

@@ -13,7 +13,7 @@ import numpy as np
 from replearn.glm.design import Design
 from replearn.glm.sandwich import Estimates
 from replearn.types import Matrix
-from replearn.words import MOST_DRAWN, Facts, Figure, Mark, Spoken, Table, forest
+from replearn.words import MOST_DRAWN, Facts, Figure, Mark, Spoken, Table, counted, forest
 
 #: Significant digits of a coefficient that is multiplied and added.
 DIGITS = 5
@@ -137,12 +137,24 @@ class Coefficients(Spoken):
         said += "."
         if self.design.loss.kind == "hazard":
             said += " Hazard ratios are those of Cox's partial likelihood, with Efron's ties."
+        if self.own.n_beyond:
+            said += f" {self._far_values(self.own)}"
         return [
             Table(title, header, rows, key="own_estimates", digits=digits),
             f"{said} The model itself has a ridge of {self.design.ridge}, which moves its "
             "coefficients towards zero and predicts new rows better. Report effects from the "
             "estimates, and predictions from the model.",
         ]
+
+    def _far_values(self, own: Estimates) -> str:
+        """What is done with numbers beyond the study's range."""
+        values = counted(own.n_beyond, "value")
+        if self.design.loss.kind == "hazard":
+            values += " (of rows at risk)"
+        here = "while these estimates take them as they are"
+        if not own.as_they_are:
+            here = "here, too"
+        return f"The model sets {values} beyond the study's range to its ends, {here}."
 
     def table(self) -> Table:
         """All coefficients of the model, and the references of levels."""
