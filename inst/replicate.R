@@ -3173,14 +3173,14 @@ performance_items <- function(support) {
 
 support_details <- function(support) {
   columns <- support$columns
-  names(columns)[names(columns) %in% c("low", "high")] <- c("from", "to")
+  names(columns)[match(c("own", "low", "high"), names(columns))] <- c("step", "from", "to")
   c(value_item("patients fit the model", p_in_words(support$p_value)),
     value_item("slopes alone", p_in_words(support$p_slopes)),
     value_item("slopes up to a factor", p_in_words(support$p_factor)),
     measure_item("gain over the base rate", support$gain, "constant fitted here"),
     if (!is.null(support$calibration))
       measure_item("calibration in the large", support$calibration$in_the_large, "0 is perfect"),
-    table_item(paste0("Coefficients: the model beside your own estimates (", support$scale, ")"),
+    table_item(paste0("The model, and one step towards your patients (", support$scale, ")"),
                columns))
 }
 

@@ -243,3 +243,37 @@ def test_rows_that_changed_after_the_fit_keep_the_range():
     own = fitted._own()
     assert not own.as_they_are
     assert np.abs(own.estimate[0, 1:]).min() > 0.1
+
+
+def test_the_forest_plot_of_a_lab(fitted):
+    """The shared value, its cell and this lab's interval, all coefficients, as in the table."""
+    frame, y = patients(7)
+    lab = rl.ReplicableLogisticClassifier(study=fitted.study_).fit(frame, y)
+    known = lab.coefficients_
+    (figure,) = known.figures()
+    assert "A box is its cell" in figure.caption
+    picture = figure.draw()
+    n_terms = len(known.terms) - 1
+    assert picture.count("<rect") == picture.count("<circle") == n_terms
+    for value in np.exp(lab.model_.coef[0]):
+        assert f">{value:.2f}</text>" in picture  # as the table has it
+
+    # a coefficient at the edge of its box is at the edge of its cell: one step further is not
+    design, model = lab.model_.design, lab.model_
+    step = design.half_cells[0] * design.encoding.per_unit(np.eye(n_terms + 1)).diagonal() ** -1
+    for j in range(1, n_terms + 1):
+        for share, same in ((0.97, True), (1.03, False)):
+            for side in (-1, 1):
+                moved = model.theta.copy()
+                moved[0, j] += side * share * step[j]
+                codes = design.codes(np.round(moved * 2.0**26))
+                assert (codes[j] == model.codes[j]) == same
+
+
+def test_one_long_interval_leaves_room_for_the_others():
+    from replearn.words import forest
+
+    marks = [(f"x{i}", "1.0", 0.1 * i, 0.1 * i - 0.2, 0.1 * i + 0.2) for i in range(5)]
+    drawn = forest([*marks, ("rare", "0.9", -0.1, -40.0, 40.0)], 0.0, "odds ratio")
+    assert drawn.count('fill-opacity="0.55"') == 2  # an arrow at each end
+    assert drawn.count("<circle") == 6

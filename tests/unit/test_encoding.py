@@ -316,7 +316,7 @@ def test_what_is_learned():
     assert (killip.levels, killip.reference) == (("II", "III"), "I")
     assert 0 < float(killip.folded) < 0.01
     remarks = {remark.column: remark.kind for remark in learned.remarks}
-    assert remarks == {"always": "constant", "once": "constant", "killip": "folded"}
+    assert remarks == {"always": "constant", "once": "hardly", "killip": "folded"}
     assert columns["bmi"].spread == columns["bmi"].spread[:4]
 
 

@@ -471,8 +471,10 @@ def _notes(remarks: "Sequence[Remark]") -> tuple[list[str], list[str]]:
     if asked[4:]:
         names = [repr(r.column) for r in remarks if not (r.left_out or _folds(r))][4:]
         told.append(f"More questions, about {', '.join(names)}: see --details.")
+    few = [r for r in remarks if r.kind == "hardly"]
     for words, chosen in (
-        ("Left out, because nothing varies", [r for r in remarks if r.left_out]),
+        ("Left out, because nothing varies", [r for r in remarks if r.left_out and r not in few]),
+        ("Left out, because fewer than 50 rows differ from the others", few),
         ("Rare levels taken together as (other)", [r for r in remarks if _folds(r)]),
     ):
         if chosen:

@@ -279,6 +279,7 @@ class Model(Spoken, Document):
                 "No model: these rows did not give the original's.",
                 [Row("fingerprint", self.fingerprint, note="of this lab's codes")],
                 details=self.coefficients.own_tables(),
+                figures=self.coefficients.figures(),
             )
 
         own = self.coefficients
@@ -294,7 +295,7 @@ class Model(Spoken, Document):
                 Row("seed", design.seed),
             ],
             details=[own.table(), *own.own_tables()],
-            figures=[own.figure()],
+            figures=own.figures(),
         )
 
     def _about_constants(self) -> list[Row]:
@@ -319,7 +320,9 @@ class Model(Spoken, Document):
         stated = Estimates.of_content((self.provenance or {}).get("estimates"), shape)
         if self.is_mismatch:
             return Coefficients(self.design, None, stated)
-        return Coefficients(self.design, np.column_stack([self.intercept, self.coef]), stated)
+        cells = None if self.recalibration is not None else self.design.half_cells
+        known = np.column_stack([self.intercept, self.coef])
+        return Coefficients(self.design, known, stated, cells)
 
     def stating(self, own: Estimates | None) -> Self:
         """The same model with a lab's own estimates beside it: no part of its fingerprint."""

@@ -89,8 +89,8 @@ class Remark:
     """What is odd about a column; the reason is half a sentence, after its name.
 
     Kinds "identifier", "date", "text", "copy" must not be published; "tells", "time", "centre",
-    "code", "gaps", "repeats" are questions; "constant", "rare" and "empty" columns are left out,
-    and "folded" ones lose levels.
+    "code", "gaps", "repeats" are questions; "constant", "hardly", "rare" and "empty" columns are
+    left out, and "folded" ones lose levels.
     """
 
     column: str
@@ -105,7 +105,7 @@ class Remark:
     @property
     def left_out(self) -> bool:
         """Whether the model goes without the column."""
-        return self.kind in ("constant", "rare", "empty")
+        return self.kind in ("constant", "hardly", "rare", "empty")
 
     def __str__(self) -> str:
         return f"column {self.column!r} {self.reason}"
