@@ -1955,7 +1955,7 @@ missing_code <- function(x) {
     width <- at(0.95) - at(0.05)
     gap <- if (end == x[1]) others[1] - end else end - others[n]
     is_code <- end %in% CODES && (gap > 0.5 * width || (end < 0 && others[1] >= 0))
-    if (end == 0 && end == x[1] && distinct > 10) is_code <- at(0.01) > 0.6 * width
+    if (end == 0 && end == x[1] && distinct > 10) is_code <- share < 0.5 && at(0.01) > 0.6 * width
     if (is_code)
       return(sprintf(paste("holds %s in %.1f%% of the rows, far from all other values: is it a code",
                            "for missing values? Then leave such cells empty"), number_texts(end),
@@ -1974,13 +1974,16 @@ is_moved <- function(x, ours, study, spread, rows) {
   any(far & (below > share + chance(sampled, share) | up_to < share - chance(sampled, share)))
 }
 
-# Gaps that the study has no coefficient for are told early, others if they are far more.
-on_missing <- function(share, usual, counts_as, rows) {
-  most <- max(usual, 10 / rows$original)
-  many <- max(if (nzchar(counts_as)) 0.05 else 0.2, chance(rows, most, share))
+# Gaps that the study has no coefficient for are told early, others if they are far more. Of levels
+# without a coefficient for gaps no share is stated (NULL): they were too few for one.
+on_missing <- function(share, stated, counts_as, rows) {
+  usual <- c(stated, 0)[1]
+  most <- if (is.null(stated)) min(0.5, 20 / rows$planned) else max(usual, 10 / rows$original)
+  many <- max(if (nzchar(counts_as)) 0.05 else 0.2, most - usual + chance(rows, most, share))
   if (share - usual < many && share < 0.5) return("")
-  words <- sprintf("is missing in %.0f%% of the rows here, in the study in %.0f%%", 100 * share,
-                   100 * usual)
+  in_study <- if (is.null(stated)) paste("fewer than 20 of", counted(rows$planned))
+    else sprintf("%.0f%%", 100 * usual)
+  words <- sprintf("is missing in %.0f%% of the rows here, in the study in %s", 100 * share, in_study)
   if (nzchar(counts_as)) paste0(words, ": such cells count as ", counts_as) else words
 }
 
@@ -2029,7 +2032,7 @@ on_levels <- function(column, theirs, cells, rows) {
   if (unknown > folded + max(0.05, chance(rows, folded, unknown)))
     return(sprintf(paste("has levels here that the study does not have, in %.0f%% of the rows: they",
                          "count as %s"), 100 * unknown, others))
-  on_missing(mean(is.na(cells)), c(share_of("(missing)"), 0)[1],
+  on_missing(mean(is.na(cells)), share_of("(missing)"),
              if (has_missing_term(column)) "" else others, rows)
 }
 

@@ -388,7 +388,7 @@ def test_a_column_with_hardly_any_value():
     X[7, 1] = 3.0
     learned = learn_encoding(open_table(X))
     assert learned.encoding.names == ("x0",)
-    assert [remark.kind for remark in learned.remarks] == ["gaps", "constant"]
+    assert [remark.kind for remark in learned.remarks] == ["gaps", "hardly"]
 
 
 def test_many_rows_of_few_kinds_are_all_looked_at():

@@ -34,7 +34,7 @@ LEAST_ROWS = 50
 _TAIL = 0.05  # the spread is that of the middle 90%
 _FAR_TAIL = 0.01  # at most so many rows on one side are clipped
 _ENOUGH_APART = 200  # rows of the sample that differ from the others, if not all shall be counted
-_HARDLY = "is the same in all but a few rows, and 50 must differ for a coefficient"
+_HARDLY = "is the same in all but a few rows (50 must differ), so it is left out"
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def _unscaled(name: str, look: TableScan) -> Remark:
     """Why a column of numbers has no scale."""
     values = look.numbers(name)
     if values.size and values[0] == values[-1]:
-        return Remark(name, "constant", "is the same in all rows, so it cannot help")
+        return Remark(name, "constant", "is the same in all rows, so it is left out")
     return Remark(name, "hardly", _HARDLY)
 
 
