@@ -25,7 +25,7 @@ from replearn.words import Facts, Figure, Row, percent
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from replearn.glm import Model
+    from replearn.glm import Design, Model
     from replearn.study import Original, Request, Study
     from replearn.tables import Remark, Table
 
@@ -403,6 +403,7 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
     told, notes = _notes(original.remarks)
     if original.gaps:
         told.append(original.gaps)
+    told += _order_told(study.design)
 
     worth = original.worth
     items: list[Any] = [
@@ -462,6 +463,17 @@ def _details(original: "Original", notes: list[str]) -> list[Any]:
     if original.cohort is not None:
         details.append(original.cohort)
     return details + original.model.stating(original.own).coefficients.own_tables()
+
+
+def _order_told(design: "Design") -> list[str]:
+    """Grades, such as 1 to 4, are classes without an order."""
+    grades = design.classes or ()
+    if len(grades) < 3 or not all(type(grade) is int for grade in grades):
+        return []
+    return [
+        f"The {len(grades)} classes of {design.target!r} are numbers and count as unordered. If "
+        "their order matters, pass --kind linear, or a threshold as the outcome."
+    ]
 
 
 def _notes(remarks: "Sequence[Remark]") -> tuple[list[str], list[str]]:
