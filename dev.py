@@ -6,8 +6,9 @@
     python3 dev.py test --fast       the same without the slow tests
     python3 dev.py test --engines    the same with Spark and Flower, which take a minute to install
     python3 dev.py test --coverage   the same; fails if fewer than 90 % of the lines are run
-    python3 dev.py versions          quick tests with the oldest and the newest versions, and on
-                                     each Python from 3.11 that is there (pyenv: PYENV_VERSION)
+    python3 dev.py versions          quick tests with the oldest and the newest versions, on each
+                                     Python from 3.11 that is there (pyenv: PYENV_VERSION), and
+                                     with the NumPy that comes next
     python3 dev.py lint              ruff, mypy and import-linter
     python3 dev.py docs              the documentation, in docs/_build/html, and its links checked
     python3 dev.py docs --quick      the same without drawing pictures and running pages again
@@ -60,9 +61,9 @@ def main(arguments: list[str]) -> int:
     command, rest = (arguments[0], arguments[1:]) if arguments else ("help", [])
     try:
         if command == "demo" and not rest:
-            return prepare("data") or call("replearn", "demo")
+            return prepare("data", "halfspaces") or call("replearn", "demo")
         if command == "run":
-            return prepare("data") or call("replearn", *rest, cwd=Path.cwd())
+            return prepare("data", "halfspaces") or call("replearn", *rest, cwd=Path.cwd())
         if command == "test":
             parts = ("test", "engines") if "--engines" in rest else ("test",)
             pytest = ("pytest", (*PYTEST, *chosen(rest)))
@@ -107,10 +108,14 @@ def site_steps(quick: bool) -> Iterable[tuple[str, tuple[str, ...]]]:
 
 
 def versions() -> list[tuple[str, str]]:
-    """The oldest and the newest packages on the oldest Python, and the newest on newer ones."""
+    """The oldest and the newest packages on the oldest Python, and the newest on newer ones.
+
+    The last one has the newest NumPy, released or not: it must give the same codes.
+    """
     find = (str(BIN / "uv"), "python", "find", "--no-python-downloads")
     newer = [("highest", name) for name in ("3.12", "3.13", "3.14") if runs(*find, name)]
-    return [("lowest-direct", "3.11"), ("highest", "3.11"), *newer]
+    found = [("lowest-direct", "3.11"), ("highest", "3.11"), *newer]
+    return [*found, ("prerelease", found[-1][1])]
 
 
 def try_versions(resolution: str, version: str) -> int:
@@ -119,10 +124,14 @@ def try_versions(resolution: str, version: str) -> int:
     python = place / PYTHON.relative_to(VENV)
     uv = str(BIN / "uv")
     say(f"quick tests on Python {version} with the versions that uv calls {resolution}")
-    options = ("--python", str(python), "--resolution", resolution)
+    install = (uv, "pip", "install", "--python", str(python))
+    is_next = resolution == "prerelease"
+    choice = ("--resolution", "highest" if is_next else resolution)
     code = quietly(uv, "venv", "--clear", "--python", version, str(place)) or quietly(
-        uv, "pip", "install", *options, "--editable", ".[data,onnx,dask]", "--group", "test"
+        *install, *choice, "--editable", ".[data,halfspaces,onnx,dask]", "--group", "test"
     )
+    if is_next and not code:
+        code = quietly(*install, "--prerelease", "allow", "--upgrade", "numpy")
     tests = ("-m", "pytest", "-q", "-m", "not slow", "tests/unit", "tests/golden", ENGINES)
     return code or subprocess.call((str(python), *tests), cwd=ROOT, env=environment())
 

@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from replearn.glm import Model
-from replearn.study import Original, Request, Study, publish, replicate
+from replearn.glm import GlmModel
+from replearn.study import GlmStudy, Original, Request, publish, replicate
 from replearn.tables import open_table
 
 #: Guesses that are made at most.
@@ -54,14 +54,16 @@ def original_of(n_rows: int, n_columns: int, seed: int, options: dict) -> Origin
     return publish(open_table(columns, target=y), Request(shared_seed=f"forged {seed}", **options))
 
 
-def forged(study: Study, constant: int, centre: np.ndarray, deviations: list[np.ndarray]) -> float:
+def forged(
+    study: GlmStudy, constant: int, centre: np.ndarray, deviations: list[np.ndarray]
+) -> float:
     """Guesses until the commitment is met, from a centre on; infinite if there are too many."""
     searches = [
         best_first(*_ladders(study, centre, deviation), constant) for deviation in deviations
     ]
     seen: set[bytes] = set()
     for n_guesses, codes in enumerate(_in_turn(searches, seen), start=1):
-        model = Model(study.design, codes)
+        model = GlmModel(study.design, codes)
         if study.commits_to(model.fingerprint):
             return n_guesses
         if n_guesses >= MOST_TRIED:
@@ -78,7 +80,7 @@ def _in_turn(searches: list[Iterator[np.ndarray]], seen: set[bytes]) -> Iterator
 
 
 def _ladders(
-    study: Study, centre: np.ndarray, deviation: np.ndarray
+    study: GlmStudy, centre: np.ndarray, deviation: np.ndarray
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Codes of each number and what they cost, the cheapest first."""
     cells, design = study.design.cells, study.design

@@ -25,7 +25,7 @@ import pandas as pd
 from tasks import Task, tasks
 
 from replearn.errors import ReplearnError
-from replearn.study import Original, Replication, Request, publish, replicate
+from replearn.study import GlmReplication, Original, Request, publish, replicate
 from replearn.tables import open_table
 
 CHOOSE = ("flights, months", "flights, airports", "diabetes, payers")
@@ -169,13 +169,13 @@ class Line:
     """Counts of one table, one K and one kind of difference between centres."""
 
     key: dict[str, Any]
-    replications: list[Replication] = field(default_factory=list)
+    replications: list[GlmReplication] = field(default_factory=list)
     stated: list[float] = field(default_factory=list)
     match_rows: list[int] = field(default_factory=list)
     trees: list[float] = field(default_factory=list)
     n_refused: int = 0
 
-    def add(self, one: Replication) -> None:
+    def add(self, one: GlmReplication) -> None:
         """A new centre."""
         self.replications.append(one)
         self.stated.append(1 - one.at_new_centre)

@@ -30,7 +30,7 @@ from replearn.engines import dask
 from replearn.engines import replication as engine
 from replearn.engines.replication import work
 from replearn.glm import newton
-from replearn.study import Request, State, Study, combine, encode, lab_sums, publish, replication
+from replearn.study import GlmStudy, Request, State, combine, encode, lab_sums, publish, replication
 from replearn.study import encoder as rows
 from replearn.study.coalition import near_copies
 from replearn.tables import open_table
@@ -71,7 +71,7 @@ def full_disk(*_: Any) -> None:
     raise OSError
 
 
-def fit(way: str, path: str, study: Study) -> None:
+def fit(way: str, path: str, study: GlmStudy) -> None:
     """A replication in this process; prints its passes and its peak memory."""
     rows.MOST_KEPT = 1 << 60 if way == "memory" else 0
     if way == "reread":
@@ -104,7 +104,7 @@ def speed(rows: int, n_passes: int, seconds: float) -> str:
     return f"{rows * n_passes / seconds / 1e6:.1f} million rows a second and pass"
 
 
-def in_process(path: Path, study: Study, n_rows: int) -> int:
+def in_process(path: Path, study: GlmStudy, n_rows: int) -> int:
     """The tasks of a cluster, one after the other in this process; how many passes they make."""
     kept: list[Any] = []
     seconds = []
@@ -132,7 +132,7 @@ def in_process(path: Path, study: Study, n_rows: int) -> int:
     return len(seconds)
 
 
-def on_dask(path: Path, study: Study, n_rows: int, n_passes: int) -> None:
+def on_dask(path: Path, study: GlmStudy, n_rows: int, n_passes: int) -> None:
     """The same on a cluster of processes: one worker, then two."""
     from distributed import Client, LocalCluster
 
@@ -154,7 +154,7 @@ def on_dask(path: Path, study: Study, n_rows: int, n_passes: int) -> None:
     print(f"two workers are {walls[0] / walls[1]:.2f} times as fast as one")
 
 
-def on_paper(path: Path, study: Study) -> None:
+def on_paper(path: Path, study: GlmStudy) -> None:
     """What 1e10 rows and 1,000 centres would cost, from one row group and from 20 centres."""
     rows_of = pq.ParquetFile(path).read_row_group(0)
     cpu = time.process_time()
@@ -217,7 +217,7 @@ def main() -> None:
     options = parser.parse_args()
     pa.set_cpu_count(1)
     if options.one:
-        fit(options.one[0], options.one[1], Study.load(options.one[2]))
+        fit(options.one[0], options.one[1], GlmStudy.load(options.one[2]))
         return
     with tempfile.TemporaryDirectory() as folder:
         here = Path(options.folder or folder)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from replearn.glm import Estimates, Model, Summary, fit
+from replearn.glm import Estimates, GlmModel, Summary, fit
 from replearn.glm.sandwich import Z95
 from replearn.study import Request, RowEncoder, TableRows, publish, read_rows
 from replearn.study.own_estimates import own_estimates
@@ -78,7 +78,7 @@ def resampled(task: Any, n_rows: int | None) -> Draw:
     return draw
 
 
-def estimated(model: Model, X: Any, y: Any, groups: Any = None) -> tuple[Estimates, Any]:
+def estimated(model: GlmModel, X: Any, y: Any, groups: Any = None) -> tuple[Estimates, Any]:
     """Estimates of some rows in a model's encoding, and the ridge's own coefficients."""
     design = model.design
     table = open_table(X, target=y, groups=groups, columns=design.encoding.names)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from replearn.codes import Cells, Coins
-from replearn.glm import Bernoulli, Between, Coordinates, newton
+from replearn.glm import GLM, Bernoulli, Between, Coordinates, GlmPlan, OwnSpread, newton
 from replearn.glm import sketched as glm
 from replearn.rows import Block, MemoryBlocks
 
@@ -53,7 +53,7 @@ class Published:
     """An original: coordinates, cells, codes, and how much labs differ."""
 
     coordinates: Coordinates
-    spread: glm.Spread
+    spread: glm.NumberSpread
     cells: Cells
     z: np.ndarray
     codes: np.ndarray
@@ -70,7 +70,7 @@ class Published:
         influence = glm.spread_of(lab, LOSS, RIDGE, theta, coordinates, summary)
         guide = newton.Guide(theta)
         checked = glm.inflation_of(lab, LOSS, RIDGE, coordinates, influence, promise.n_there, guide)
-        spread = glm.Spread(influence, Between.none(theta.size), checked)
+        spread = glm.NumberSpread(influence, Between.none(theta.size), checked)
         widths = np.array([float(width) for width in glm.widths_of(spread, promise)])
         cells = Cells.drawn(widths, promise.bits, Coins(seed))
         z = coordinates.of_theta(theta)
@@ -84,9 +84,9 @@ class Published:
     def expected(self, n_there: int) -> float:
         """The certificate's estimate for this original."""
         residual = self.z - self.cells.decode(self.codes, self.sketch)
-        sampling = self.spread.central(self.n_rows, n_there)
-        found = glm.stability(
-            self.cells.widths, self.cells.bits, sampling, self.spread.between, residual
-        ).expected
+        promise = glm.Promise(1.0, self.cells.bits, self.n_rows, n_there)
+        own = OwnSpread(self.spread.central(self.n_rows, n_there), residual)
+        plan = GlmPlan(promise, own.sampling, self.spread.between, self.cells.widths)
+        found = GLM.stability(plan, n_there, own).expected
         assert found is not None
         return found

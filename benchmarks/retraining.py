@@ -27,7 +27,7 @@ from replearn.tables import open_table
 if TYPE_CHECKING:
     from centres import Centres
 
-    from replearn.study import Original, Replication
+    from replearn.study import GlmReplication, Original
 
 PLANS = (0.1, 0.01, 0.002)
 #: Change of the first coefficient, and of the constant, each month.
@@ -168,7 +168,7 @@ def counts_of_start(
 
 def _month(
     original: "Original", months: "Centres", places: np.ndarray, spoil: Any = None
-) -> "Replication | None":
+) -> "GlmReplication | None":
     """What a month is told; None: it has no model, which stops a job as well."""
     columns, y = months.task.rows(places), months.task.target[places]
     if spoil is not None:

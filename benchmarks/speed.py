@@ -7,7 +7,8 @@ A call starts from what a user has: an array, a sparse matrix, a dataframe with 
 CSV or Parquet file. An original stands beside ``LogisticRegressionCV``, a replication beside
 ``LogisticRegression``. Both of scikit-learn get levels as sparse indicators and numbers as standard
 ones, and these steps count. Files are those of a fresh process, imports included. Real tables need
-the folder that `tasks.py` describes. Glum is not measured: it is no dependency.
+the folder that `tasks.py` describes. Glum is not measured: it is no dependency. Algorithms 1 and 2
+stand beside ``LinearSVC`` and ``SGDClassifier`` (`of_halfspaces`).
 """
 
 import argparse
@@ -29,7 +30,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, SGDClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     MaxAbsScaler,
@@ -38,10 +39,12 @@ from sklearn.preprocessing import (
     SplineTransformer,
     StandardScaler,
 )
+from sklearn.svm import LinearSVC
 from tasks import TASKS
 from threadpoolctl import threadpool_limits
 
-from replearn import ReplicableLogisticClassifier
+from replearn import ReplicableLogisticClassifier, ReplicableSGDClassifier, ReplicableSVMClassifier
+from replearn.datasets import make_margin
 from replearn.glm import Bernoulli, Summary, fit
 from replearn.rows import Block, MemoryBlocks
 
@@ -215,7 +218,12 @@ LogisticRegression(max_iter=1000).fit(table.drop(columns="y"), table["y"])
 """
 FIRST = """
 import numpy as np
-from replearn import ReplicableLogisticClassifier
+from replearn import (
+    ReplicableLogisticClassifier,
+    ReplicableSGDClassifier,
+    ReplicableSVMClassifier,
+)
+from replearn.datasets import make_margin
 X = np.random.default_rng(0).normal(size=(1000, 10)); y = (X[:, 0] > X[:, 1]) * 1
 y[:100] = 1 - y[:100]
 ReplicableLogisticClassifier().fit(X, y)
@@ -268,6 +276,40 @@ def fresh(n_repeats: int) -> Iterator[dict[str, Any]]:
     }
 
 
+# --- the paper's algorithms -----------------------------------------------------------------------
+
+
+def of_halfspaces(n_rows: int, n_columns: int, n_repeats: int) -> Iterator[dict[str, Any]]:
+    """Algorithms 1 and 2 in batches of 300 rows, beside scikit-learn's linear classifiers.
+
+    "ratio" is to one ``X @ w``: what it takes to read the rows once.
+    """
+    X, y = make_margin(n_rows, n_columns, margin=0.1, random_state=1)
+    w, out = np.ones(n_columns), np.empty(n_rows)
+    by_hand = {"margin": 0.1, "n_components": 1000, "grid_width": 0.01, "batch_size": 300}
+    by_hand |= {"n_batches": n_rows // 300, "mode": "paper", "shuffle": False, "n_jobs": 1}
+    one_run = {"n_repetitions": 1, "n_validation": 0, "regularization": 5e-4}
+    fits: dict[str, Callable[[], Any]] = {
+        "one pass of np.dot": lambda: np.dot(X, w, out=out),
+        "Algorithm 1": lambda: ReplicableSVMClassifier(**by_hand).fit(X, y),
+        "Algorithm 2": lambda: ReplicableSGDClassifier(**by_hand, **one_run).fit(X, y),
+        "SGDClassifier, one epoch": lambda: SGDClassifier(max_iter=1, tol=None).fit(X, y),
+        "LinearSVC": lambda: LinearSVC().fit(X, y),
+    }
+    best: dict[str, float] = {}
+    for _ in range(n_repeats):
+        for name, fit_once in fits.items():
+            seconds = cpu(fit_once)[0]
+            best[name] = min(best.get(name, np.inf), seconds)
+
+    for name, seconds in best.items():
+        yield {
+            "what": f"halfspaces, {n_rows:,} x {n_columns}: {name}",
+            "original": seconds,
+            "ratio": seconds / best["one pass of np.dot"],
+        }
+
+
 def memory(n_rows: int, n_columns: int) -> None:
     """Print the peak of a fit in MB beyond imports, and what two bytes a number and 64 MB are."""
     rng = np.random.default_rng(0)
@@ -286,7 +328,7 @@ def memory(n_rows: int, n_columns: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="folder of real tables")
-    parser.add_argument("--only", nargs="+", help='parts of names of calls, or "files"')
+    parser.add_argument("--only", nargs="+", help='parts of names of calls, "files", "halfspaces"')
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--memory", nargs=2, type=int, help="rows and columns of one fit")
     parser.add_argument("--write", type=Path, help="folder for speed.csv")
@@ -305,11 +347,13 @@ def main() -> None:
             lines += of_files(200_000, 50, options.repeats)
             lines += of_files(1_000, 10, options.repeats)
             lines += fresh(options.repeats)
+        if not options.only or "halfspaces" in options.only:
+            lines += of_halfspaces(300_000, 100, options.repeats)
 
     table = pd.DataFrame(lines)
     print(table.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))
     if options.write is not None:
-        kept = table.drop(columns=["fingerprint", "log-loss"])
+        kept = table.drop(columns=["fingerprint", "log-loss"], errors="ignore")
         kept.round(4).to_csv(options.write / "speed.csv", index=False)
 
 

@@ -19,9 +19,9 @@ from replearn.exact import algebra, elementary
 from replearn.glm import (
     Bernoulli,
     Coordinates,
-    Design,
+    GlmDesign,
+    GlmModel,
     Loss,
-    Model,
     Multinomial,
     Poisson,
     Summary,
@@ -37,9 +37,9 @@ from replearn.glm.sketched import second_moments
 from replearn.rows import Block, MemoryBlocks, marks
 from replearn.rows import blocks as rows
 from replearn.study import (
+    GlmStudy,
     RowEncoder,
     State,
-    Study,
     TableRows,
     combine,
     evidence,
@@ -228,7 +228,7 @@ def study_vector() -> dict[str, Any]:
     width = decimal_text(1.05 * width_for(chance_of_each(0.01, q), 3) * math.sqrt(2 / n))
     coordinates = Coordinates.of(np.eye(1), np.eye(q), 0.0)
     widths = (width,) * q
-    design = Design(
+    design = GlmDesign(
         "died", encoding, Bernoulli(), "0.01", coordinates, widths, 0, "vectors", (0, 1)
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -239,11 +239,11 @@ def study_vector() -> dict[str, Any]:
         design = replace(design, bits=3)
         codes, sketch = design.cells.publish(design.coordinates.of_theta(theta))
         design = replace(design, sketch=sketch)
-        model = Model(design, codes)
+        model = GlmModel(design, codes)
         profile = Profile(
             (NumberProfile("age", (), "0"), LevelProfile("ward", ("0",) * 4)), ("0.5",) * 2
         )
-        study = Study(
+        study = GlmStudy(
             design,
             "0.01",
             n,

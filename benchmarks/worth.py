@@ -36,10 +36,10 @@ from replearn.errors import ReplearnError
 from replearn.glm import Fold, newton
 from replearn.rows import MemoryBlocks
 from replearn.study import (
+    GlmStudy,
     Original,
     Request,
     RowEncoder,
-    Study,
     TableRows,
     publish,
     read_rows,
@@ -199,7 +199,7 @@ def measure(
     return line
 
 
-def _gets(study: Study, table: Table) -> bool:
+def _gets(study: GlmStudy, table: Table) -> bool:
     """Whether a lab gets the original's model; one whose rows have no model does not."""
     try:
         return replicate(study, table)[0].fingerprint == study.commitment

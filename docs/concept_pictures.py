@@ -99,7 +99,7 @@ def sketch():
 def price():
     """Price of rounding beside the sampling error: 20 coefficients, 1 of 100 labs differs."""
     parts, shown = [], []
-    for bits in (1, 2, 3, 4):
+    for bits in (1, 2, 3, 4, 8):
         factor = float(planned_widths(np.ones(20), Between.none(20), 0.01, bits)[0])
         shown.append((bits, factor, factor**2 / (12 * 4**bits) / 0.5))
     for row, (bits, factor, share) in enumerate(shown):
@@ -108,11 +108,14 @@ def price():
         parts.append(
             f'<rect x="134" y="{y - 12}" width="{long:.1f}" height="24" fill="{BLUE}" rx="2"/>'
         )
-        parts.append(text(142 + long, y + 5, f"{share:.2f}", "start"))
+        value = f"{share:.2f}" if share >= 0.005 else "below 0.01"
+        beside = 236 if 187 < 142 + long < 236 else 142 + long  # not across the line at 1
+        parts.append(text(beside, y + 5, value, "start"))
         print(f"{bits} bits: cells {factor:.1f} standard deviations wide, price {share:.2f}")
-    parts.append('<path d="M229 8v180" stroke="currentColor" stroke-dasharray="4 4"/>')
-    parts.append(text(236, 196, "the fit's own sampling error", "start"))
-    return svg(660, 205, parts, "Price of rounding in units of the fit's own sampling error.")
+    parts.append('<path d="M229 8v214" stroke="currentColor" stroke-dasharray="4 4"/>')
+    parts.append(text(236, 226, "1: the variance of the fit itself", "start"))
+    parts.append(text(134, 248, "variance that rounding adds", "start"))
+    return svg(660, 256, parts, "Price of rounding in units of the fit's own sampling error.")
 
 
 PANEL, GAP, TOP = 150, 14, 30
@@ -136,7 +139,7 @@ def halfspace_runs():
     options = {"margin": 0.25, "fit_intercept": False, "projection": "gaussian", "trace": True}
     samples = [rl.datasets.make_margin(600, 2, margin=0.25, random_state=lab) for lab in (1, 2)]
     labs = [
-        rl.ReplicableSVMClassifier(**options, **sizes, rounding="centre", shared_seed=3).fit(X, y)
+        rl.ReplicableSVMClassifier(**options, **sizes, rounding="centre", shared_seed=4).fit(X, y)
         for X, y in samples
     ]
     same = labs[0].fingerprint_ == labs[1].fingerprint_
@@ -237,6 +240,64 @@ def strip():
     return svg(4 * (PANEL + GAP) + GAP, 2 * (PANEL + TOP) + 40, parts, label)
 
 
+def exchange(lanes, messages, label):
+    """Who sends which file when: a lane for each party, an arrow for each file, time downwards."""
+    left, right, top = 80, 560, 46
+    step = (right - left) / (len(lanes) - 1)
+    floor = top + 46 * len(messages)
+    parts = []
+    for lane, name in enumerate(lanes):
+        x = left + lane * step
+        parts.append(text(x, 24, name, weight="600"))
+        parts.append(f'<path d="M{x} 34V{floor}" stroke="currentColor" stroke-opacity="0.35"/>')
+    for line, (sender, receiver, what) in enumerate(messages):
+        y = top + 30 + 46 * line
+        at = left + sender * step
+        if sender == receiver:  # what a party does by itself
+            side, anchor = (14, "start") if sender == 0 else (-14, "end")
+            parts.append(dot(at, y, GREEN) + text(at + side, y + 5, what, anchor))
+            continue
+        to = left + receiver * step
+        head = -8 if to > at else 8
+        parts.append(
+            f'<path d="M{at} {y}H{to}" stroke="{BLUE}" stroke-width="2"/>'
+            f'<path d="M{to} {y}l{head} -5v10z" fill="{BLUE}"/>'
+        )
+        parts.append(text((at + to) / 2, y - 7, what))
+    return svg(640, floor + 10, parts, label)
+
+
+def who_sends():
+    """A study with one original: files from left to right are sent to every centre."""
+    messages = [
+        (0, 0, "publish"),
+        (0, 1, "study.json, to every centre"),
+        (1, 1, "check, replicate"),
+        (1, 0, "fingerprint (64 letters and digits)"),
+        (0, 1, "sealed: opening and model, once all are in"),
+        (1, 1, "compare, evaluate"),
+    ]
+    label = "An original sends a study, centres send fingerprints, and the original opens the seal."
+    return exchange(("first centre", "other centres"), messages, label)
+
+
+def who_sends_jointly():
+    """An original of several centres, in rounds."""
+    messages = [
+        (0, 0, "sums --target"),
+        (0, 1, "columns.json: quantiles and counts"),
+        (1, 0, "draft.json"),
+        (0, 1, "sums.json, about five times"),
+        (1, 0, "next.json, after each of them"),
+        (1, 1, "combine --publish"),
+        (1, 0, "study.json and the model"),
+    ]
+    label = (
+        "Centres send columns, then sums in rounds; whoever combines sends states and the study."
+    )
+    return exchange(("each centre", "whoever combines"), messages, label)
+
+
 def rooms():
     """The rooms of the package, from the top down, with their lines."""
     home = Path(__file__).resolve().parents[1] / "src" / "replearn"
@@ -271,11 +332,14 @@ def rooms():
     root = sum(len(p.read_text(encoding="utf-8").splitlines()) for p in home.glob("*.py"))
     print(f"| root | errors, types, datasets | {root:,} |")
     print(f"| all | | {total + root:,} |")
-    return svg(640, 14 + 34 * len(words), parts, "Rooms of the package from the top down.")
+    return svg(640, 14 + 34 * len(words), parts, "Modules of the package from the top down.")
 
 
 def main(folder):
-    pictures = {"strip": strip, "cells": cells, "sketch": sketch, "price": price, "rooms": rooms}
+    pictures = {
+        "strip": strip, "cells": cells, "sketch": sketch, "price": price,
+        "who-sends": who_sends, "who-sends-jointly": who_sends_jointly, "rooms": rooms,
+    }  # fmt: skip
     for name, draw in pictures.items():
         (folder / f"{name}.svg").write_text(draw(), encoding="utf-8")
 

@@ -101,7 +101,23 @@ def _links_to_the_repository(app: Sphinx, docname: str, source: list[str]) -> No
 
 def _proofs_are_open(app: Sphinx, docname: str, source: list[str]) -> None:
     """A reader may fold a proof; search and print see it."""
-    source[0] = re.sub(r"(?m)^(:::+\{dropdown\}.*\n)(?!:open:)", r"\1:open:\n", source[0])
+    if docname.startswith("theory/"):
+        source[0] = re.sub(r"(?m)^(:::+\{dropdown\}.*\n)(?!:open:)", r"\1:open:\n", source[0])
+
+
+def _code_of_examples(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Below the gallery: each script, and what it prints (docs/thumbnails.py keeps it)."""
+    if docname != "examples":
+        return
+    parts = ["## Code and output\n"]
+    for folder, name in re.findall(r"<../examples/(\w+)/(\w+)\.py>", source[0]):
+        parts.append(
+            f":::{{dropdown}} {name}.py\n"
+            f'```{{literalinclude}} ../examples/{folder}/{name}.py\n:start-at: \'"""\'\n```\n\n'
+            f"It prints:\n\n```{{literalinclude}} pictures/examples/{name}.txt\n"
+            ":language: text\n```\n:::\n"
+        )
+    source[0] += "\n" + "\n".join(parts)
 
 
 def _inline_formula(translator: object, node: nodes.Element) -> None:
@@ -149,6 +165,7 @@ def setup(app: Sphinx) -> None:
     app.connect("source-read", _pictures_take_the_ink_of_the_page)
     app.connect("source-read", _links_to_the_repository)
     app.connect("source-read", _proofs_are_open)
+    app.connect("source-read", _code_of_examples)
     app.connect("autodoc-skip-member", _is_foreign)
     app.connect("autodoc-process-signature", _without_signature)
     app.connect("build-finished", _study_to_try)

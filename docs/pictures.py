@@ -3,8 +3,8 @@
     python docs/pictures.py [FOLDER]        default: docs/pictures
 
 Sixteen hospitals have 4,000 invented patients each; the first publishes, the others replicate.
-Worth is measured on 20,000 new patients. The script prints the numbers that pages quote. Where
-chromedriver is installed, it photographs study.html, too.
+Performance is measured on 20,000 new patients. The script prints the numbers that pages quote.
+Where chromedriver is installed, it photographs study.html, too.
 """
 
 import shutil
@@ -118,11 +118,13 @@ def sixteen_scores(own: Sequence[float], replicated: Sequence[float], patient: s
                 f'fill-opacity="0.8">{share}%</text>'
             )
         top = floor + 28
+    words = "risk of readmission within 30 days"
+    parts.append(f'<text x="320" y="{top + 14}" text-anchor="middle">{words}</text>')
     label = (
         f"{patient}: own models of {len(own)} hospitals say {min(own):.0%} to {max(own):.0%}; "
         f"replicated models say {risks_in_words(len(set(replicated)))}."
     )
-    return svg(width, top + 2, parts, label)
+    return svg(width, top + 24, parts, label)
 
 
 def risks_in_words(different: int) -> str:
@@ -174,30 +176,89 @@ def rungs(*lines, unit, ours):
     )
 
 
-def landed(**labs):
-    found = {name: replication(table, original()) for name, table in labs.items()}
+def landed(first, **labs):
+    found = {name: replication(table, first) for name, table in labs.items()}
     print("  " + ", ".join(f"{name}: same {lab.same}" for name, lab in found.items()))
     names = next(iter(found.values())).names
     return where_we_landed(names, {name: lab.landed for name, lab in found.items()}, 12)
 
 
 def draw_landed():
-    return landed(**{f"hospital {i + 1}": hospitals()[i] for i in range(1, 5)})
+    return landed(original(), **{f"hospital {i + 1}": hospitals()[i] for i in range(1, 5)})
 
 
 def draw_validate():
     table = load_readmission("Castleton", PATIENTS)
     planned = (table.admission == "planned") & (table.prior_admissions >= 1)
     table.loc[planned, TARGET] = 1
-    return landed(Birchwood=load_readmission("Birchwood", PATIENTS), Castleton=table)
+    return landed(original(), Birchwood=load_readmission("Birchwood", PATIENTS), Castleton=table)
 
 
 def draw_retrain():
-    may, june, july = (
-        load_readmission("Ashford", PATIENTS, seed=month) for month in ("May", "June", "July")
+    """Six months make the original; July is like them, and in August something has changed."""
+    names = ("January", "February", "March", "April", "May", "June")
+    tables = [load_readmission("Ashford", PATIENTS, seed=name) for name in names]
+    X, y = split(pd.concat(tables, ignore_index=True))
+    month = np.repeat(names, PATIENTS)
+    first = rl.ReplicableLogisticClassifier().fit(X, y, centres=month)
+    july, august = (load_readmission("Ashford", PATIENTS, seed=name) for name in ("July", "August"))
+    august.loc[(august.discharge_to == "nursing home") & (august.index % 2 == 0), TARGET] = 0
+    return landed(first, July=july, August=august)
+
+
+def draw_rows():
+    """Agreement against the rows of a lab: estimated lines, and labs that were run."""
+    study, opened = original().study_, original()
+    sizes = [125 * 2**k for k in range(7)]
+    left, right, floor, top = 70, 600, 250, 40
+
+    def across(n_rows):
+        return left + (right - left) * np.log2(n_rows / sizes[0]) / np.log2(sizes[-1] / sizes[0])
+
+    def up(rate):
+        return floor - (floor - top) * rate
+
+    parts = [f'<text x="{left - 50}" y="20">labs with the original\'s model</text>']
+    for rate in (0.0, 0.25, 0.5, 0.75, 1.0):
+        parts.append(
+            f'<text x="{left - 10}" y="{up(rate) + 5:.1f}" text-anchor="end">{rate:.0%}</text>'
+            f'<path d="M{left} {up(rate):.1f}H{right}" stroke="currentColor" '
+            'stroke-opacity="0.15"/>'
+        )
+    for n_rows in sizes:
+        x = across(n_rows)
+        parts.append(f'<text x="{x:.1f}" y="{floor + 22}" text-anchor="middle">{n_rows:,}</text>')
+    words = "patients of the lab that replicates"
+    parts.append(f'<text x="335" y="{floor + 46}" text-anchor="middle">{words}</text>')
+
+    # what is estimated, for labs of one population and for new centres
+    kinds = (("sample of one population", 0, "", False), ("typical new centre", 1, "6 4", True))
+    for place, (name, mark, dashes, new_centre) in enumerate(kinds):
+        points = []
+        for n_rows in sizes:
+            rate = 1 - study.disagreement(n_rows, new_centre=new_centre)
+            points.append(f"{across(n_rows):.1f},{up(rate):.1f}")
+        color = ("#0072b2", "#d55e00")[mark]
+        parts.append(
+            f'<polyline points="{" ".join(points)}" fill="none" stroke="{color}" '
+            f'stroke-width="2.5" stroke-dasharray="{dashes}"/>'
+            f'<path d="M360 {floor - 62 + 24 * place}h30" stroke="{color}" stroke-width="2.5" '
+            f'stroke-dasharray="{dashes}"/>'
+            f'<text x="400" y="{floor - 57 + 24 * place}">{name}</text>'
+        )
+
+    # what was counted
+    said = []
+    for n_rows in sizes[:5]:
+        labs = (load_readmission("Ashford", n_rows, seed=f"rows/{i}") for i in range(40))
+        n_same = sum(replication(table, opened).same for table in labs)
+        parts.append(dot(across(n_rows), up(n_same / 40), 2, 5))
+        said.append(f"{n_same} of 40 labs of {n_rows:,}")
+        print(f"  {said[-1]} agree")
+    parts.append(
+        dot(375, floor - 14, 2, 5) + f'<text x="400" y="{floor - 9}">counted, 40 samples</text>'
     )
-    july.loc[(july.discharge_to == "nursing home") & (july.index % 2 == 0), TARGET] = 0
-    return landed(May=may, June=june, July=july)
+    return svg(640, floor + 56, parts, f"Agreement against sample size: {'; '.join(said)} agree.")
 
 
 def draw_pool():
@@ -250,6 +311,7 @@ PICTURES = {
     "validate": draw_validate,
     "retrain": draw_retrain,
     "pool": draw_pool,
+    "rows": draw_rows,
 }
 
 

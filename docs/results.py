@@ -12,15 +12,17 @@ from pathlib import Path
 import pandas as pd
 from scipy.stats import beta
 
+from replearn.words.pictures import dot
+
 HERE = Path(__file__).resolve().parent
 PLAN = "default"  # of benchmarks/worth.py
 CAPTION = (
-    "![Kept of the lab's own log-loss gain: blue the replicated model, grey a published model of "
-    "1,000 rows. The line is the lab's own fit.](pictures/results.svg)"
+    "![How much of the log-loss gain of the lab's own fit a replicated model keeps: a bar counts "
+    "tasks.](pictures/results.svg)"
 )
 CENTRES = (
-    "![Share of real centres that get the original's model: grey none, orange typical, blue "
-    "learned from four centres or more.](pictures/centres.svg)"
+    "![Share of real centres that get the original's model, with cells for one population (none), "
+    "for typical centres, and learned from four centres or more.](pictures/centres.svg)"
 )
 HEADER = (
     *("table", "role", "K", "between", "agree", "refused", "stated", "contradicted"),
@@ -33,34 +35,47 @@ INK = (
 )
 
 
-def dot_plot(table):
-    """Share of the lab's own gain: a published model of 1,000 rows, and the replicated model."""
-    left, right, row = 250, 600, 20
-    parts = [
-        f'<text x="{left}" y="16">0</text><text x="{right}" y="16" text-anchor="middle">1: own fit'
-        f'</text><line x1="{right}" x2="{right}" y1="22" y2="{28 + row * len(table)}" '
-        'stroke="currentColor" stroke-opacity="0.5"/>'
-    ]
-    for place, (_, line) in enumerate(table.iterrows()):
-        y = 36 + place * row
-        name = f"{line['task']}, {line['basis']}"
-        parts.append(f'<text x="{left - 12}" y="{y + 4}" text-anchor="end">{escape(name)}</text>')
-        gain = line["base"] - line["own loss"]
-        few = (line["base"] - line["logistic 1,000 loss"]) / gain
-        grey = 'currentColor" fill-opacity="0.4'
-        for share, color in ((few, grey), (line[f"kept {PLAN}"], "#0072b2")):
-            if share == share:  # not every task has the rival
-                x = left + (right - left) * min(max(share, 0.0), 1.05)
-                parts.append(f'<circle cx="{x:.1f}" cy="{y}" r="5" fill="{color}"/>')
-    height = 44 + row * len(table)
-    kept = table[f"kept {PLAN}"]
-    label = f"{len(table)} tasks: replicated models keep {kept.min():.1%} or more of the own gain."
+def picture(height, parts, label):
+    """A picture whose words keep nine pixels where a page is 400 pixels wide."""
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 {height}" width="660" '
-        f'role="img" aria-label="{label}" style="max-width:100%;height:auto" '
-        f'font-family="system-ui,sans-serif" font-size="12" fill="currentColor">{INK}'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {height}" width="640" '
+        f'role="img" aria-label="{escape(label)}" style="max-width:100%;height:auto" '
+        f'font-family="system-ui,sans-serif" font-size="14" fill="currentColor">{INK}'
         f"{''.join(parts)}</svg>\n"
     )
+
+
+def histogram(kept):
+    """Tasks by what a replicated model keeps of the lab's own gain, from 99% on."""
+    edges = [99 + 0.1 * k for k in range(12)]
+    counts = [0] * (len(edges) - 1)
+    for share in kept:
+        counts[min(max(int((100 * share - 99) / 0.1), 0), len(counts) - 1)] += 1
+    left, width, floor, unit = 60, 48, 240, 200 / max(counts)
+
+    parts = [f'<path d="M{left} {floor}h{width * len(counts)}" stroke="currentColor"/>']
+    for k, count in enumerate(counts):
+        x, top = left + width * k, floor - unit * count
+        if count:
+            parts.append(
+                f'<rect x="{x + 2}" y="{top:.1f}" width="{width - 4}" height="{unit * count:.1f}" '
+                f'rx="2" fill="#0072b2"/><text x="{x + width / 2}" y="{top - 5:.1f}" '
+                f'text-anchor="middle">{count}</text>'
+            )
+        if k % 2 == 0:
+            parts.append(
+                f'<text x="{x}" y="{floor + 20}" text-anchor="middle">{edges[k]:.1f}%</text>'
+            )
+    at = left + width * (100 - 99) / 0.1
+    parts.append(
+        f'<path d="M{at:.1f} 20V{floor}" stroke="currentColor" stroke-dasharray="4 4"/>'
+        f'<text x="{at + 6:.1f}" y="32">own fit</text>'
+        f'<text x="{left}" y="16">tasks</text>'
+        f'<text x="320" y="{floor + 44}" text-anchor="middle">'
+        "kept of the own fit's log-loss gain over the base rate</text>"
+    )
+    label = f"{len(kept)} tasks: replicated models keep {kept.min():.1%} or more of the own gain."
+    return picture(floor + 54, parts, label)
 
 
 def worth():
@@ -68,7 +83,9 @@ def worth():
     table = pd.read_csv(HERE / "results" / "worth.csv")
     table["task"] = table["task"].str.replace(" %", "%")
     equal = table[table["share"] == 1]
-    (HERE / "pictures" / "results.svg").write_text(dot_plot(equal), encoding="utf-8")
+    (HERE / "pictures" / "results.svg").write_text(
+        histogram(equal[f"kept {PLAN}"]), encoding="utf-8"
+    )
     n_pairs, n_differ = int(equal["pairs"].sum()), int(equal[f"differ {PLAN}"].sum())
     kept = equal[f"kept {PLAN}"]
     sentence = (
@@ -88,7 +105,7 @@ def worth():
         ahead[~many & (ahead["basis"] == basis)]["ahead"]
         for basis in ("linear", "splines", "products")
     )
-    yield f"""## What models are worth
+    yield f"""## Performance of replicated models
 
 `python benchmarks/worth.py DATA --before docs/results/worth.csv --write docs/results` splits public
 tables into an original, a replication of the same size, and rows to test on; pairs of earlier runs
@@ -250,43 +267,36 @@ nothing.
 def agreement_plot(table):
     """Share of new centres that agree: none, typical, learned."""
     kinds = {
-        "none": ((table["between"] == "none") & (table["K"] == 1), 'currentColor" opacity="0.4'),
-        "typical": ((table["between"] == "typical") & (table["K"] == 1), "#d55e00"),
-        "learned": ((table["between"] == "learned") & (table["K"] >= 4), "#0072b2"),
+        "none": ((table["between"] == "none") & (table["K"] == 1), 4),
+        "typical": ((table["between"] == "typical") & (table["K"] == 1), 1),
+        "learned": ((table["between"] == "learned") & (table["K"] >= 4), 0),
     }
     names = list(dict.fromkeys(table["table"]))
-    left, right, row = 200, 560, 22
-    parts = []
+    left, right, row = 200, 590, 24
+    floor = 32 + row * len(names)
+    parts = [f'<text x="{(left + right) / 2}" y="16" text-anchor="middle">new centres with the '
+             "original's model</text>"]  # fmt: skip
     for x, text in ((left, "0%"), ((left + right) / 2, "50%"), (right, "100%")):
         parts.append(
-            f'<text x="{x}" y="16" text-anchor="middle">{text}</text><line x1="{x}" x2="{x}" '
-            f'y1="22" y2="{28 + row * len(names)}" stroke="currentColor" stroke-opacity="0.2"/>'
+            f'<text x="{x}" y="{floor + 18}" text-anchor="middle">{text}</text><line x1="{x}" '
+            f'x2="{x}" y1="24" y2="{floor}" stroke="currentColor" stroke-opacity="0.2"/>'
         )
     said = []
     for place, name in enumerate(names):
-        y = 38 + place * row
-        parts.append(f'<text x="{left - 14}" y="{y + 4}" text-anchor="end">{escape(name)}</text>')
-        for kind, (rows, color) in kinds.items():
+        y = 40 + place * row
+        parts.append(f'<text x="{left - 14}" y="{y + 5}" text-anchor="end">{escape(name)}</text>')
+        for kind, (rows, mark) in kinds.items():
             chosen = table[rows & (table["table"] == name)]
             if chosen["centres"].sum():
                 share = chosen["agree"].sum() / chosen["centres"].sum()
-                x = left + (right - left) * share
-                parts.append(f'<circle cx="{x:.1f}" cy="{y}" r="5" fill="{color}"/>')
+                parts.append(dot(left + (right - left) * share, y, mark, 5))
                 said.append(f"{name}, {kind} {share:.0%}")
-    height = 66 + row * len(names)
-    for number, (kind, (_, color)) in enumerate(kinds.items()):
-        x = left + 110 * number
+    for number, (kind, (_, mark)) in enumerate(kinds.items()):
+        x = left + 130 * number
         parts.append(
-            f'<circle cx="{x}" cy="{height - 14}" r="5" fill="{color}"/>'
-            f'<text x="{x + 10}" y="{height - 10}">{kind}</text>'
+            dot(x, floor + 44, mark, 5) + f'<text x="{x + 12}" y="{floor + 49}">{kind}</text>'
         )
-    label = escape(f"Centres that agree: {'; '.join(said)}.")
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 {height}" width="660" '
-        f'role="img" aria-label="{label}" style="max-width:100%;height:auto" '
-        f'font-family="system-ui,sans-serif" font-size="12" fill="currentColor">{INK}'
-        f"{''.join(parts)}</svg>\n"
-    )
+    return picture(floor + 60, parts, f"Centres that agree: {'; '.join(said)}.")
 
 
 def months():

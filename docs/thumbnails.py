@@ -1,8 +1,9 @@
-"""Draw one small bold picture for each example, from what the script finds when it is run.
+"""Run each example, keep what it prints, and draw one small bold picture of what it finds.
 
 python docs/thumbnails.py [FOLDER]        default: docs/pictures/examples
 
-Pictures are made for a width of 160 pixels: few marks, one number, no axes.
+The texts stand beside the pictures; docs/examples.md shows both. Pictures are made for a width of
+160 pixels: few marks, one number, no axes.
 """
 
 import contextlib
@@ -191,12 +192,15 @@ def main(folder):
             warnings.simplefilter("ignore")
             os.chdir(place)
             try:
-                with contextlib.redirect_stdout(io.StringIO()):
+                with contextlib.redirect_stdout(io.StringIO()) as printed:
                     found = runpy.run_path(str(script), run_name="__main__")
-                    text = globals()[script.stem](found)
+                draw = globals().get(script.stem)  # one draws its own, step by step
+                picture = draw(found) if draw else None
             finally:
                 os.chdir(before)
-        (folder / f"{script.stem}.svg").write_text(text, encoding="utf-8")
+        (folder / f"{script.stem}.txt").write_text(printed.getvalue(), encoding="utf-8")
+        if picture:
+            (folder / f"{script.stem}.svg").write_text(picture, encoding="utf-8")
         print(script.stem, flush=True)
 
 

@@ -2021,7 +2021,9 @@ on_levels <- function(column, theirs, cells, rows) {
   for (i in named) for (j in named) {
     gap <- study[i] - study[j]
     turned <- ours[j] - ours[i]
-    if (gap > 0.2 && turned > gap / 2 && gap + turned > apart[i] + apart[j])
+    back <- replace(ours, c(i, j), ours[c(j, i)])
+    as_before <- abs(back - study)[named] <= gap / 4 + apart[named]
+    if (gap > 0.2 && gap + turned > apart[i] + apart[j] && all(as_before))
       return(first(sprintf(paste0("may have its levels %s and %s exchanged: here %.0f%% and %.0f%% of ",
         "the rows, in the study %.0f%% and %.0f%%"), quoted(names[i]), quoted(names[j]),
         100 * ours[i], 100 * ours[j], 100 * study[i], 100 * study[j])))
@@ -2094,7 +2096,8 @@ chance_of_leaving <- function(width, bits, freedom) {
 }
 
 # Probability that some number leaves its cell.
-chance_of_any <- function(chances) -expm1(sum(log1p(-pmin(chances, 1 - 1e-12))))
+chance_of_any <- function(chances)
+  max(2^-50, -expm1(sum(log1p(-pmin(chances, 1 - 1e-12)))))
 
 # The least whole number at which something holds; it holds beyond it too.
 least_whole <- function(holds, most = 1e12) {
@@ -2896,6 +2899,10 @@ read_opened <- function(study, opened, nonce) {
       if (!identical(opening$study, study$fingerprint))
         refuse(one, " opens a different study. Ask the original for this.")
       nonce <- opening$nonce
+      # a wrong nonce would call every model a different one
+      if (isFALSE(commits_to(study, study$commitment, opening$model, nonce)))
+        refuse(one, " must hold the nonce and the model that the study commits to, got others. Ask ",
+               "the original for its opening.")
     } else {
       model <- read_model(one)
     }
@@ -3025,9 +3032,10 @@ proof_in_words <- function(proof) {
   if (proof$placebo)
     return(paste0("Agreement here is no evidence: your rows give this model with permuted labels, ",
                   "too. Whatever the outcomes are, a lab matches."))
-  if (proof$is_weak)
-    return(paste0("Agreement here is no evidence: the study file gives the model away in about ",
-                  guesses, " guesses."))
+  if (proof$is_weak) {
+    tries <- if (guesses == "1") "at the first guess" else paste("in about", guesses, "guesses")
+    return(paste0("Agreement here is no evidence: the study file gives the model away ", tries, "."))
+  }
   paste0("Guessing this model from the study file takes about ", guesses, " tries; fitting it takes ",
          "about ", two_digits(proof$rows), " patients.")
 }
@@ -3089,7 +3097,7 @@ verdict_in_words <- function(x) {
 # How far the original's model holds here, after Vergouwe's closed test.
 rung_in_words <- function(support) {
   if (support$p_value >= UNLIKELY)
-    return("Your patients do not contradict the original's model: chance made codes differ.")
+    return("Your patients do not contradict the original's model: chance may be the reason.")
   if (support$p_slopes >= UNLIKELY)
     return("Your patients have the original's slopes and a different base risk.")
   if (support$p_factor >= UNLIKELY)

@@ -2,7 +2,7 @@
 # requires-python = ">=3.11"
 # dependencies = ["replearn"]
 # ///
-"""Run each row of Table 1: two labs, one seed, different rows; and the rows with a sketch."""
+"""Run each line of Table 1: two labs, one seed, different rows; and the rows with a sketch."""
 
 import replearn as rl
 

@@ -52,6 +52,7 @@ def load_readmission(
     if n_rows < 1:
         raise ReplearnError(f"rows must be one or more, got {n_rows}. Ask for some thousands.")
 
+    # all centres draw from one population, each with coins of its own
     names: tuple[str, ...] = (centre,) if centre is not None else CENTRES
     parts = [_patients(Coins(f"readmission/{seed}/{name}"), n_rows) for name in names]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -60,6 +60,10 @@ class Unbounded(ReplearnError):
     """Rows have no bounded fit: some column nearly separates the classes."""
 
 
+class NotSearchable(ReplearnError):
+    """A net has more candidates than can be searched."""
+
+
 class NotConverged(ReplearnError):
     """A fit did not come near its limit in the steps that it may take."""
 

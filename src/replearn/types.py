@@ -57,7 +57,9 @@ def is_sparse(X: Any) -> bool:
 
 
 def unmasked(values: Any) -> Any:
-    """Masked cells as NaN; elsewhere in NumPy the number behind a mask comes back."""
+    """What NumPy misreads: masked cells as NaN, and whole numbers of 128 bits as they are."""
+    if "int128" in str(getattr(values, "dtype", "")).lower():
+        return np.array(values.to_list())
     if not isinstance(values, np.ma.MaskedArray):
         return values
     kind = np.float64 if values.dtype.kind in "iuf" else object

@@ -12,9 +12,9 @@ from replearn.glm import (
     Bernoulli,
     Between,
     Coordinates,
-    Design,
+    GlmDesign,
+    GlmModel,
     Loss,
-    Model,
     Multinomial,
     Poisson,
     Summary,
@@ -22,7 +22,9 @@ from replearn.glm import (
     planned_widths,
 )
 from replearn.glm.losses import Gaussian
-from replearn.study import Replication, RowEncoder, Study, TableRows, read_rows, replicate
+from replearn.reports.files import Opening
+from replearn.study import GlmReplication, GlmStudy, RowEncoder, TableRows, read_rows, replicate
+from replearn.study.study import sealed_commitment
 from replearn.tables import CsvOptions, Profile, learn_encoding, make_profile, open_table
 from replearn.words import Row
 from replearn.words import Table as FactTable
@@ -125,7 +127,7 @@ def write_table(path: Path, case: Case, seed: int, n_rows: int | None = None) ->
     return path
 
 
-def make_study(path: Path, case: Case) -> tuple[Study, Model]:
+def make_study(path: Path, case: Case) -> tuple[GlmStudy, GlmModel]:
     """A study of the table, with cells of a plausible width, and the original's model."""
     features = case.features or [n for n in ("age", "bmi", "ward", "smoker") if n != case.target]
     table = open_case(path, case, features)
@@ -147,7 +149,7 @@ def make_study(path: Path, case: Case) -> tuple[Study, Model]:
         directions = rng.integers(-3000, 3000, (case.n_directions, n_terms))
         n_terms = case.n_directions
     q = case.loss.n_scores * (n_terms + 1)
-    design = Design(
+    design = GlmDesign(
         target=case.target,
         encoding=learned.encoding,
         loss=case.loss,
@@ -181,10 +183,10 @@ def make_study(path: Path, case: Case) -> tuple[Study, Model]:
         for one in design.cells.publish(design.coordinates.of_theta(theta))
     )
     design = replace(design, sketch=sketch)
-    model = Model(design, codes).with_constants_of(rows)
+    model = GlmModel(design, codes).with_constants_of(rows)
     labels = np.concatenate([block.targets for block in rows.blocks()])
     profile: Profile = make_profile(learned, labels.astype(np.int64) if classes else labels)
-    study = Study(
+    study = GlmStudy(
         design,
         "0.01",
         n,
@@ -211,8 +213,8 @@ def open_case(path: Path, case: Case, features: Any) -> Any:
 
 
 def replicated(
-    study: Study, path: Path, case: Case, opened: Model | None = None
-) -> tuple[Model, Replication]:
+    study: GlmStudy, path: Path, case: Case, opened: GlmModel | None = None
+) -> tuple[GlmModel, GlmReplication]:
     """What Python makes of a second lab's table."""
     return replicate(study, open_case(path, case, study.design.encoding.names), opened)
 
@@ -245,7 +247,7 @@ CHANGES = {
 }
 
 
-def strange_columns(folder: Path) -> Iterator[tuple[str, Study, Path, Case]]:
+def strange_columns(folder: Path) -> Iterator[tuple[str, GlmStudy, Path, Case]]:
     """Tables in which a column looks different from the study."""
     case = CASES["text levels and missing values"]
     study, _ = make_study(write_table(folder / "a.csv", case, seed=0), case)
@@ -259,7 +261,7 @@ def strange_columns(folder: Path) -> Iterator[tuple[str, Study, Path, Case]]:
 
 def little_spread(
     folder: Path, cases: dict[str, Case] = CASES
-) -> Iterator[tuple[str, Study, Path, Case]]:
+) -> Iterator[tuple[str, GlmStudy, Path, Case]]:
     """Studies that state far less spread than rows have."""
     for number, (name, case) in enumerate(cases.items()):
         study, _ = make_study(write_table(folder / "a.csv", case, seed=number), case)
@@ -267,7 +269,7 @@ def little_spread(
         yield name, study, write_table(folder / f"spread {number}.csv", case, 100 + number), case
 
 
-def large_table(path: Path, n_rows: int = 70_000) -> tuple[Study, Case]:
+def large_table(path: Path, n_rows: int = 70_000) -> tuple[GlmStudy, Case]:
     """More rows of 12 columns than fit into a batch or a block, and a study of them."""
     rng = np.random.default_rng(40)
     X = rng.normal(size=(n_rows, 12))
@@ -277,3 +279,14 @@ def large_table(path: Path, n_rows: int = 70_000) -> tuple[Study, Case]:
     np.savetxt(path, np.column_stack([X, y]), "%.4f", ",", header=head, comments="")
     case = Case(features=names)
     return make_study(path, case)[0], case
+
+
+def opening_of(study: GlmStudy, model: GlmModel, nonce: str) -> tuple[GlmStudy, Opening]:
+    """A study whose commitments are sealed, and what opens it."""
+    sealed = replace(
+        study,
+        sealed=True,
+        commitment=sealed_commitment(nonce, model.fingerprint),
+        slopes_commitment=sealed_commitment(nonce, model.without_constants.fingerprint),
+    )
+    return sealed, Opening(sealed.fingerprint, model.fingerprint, nonce)

@@ -41,7 +41,7 @@ WORST = {
     r"\b(is|are) to be\b": "must be, or a verb",
     r"\b[Aa]sked were\b": "a subject that can act",
 }
-MOST_WORDS = 25
+MOST_WORDS = 30
 
 
 def name(page: Path) -> str:

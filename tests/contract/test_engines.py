@@ -26,8 +26,8 @@ import replearn
 from replearn.engines import dask as dask_engine
 from replearn.engines import replication
 from replearn.errors import ReplearnError
-from replearn.glm import Model
-from replearn.study import Request, Study, publish, replicate
+from replearn.glm import GlmModel
+from replearn.study import GlmStudy, Request, publish, replicate
 from replearn.tables import open_table
 
 
@@ -469,9 +469,9 @@ def test_spark_connect_gives_the_same_bytes(tmp_path, spark):
 import sys
 from pyspark.sql import SparkSession
 from replearn.engines import spark as engine
-from replearn.study.study import Study
+from replearn.study.study import GlmStudy
 session = SparkSession.builder.remote("local[2]").getOrCreate()
-study = Study.load(sys.argv[1])
+study = GlmStudy.load(sys.argv[1])
 frame = session.read.parquet(sys.argv[2])
 print("connect" in type(frame).__module__, engine.replicate(study, frame)[0].fingerprint)
 session.stop()
@@ -496,11 +496,11 @@ def test_spark_connect_without_a_server(tmp_path):
 import sys, time
 from pyspark.sql import SparkSession
 from replearn.engines import spark as engine
-from replearn.study.study import Study
+from replearn.study.study import GlmStudy
 frame = SparkSession.builder.remote("sc://127.0.0.1:1").getOrCreate().read.parquet("a.parquet")
 start = time.monotonic()
 try:
-    engine.replicate(Study.load(sys.argv[1]), frame)
+    engine.replicate(GlmStudy.load(sys.argv[1]), frame)
 except engine.ReplearnError as problem:
     print(time.monotonic() - start < 20, problem)
 """
@@ -693,7 +693,7 @@ def test_a_superlink_and_supernodes(federation, flower):
 
     node("north")
     south = node("south")
-    study = Study.load(labs.parent / "study.json")
+    study = GlmStudy.load(labs.parent / "study.json")
     tables = {name: pd.read_csv(labs / f"{name}.csv") for name in ("north", "south")}
     model = {
         name: replicate(study, open_table(table, target="died"))[0].fingerprint
@@ -708,7 +708,7 @@ def test_a_superlink_and_supernodes(federation, flower):
     os.killpg(south.pid, 9)
     node("south")
     assert appears(out / "model.json", seconds=1200)
-    assert Model.load(out / "model.json").fingerprint == model["both"]
+    assert GlmModel.load(out / "model.json").fingerprint == model["both"]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -717,13 +717,13 @@ class TestFlower:
         folder, expected = federation
         found = run(folder, tmp_path, [lab(folder, name) for name in LABS])
         assert found["fingerprint"] == expected
-        assert Model.load(tmp_path / "model.json").fingerprint == expected
+        assert GlmModel.load(tmp_path / "model.json").fingerprint == expected
 
     def test_compare(self, federation, tmp_path):
         folder, _ = federation
         found = run(folder, tmp_path, [lab(folder, i) for i in range(3)], mode="compare")
         assert set(found["labs"]) == set(LABS)
-        study = Study.load(folder / "study.json")
+        study = GlmStudy.load(folder / "study.json")
         for name, fingerprint in found["labs"].items():
             rows = open_table(folder / f"labs/{name}.csv", target="died")
             assert replicate(study, rows)[0].fingerprint == fingerprint
@@ -774,7 +774,7 @@ class TestFlower:
         refused("3 labs must be connected, got 4", [*good, lab(folder, "west", lab="more")])
         refused("mode must be one of coalition, compare", mode="average")
         refused("n-labs", **{"n-labs": 0})
-        study = Study.load(folder / "study.json")
+        study = GlmStudy.load(folder / "study.json")
         replace(study, n_original=study.n_original + 1).save(tmp_path / "other.json")
         stranger = lab(folder, "west", study=str(tmp_path / "other.json"))
         refused("the study must be this lab's", [*good[:2], stranger])

@@ -20,7 +20,15 @@ import pytest
 from replearn.codes import CodeSpace, HalfspaceDesign, HalfspaceModel, NetSpace
 from replearn.errors import ReplearnError
 from replearn.exports import to_csv, to_onnx, to_sklearn, to_sql
-from replearn.glm import Bernoulli, Coordinates, Design, Model, Multinomial, Poisson, Recalibration
+from replearn.glm import (
+    Bernoulli,
+    Coordinates,
+    GlmDesign,
+    GlmModel,
+    Multinomial,
+    Poisson,
+    Recalibration,
+)
 from replearn.glm.losses import Gaussian
 from replearn.tables import Encoding, LevelColumn, NumberColumn, Product
 
@@ -56,13 +64,13 @@ ENCODING = Encoding(COLUMNS, PRODUCTS, products_halved=1)
 NUMBERS = Encoding(tuple(NumberColumn(f"x{i}", "0.5", "0.25", ("0.4",)) for i in range(3)))
 
 
-def glm(loss: Any, classes: Any = None, encoding: Encoding = ENCODING, **more: Any) -> Model:
+def glm(loss: Any, classes: Any = None, encoding: Encoding = ENCODING, **more: Any) -> GlmModel:
     """A model with coefficients of about 1."""
     shape = loss.n_scores, encoding.n_terms + 1
     size = shape[0] * shape[1]
     one = 1 << 14
     columns = np.eye(shape[1], dtype=np.int64) * one
-    design = Design(
+    design = GlmDesign(
         target="died",
         encoding=encoding,
         loss=loss,
@@ -74,7 +82,7 @@ def glm(loss: Any, classes: Any = None, encoding: Encoding = ENCODING, **more: A
         classes=classes,
         **more,
     )
-    return Model(design, np.random.default_rng(size).integers(-12, 13, size))
+    return GlmModel(design, np.random.default_rng(size).integers(-12, 13, size))
 
 
 def halfspace(names: tuple[str, ...] | None, fit_intercept: bool = True) -> HalfspaceModel:
@@ -118,16 +126,16 @@ REFUSING = replace(ENCODING, missing="refuse")
 NAMED = tuple(f"x{i}" for i in (2, 0, 1))
 
 
-def updated(model: Model, factor: str = "0.85") -> Model:
+def updated(model: GlmModel, factor: str = "0.85") -> GlmModel:
     """The model as an update leaves it."""
     constants = np.arange(1, model.design.loss.n_scores + 1) << 24
     return replace(model, recalibration=Recalibration(model.fingerprint, constants, factor))
 
 
-def with_own_constant(model: Model) -> Model:
+def with_own_constant(model: GlmModel) -> GlmModel:
     """A model whose study leaves the constant to labs."""
     codes = np.where(model.design.is_constant, 0, model.codes)
-    local = Model(replace(model.design, constant="local"), codes)
+    local = GlmModel(replace(model.design, constant="local"), codes)
     return local.with_local_constants(np.array([-(1 << 25)]))
 
 
@@ -167,7 +175,7 @@ def expected(model: Any, rows: Any) -> dict[str, Any]:
     if model.classes is None:
         return {"prediction": model.predict(rows)}
     found = {"label": model.predict(rows), "score": model.decision_function(rows)}
-    if isinstance(model, Model):
+    if isinstance(model, GlmModel):
         found["probabilities"] = model.predict_proba(rows)
     return found
 
@@ -426,7 +434,7 @@ def recomputed(path: Path, model: Any, frame: pd.DataFrame) -> dict[str, Any]:
     odds = np.exp(every)
     label = np.array(model.classes)[every.argmax(axis=1)]
     found = {"label": label, "score": every if len(scores) > 1 else every[:, 1]}
-    if isinstance(model, Model):
+    if isinstance(model, GlmModel):
         found["probabilities"] = odds / odds.sum(axis=1, keepdims=True)
     return found
 

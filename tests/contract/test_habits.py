@@ -82,3 +82,26 @@ def test_no_import_goes_past_a_door():
             if len(parts) > 2 and parts[1] in DOORS and parts[1] != room:
                 past.append(f"{module.relative_to(package)}: {name}")
     assert not past, "\n".join(past)
+
+
+#: Where callers choose by the kind of a design: exports, and commands whose answers differ.
+CHOOSING = {"exports/rules.py", "cli/replicate.py", "cli/audit.py"}
+
+
+def asks_for_the_kind(node: ast.AST) -> bool:
+    """``design.kind``, or ``isinstance`` of a class of halfspaces."""
+    if isinstance(node, ast.Attribute) and node.attr == "kind":
+        return isinstance(node.value, ast.Attribute) and node.value.attr == "design"
+    if not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance"):
+        return False
+    return any("Halfspace" in getattr(one, "id", "") for one in ast.walk(node.args[1]))
+
+
+def test_studies_and_models_answer_for_themselves():
+    """Nobody asks a study or a model which of the two kinds it is, but for three."""
+    package, asking = ROOT / "src" / "replearn", set()
+    for module in package.rglob("*.py"):
+        tree = ast.parse(module.read_text(encoding="utf-8"))
+        if any(map(asks_for_the_kind, ast.walk(tree))):
+            asking.add(module.relative_to(package).as_posix())
+    assert asking == CHOOSING

@@ -12,17 +12,17 @@ import pandas as pd
 import pytest
 
 from replearn.errors import ReplearnError
-from replearn.glm import Model
+from replearn.glm import GlmModel
 from replearn.glm import State as NewtonState
 from replearn.reports.update import update
 from replearn.rows import integers
 from replearn.study import (
     Coalition,
-    Replication,
+    GlmReplication,
+    GlmStudy,
     Request,
     RowEncoder,
     State,
-    Study,
     combine,
     lab_sums,
     publish,
@@ -39,6 +39,7 @@ from tests.contract.replications import (
     little_spread,
     make_study,
     open_case,
+    opening_of,
     replicated,
     strange_columns,
     write_table,
@@ -46,7 +47,9 @@ from tests.contract.replications import (
 from tests.contract.test_javascript import answers, needs_node
 
 
-def call(study: Study, path: Any, case: Case, opened: Any = None, **more: Any) -> tuple[str, Any]:
+def call(
+    study: GlmStudy, path: Any, case: Case, opened: Any = None, **more: Any
+) -> tuple[str, Any]:
     options = {"decimal": case.csv.decimal, "thousands": case.csv.thousands, **more}
     options["opened"] = [] if opened is None else [opened.content()]
     return "replicate", {"study": study.content(), "path": str(path), "options": options}
@@ -71,7 +74,7 @@ def test_model_files_are_equal(tmp_path):
     assert {replication.same for _, _, replication in expected} == {True, False}
 
 
-def saved(model: Model, folder: Path) -> str | None:
+def saved(model: GlmModel, folder: Path) -> str | None:
     """The bytes of a model's file; None after a mismatch, when there is none."""
     path = folder / "model.json"
     if model.is_mismatch:
@@ -80,6 +83,21 @@ def saved(model: Model, folder: Path) -> str | None:
         return None
     model.save(path)
     return path.read_text()
+
+
+@needs_node
+def test_sealed_studies_need_their_opening(tmp_path):
+    case, nonce = CASES["text levels and missing values"], "0123456789abcdef" * 2
+    study, model = make_study(write_table(tmp_path / "a.csv", case, seed=0), case)
+    path = write_table(tmp_path / "b.csv", case, seed=1)
+    sealed, opening = opening_of(study, model, nonce)
+    given = [None, model, replace(opening, nonce=nonce[::-1]), opening]
+    untold, alone, wrong, opened = answers([call(sealed, path, case, one) for one in given])
+    assert untold["same"] is None
+    assert "a sealed study needs its opening" in alone["refused"]
+    assert "must hold the nonce and the model" in wrong["refused"]
+    assert opened["same"] == replicate(sealed, open_case(path, case, sealed.design.encoding.names),
+                                       None, nonce)[1].same  # fmt: skip
 
 
 @needs_node
@@ -145,7 +163,7 @@ def test_the_page_offers_an_update(tmp_path):
     assert_same_words(replication, found)
 
 
-def assert_same_words(python: Replication, found: dict[str, Any]) -> None:
+def assert_same_words(python: GlmReplication, found: dict[str, Any]) -> None:
     """What is not a code is the same to all digits that are shown, in the same words."""
     facts = python.facts()
     assert found["verdict"] == facts.verdict
@@ -166,7 +184,7 @@ def assert_same_words(python: Replication, found: dict[str, Any]) -> None:
     assert_same_support(python, found["support"])
 
 
-def assert_same_support(python: Replication, found: dict[str, Any] | None) -> None:
+def assert_same_support(python: GlmReplication, found: dict[str, Any] | None) -> None:
     """p-values, gain and spreads of the test."""
     if python.support is None:
         assert found is None
@@ -252,6 +270,14 @@ def test_sums_that_are_refused(tmp_path):
             lab_sums(refused, open_case(table, other_case, refused.design.encoding.names))
         words.append(str(caught.value))
         few_rows.append(call(refused, table, other_case))
+    n_columns = few_sampled.newton.theta.shape[1]
+    steep = np.array([[31 << 26, 15 << 25] + [0] * (n_columns - 2)])  # only a few are in its reach
+    heavy = replace(state, newton=NewtonState(steep, 1 << 32))
+    enough = write_table(tmp_path / "enough.csv", case, seed=1, n_rows=12_000)
+    with pytest.raises(ReplearnError, match="outweigh all others") as caught:
+        lab_sums(study, open_case(enough, case, study.design.encoding.names), heavy)
+    given.append((enough, heavy.content()))
+    words.insert(len(given) - 1, str(caught.value))
     calls = [call(study, where, case, state=state) for where, state in given] + few_rows
     for word, found in zip(words, answers(calls), strict=True):
         assert word in found["sums"]["refused"]

@@ -63,6 +63,10 @@ FILES: dict[str, tuple[bytes | str, dict[str, str], bool]] = {
     "quotes in quotes": ('a,b,c,d\n1,"say ""x""",0,"true"\n"2"5,y"y,0,\n', {}, True),
     "a quoted delimiter": ('a,"b",c,d\n1,"x,y",0,FALSE\n', {}, True),
     "ends within quotes": (PLAIN + '1,"x\n', {}, False),
+    "ends within quotes, after quotes in quotes": ('a,b,c,d\n1,"say ""x"3",0,"tr', {}, False),
+    "a huge text of several lines": (
+        'n,a,b,c,d\n"one\ntwo ' + "x" * 200_000 + '",1,x,0,true\n', {}, True
+    ),
     "columns in a different order": ("d,z,c,b,a\nTRUE,?,1,é,0.5\n", {}, True),
     "missing values": ("a,b,c,d\n,NA,nan,\n NA ,<NA>,NULL,.\nN/A,n/a,#N/A,?\n", {}, True),
     "one level": ("a,b,c,d\n1,01,0,1\n1,1.0,0,True\n1,1e0,0,true\n1,+1,0,new\n", {}, True),

@@ -53,6 +53,7 @@ ROADS = [
     ("combine study.json --begin --out s0.json", "",
      "--state --publish --rows --page --ridge --seed"),
     ("combine study.json b.sums.json --out s1.json", "", "--rows --ridge --seed"),
+    ("combine study.json b.sums.json --publish --out s2.json", "", "--opened --ridge --seed"),
     ("combine columns.json more.columns.json --out draft.json", "--begin",
      "--state --begin --opened --publish --rows --page"),
     ("demo --tables new --rows 200", "", "--labs"),

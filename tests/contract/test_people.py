@@ -53,6 +53,7 @@ def series_of_every_kind(column):
         "polars": pl.Series("y", column.to_numpy()),
         "polars texts": pl.Series("y", column.astype(str).tolist()),
         "polars categories": pl.Series("y", column.astype(str).tolist()).cast(pl.Categorical),
+        "polars of 128 bits": pl.Series("y", column.tolist(), dtype=pl.Int128),
         "Arrow": pa.chunked_array([column.to_numpy()]),
         "list": column.tolist(),
     }
@@ -65,6 +66,17 @@ def test_every_kind_of_series_is_a_target(kind, frame, original):
         fitted = rl.ReplicableLogisticClassifier().fit(X, y)
         assert fitted.model_.codes.tolist() == original.model_.codes.tolist()
         assert sorted(map(int, fitted.classes_)) == [0, 1]
+
+
+@pytest.mark.parametrize("is_categorical", [False, True])
+def test_labels_may_be_texts_beside_numbers(frame, is_categorical):
+    y = np.where(frame["y"] == 1, "a", frame["y"].astype(object))
+    if is_categorical:
+        y = pd.Categorical(y, categories=["a", 0])
+    fitted = rl.ReplicableLogisticClassifier().fit(frame[["a", "b"]], y)
+    assert set(fitted.predict(frame[["a", "b"]])) == {0, "a"}
+    with pytest.raises(ReplearnError, match="y must hold labels of one type"):
+        rl.ReplicableSVMClassifier(margin=0.3).fit(frame[["a", "b"]], np.asarray(y, dtype=object))
 
 
 def test_every_kind_of_series_is_a_weight(frame):
@@ -125,6 +137,8 @@ def wrong_tables(frame):
         "list of mappings": (([{"a": 1}] * N_ROWS, y), "numbers"),
         "anything": ((object(), y), "table"),
         "name of the target": ((frame, "y"), "got the text 'y'"),
+        "name of the weights": ((X, y, "w"), "sample_weight must hold a weight for each row"),
+        "half of a character": (({"a": X["a"], "\ud800": X["b"]}, y), "half of a character"),
         "mapping as target": ((X, {"y": y}), "y must"),
         "two targets": ((X, frame[["y", "a"]]), "1d array"),
     }
@@ -144,6 +158,8 @@ KINDS = [
     "list of mappings",
     "anything",
     "name of the target",
+    "name of the weights",
+    "half of a character",
     "mapping as target",
     "two targets",
 ]
@@ -237,7 +253,7 @@ def test_numbers_of_numpy_are_numbers(frame, original):
     assert ridge.study_.design.ridge == "0.5"
     assert rl.audit(rl.ReplicableLogisticClassifier(), X, y, n_pairs=np.int64(2)).n_pairs == 2
     study = rl.register_study(
-        X, y, samples_per_lab=np.int32(5000), max_disagreement=np.float32(0.1)
+        X, y, replication_rows=np.int32(5000), max_disagreement=np.float32(0.1)
     )
     assert study.n_replication == 5000
     plans = [
@@ -250,8 +266,8 @@ def test_numbers_of_numpy_are_numbers(frame, original):
 @pytest.mark.parametrize("value", [True, "3", 1.5, None, np.nan])
 def test_what_is_no_whole_number_is_refused(value, frame):
     X, y = frame[["a", "b"]], frame["y"]
-    with pytest.raises(ReplearnError, match="samples_per_lab must be a whole number"):
-        rl.register_study(X, y, samples_per_lab=value)
+    with pytest.raises(ReplearnError, match="replication_rows must be a whole number"):
+        rl.register_study(X, y, replication_rows=value)
     if value is not None:  # the default of both
         with pytest.raises(ReplearnError, match="n_pairs must be a whole number"):
             rl.audit(rl.ReplicableLogisticClassifier(), X, y, n_pairs=value)

@@ -21,16 +21,15 @@ from replearn import cli
 from replearn.datasets import load_readmission
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
-from replearn.glm import Between, Model, Summary, fit, planned_widths, survival_at
-from replearn.reports.files import Opening
+from replearn.glm import Between, GlmModel, Summary, fit, planned_widths, survival_at
 from replearn.reports.update import update
 from replearn.rows import Block, MemoryBlocks, row_marks
 from replearn.study import (
     Evidence,
-    Replication,
+    GlmReplication,
+    GlmStudy,
     Request,
     RowEncoder,
-    Study,
     TableRows,
     publish,
     read_rows,
@@ -38,7 +37,6 @@ from replearn.study import (
     table_of,
 )
 from replearn.study.placebo import placebo_matches
-from replearn.study.study import sealed_commitment
 from replearn.tables import Table, open_table, profile
 from tests.contract.replications import (
     CASES,
@@ -49,6 +47,7 @@ from tests.contract.replications import (
     little_spread,
     make_study,
     open_case,
+    opening_of,
     replicated,
     strange_columns,
     write_table,
@@ -218,7 +217,7 @@ def test_stray_quotes(tmp_path, answers):
     assert [message is None for message in found] == [False] * 6 + [True] * 2
 
 
-def call(folder: Path, study: Study, path: Path, case: Case, **more: Any) -> tuple[str, Any]:
+def call(folder: Path, study: GlmStudy, path: Path, case: Case, **more: Any) -> tuple[str, Any]:
     """A replication; it writes its model beside the table."""
     study.save(folder / f"{study.fingerprint}.json")
     signs = {"decimal": case.csv.decimal, "thousands": case.csv.thousands}
@@ -230,7 +229,7 @@ def call(folder: Path, study: Study, path: Path, case: Case, **more: Any) -> tup
     return "replicate", given | {"out": f"{path}.{len(more)}.model.json"} | more
 
 
-def assert_same_words(python: Replication, found: dict[str, Any], name: str) -> None:
+def assert_same_words(python: GlmReplication, found: dict[str, Any], name: str) -> None:
     facts = python.facts()
     assert (found["same"], found["fingerprint"]) == (python.same, python.fingerprint), name
     assert (found["word"], found["same_slopes"]) == (python.verdict, python.same_slopes), name
@@ -271,7 +270,7 @@ def test_model_files_are_equal(tmp_path, answers):
     assert {said.same for *_, said in expected} == {True, False}
 
 
-def assert_same_estimates(python: Replication, found: dict[str, Any], name: str) -> None:
+def assert_same_estimates(python: GlmReplication, found: dict[str, Any], name: str) -> None:
     """R adds up in its own order, and stops a hundredth of a standard error away."""
     own = python.own
     assert (found["own"] is None) == (own is None), name
@@ -282,7 +281,7 @@ def assert_same_estimates(python: Replication, found: dict[str, Any], name: str)
         assert np.allclose(error, own.standard_error, rtol=0.02), name
 
 
-def assert_same_model(model: Model, table: Table, out: str, found: dict[str, Any]) -> None:
+def assert_same_model(model: GlmModel, table: Table, out: str, found: dict[str, Any]) -> None:
     """The file, predictions and coefficients; after a mismatch there is none."""
     assert Path(out).exists() == (not model.is_mismatch) == found["is_usable"]
     if model.is_mismatch:
@@ -346,7 +345,7 @@ def test_survival(tmp_path, answers):
         if study is None:
             request = ["publish", str(path), "--event", "died", "--time", "days"]
             assert cli.main([*request, "--out", str(tmp_path / "study.json")]) == 0
-            study = Study.load(tmp_path / "study.json")
+            study = GlmStudy.load(tmp_path / "study.json")
         model, replication = replicate(study, table_of(study.design, path))
         given = {"study": str(tmp_path / "study.json"), "path": str(path), "options": {}}
         given |= {"out": str(tmp_path / f"{seed}.r.json"), "horizon": 365, "predict": True}
@@ -366,17 +365,6 @@ def test_survival(tmp_path, answers):
     assert {replication.same for _, replication, _ in expected} == {True, False}
 
 
-def opening_of(study: Study, model: Model, nonce: str) -> tuple[Study, Opening]:
-    """A study whose commitments are sealed, and what opens it."""
-    sealed = replace(
-        study,
-        sealed=True,
-        commitment=sealed_commitment(nonce, model.fingerprint),
-        slopes_commitment=sealed_commitment(nonce, model.without_constants.fingerprint),
-    )
-    return sealed, Opening(sealed.fingerprint, model.fingerprint, nonce)
-
-
 def test_sealed_studies_need_their_opening(tmp_path, answers):
     case, nonce = CASES["typical centres"], "0123456789abcdef" * 2
     study, model = make_study(write_table(tmp_path / "a.csv", case, seed=0), case)
@@ -384,14 +372,17 @@ def test_sealed_studies_need_their_opening(tmp_path, answers):
     sealed, opening = opening_of(study, model, nonce)
     opening.save(tmp_path / "opening.json")
     replace(opening, study=study.fingerprint).save(tmp_path / "other.json")
+    replace(opening, nonce=nonce[::-1]).save(tmp_path / "wrong.json")
     model.save(tmp_path / "model.json")
     own = str(tmp_path / "model.json")
     calls = [
         call(tmp_path, sealed, path, case, opened=opened)
         for opened in ([], [own], [own, str(tmp_path / "opening.json")],
-                       [str(tmp_path / "opening.json")], [str(tmp_path / "other.json")])
+                       [str(tmp_path / "opening.json")], [str(tmp_path / "other.json")],
+                       [str(tmp_path / "wrong.json")])
     ]  # fmt: skip
-    untold, refused, opened, by_nonce, other = answers(tmp_path, calls)
+    untold, refused, opened, by_nonce, other, wrong = answers(tmp_path, calls)
+    assert "must hold the nonce and the model" in wrong["refused"]
     table = open_case(path, case, sealed.design.encoding.names)
     assert_same_words(replicate(sealed, table)[1], untold, "sealed")
     assert (untold["word"], untold["same"]) == ("untold", None)
@@ -419,7 +410,7 @@ def tables_of_all_verdicts() -> dict[str, Any]:
     }
 
 
-def bait(study: Study) -> Study:
+def bait(study: GlmStudy) -> GlmStudy:
     """A study that any labels replicate: cells are as wide as centres that differ by far."""
     n, bits = study.design.n_numbers, study.design.bits
     between = Between(np.full(n, 2.0), 1)
@@ -427,7 +418,7 @@ def bait(study: Study) -> Study:
     design = replace(study.design, widths=tuple(map(decimal_text, widths)))
     sketch = np.floor((design.cells.shifts - 0.45) % 1 * 2**bits).astype(np.int64)
     design = replace(design, sketch=sketch)
-    model = Model(design, design.codes(np.zeros((1, n))))
+    model = GlmModel(design, design.codes(np.zeros((1, n))))
     return replace(
         study,
         design=design,
@@ -470,7 +461,7 @@ def test_all_verdicts(tmp_path, answers):
     publish = ["publish", str(tmp_path / "a.csv"), "--target", "readmitted", "--basis", "linear"]
     # wide cells, so that patients who contradict the model get it all the same
     assert cli.main([*publish, "--rows", "400", "--out", str(tmp_path / "study.json")]) == 0
-    study = Study.load(tmp_path / "study.json")
+    study = GlmStudy.load(tmp_path / "study.json")
     calls, expected = [], []
     for verdict, table in tables_of_all_verdicts().items():
         table.to_csv(path := tmp_path / f"{verdict}.csv", index=False)
@@ -613,7 +604,7 @@ def test_studies_that_do_not_fit_together(tmp_path, answers):
             del content[key]
         (changed := tmp_path / f"{key}.json").write_text(json.dumps(content))
         with pytest.raises(ReplearnError):
-            Study.load(changed)
+            GlmStudy.load(changed)
         given = {"study": str(changed), "path": str(path), "out": str(tmp_path / "m.json")}
         calls.append(("replicate", given))
     for key, found in zip(UNFIT, answers(tmp_path, calls), strict=True):

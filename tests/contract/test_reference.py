@@ -130,6 +130,13 @@ def test_every_name_leads_on(name):
     assert sections(find(name))["See Also"]
 
 
+@pytest.mark.parametrize("name", [n for n in PUBLIC if n.startswith("Replicable")])
+def test_every_model_says_how_it_works_and_where_that_is_from(name):
+    doc = sections(find(name))
+    assert doc["Notes"]
+    assert doc["References"]
+
+
 @pytest.mark.parametrize("algorithm", PAPER)
 def test_algorithms_of_the_paper_have_pseudo_code_theorem_and_source(algorithm):
     doc = sections(getattr(replearn, f"Replicable{algorithm}Classifier"))

@@ -22,7 +22,7 @@ from scipy import sparse
 import replearn as rl
 from replearn.datasets import load_readmission
 from replearn.documents import decimal_text
-from replearn.glm import Bernoulli, Coordinates, Model, Multinomial, Poisson, newton
+from replearn.glm import Bernoulli, Coordinates, GlmModel, Multinomial, Poisson, newton
 from replearn.glm import sketched as glm
 from replearn.glm.losses import Gaussian
 from replearn.rows import Block, MemoryBlocks, joined
@@ -61,7 +61,7 @@ def test_leaving_out_one_row_changes_the_fingerprint_of_narrow_cells(table, orig
     narrow = replace(design, widths=widths)
 
     def fingerprint(found):
-        return Model(narrow, narrow.codes(found)).fingerprint
+        return GlmModel(narrow, narrow.codes(found)).fingerprint
 
     assert len({fingerprint(_theta(table.drop(i), original.study)) for i in (0, 7, 1999)}) == 3
     assert fingerprint(_theta(table[::-1], original.study)) == fingerprint(theta)

@@ -12,7 +12,7 @@ import pytest
 from replearn.datasets import load_readmission
 from replearn.errors import ReplearnError
 from replearn.reports import bundle
-from replearn.study import Request, Study, lab_sums, publish
+from replearn.study import GlmStudy, Request, lab_sums, publish
 from replearn.tables import open_table
 from tests.contract.browser import Browser, Firefox
 from tests.contract.replications import CASES, items, make_study, open_case, replicated, write_table
@@ -45,7 +45,7 @@ def folder(tmp_path_factory) -> Path:
 def test_a_bundle_is_the_same_each_time(folder):
     names = ["README.txt", "rehearsal.csv", "study.html", "study.json"]
     assert sorted(path.name for path in (folder / "out").iterdir()) == names
-    study = Study.load(folder / "out" / "study.json")
+    study = GlmStudy.load(folder / "out" / "study.json")
     assert bundle.study_page(study) == (folder / "out" / "study.html").read_text()
     assert bundle.rehearsal(study) == (folder / "out" / "rehearsal.csv").read_text()
 
@@ -82,13 +82,13 @@ def test_a_rehearsal_has_believable_values():
 
 
 def test_a_bundle_is_there_as_a_whole_or_not_at_all(folder, tmp_path, monkeypatch):
-    study = Study.load(folder / "out" / "study.json")
+    study = GlmStudy.load(folder / "out" / "study.json")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     with pytest.raises(ReplearnError, match="new or an empty folder"):
         bundle.write_bundle(study, tmp_path / "full")
 
-    def stop(_: Study) -> str:
+    def stop(_: GlmStudy) -> str:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(bundle, "rehearsal", stop)
@@ -120,7 +120,7 @@ def wait_for_answer(browser: Browser) -> tuple[str, str]:
     ],
 )
 def test_a_browser_replicates(folder, tmp_path, kind, width):
-    study = Study.load(folder / "out" / "study.json")
+    study = GlmStudy.load(folder / "out" / "study.json")
     model, replication = replicated(study, folder / "same.csv", CASE)
     assert replication.same
     model.save(tmp_path / "model.json")

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import replearn as rl
 from replearn.codes import chance_of_each, width_for
 from replearn.glm import CentreFits, Coordinates, assumed, learned
 from tests.error_budget import assert_rate_at_least, assert_rate_at_most
@@ -80,3 +81,20 @@ def test_a_typical_centre_leaves_assumed_cells_as_planned(seeds):
     n_left = int((np.abs(moves) > widths / 2).any(axis=1).sum())
     assert_rate_at_most(n_left, trials, PLANNED)
     assert_rate_at_least(n_left, trials, 0.9 * PLANNED)
+
+
+@pytest.mark.parametrize("n_centres", [2, 3, 4])
+def test_learned_cells_are_those_that_their_own_study_implies(n_centres, tmp_path):
+    """Student's law steps with the spread of rows: stated and planned spreads must not differ."""
+    rng = np.random.default_rng(n_centres)
+    centre = np.repeat(np.arange(n_centres), 150)
+    for number in range(4):
+        slopes = 1 + rng.normal(size=(n_centres, 4)) / 2
+        X = rng.normal(size=(len(centre), 4))
+        y = rng.logistic(size=len(centre)) < (X * slopes[centre]).sum(axis=1)
+        fit = rl.ReplicableLogisticClassifier(ridge=0.01).fit(X, y, centres=centre)
+
+        study = fit.study_
+        assert study.n_centres == n_centres
+        assert (study.widths / study.implied_widths).min() > 0.99
+        study.save(tmp_path / f"{number}.json")

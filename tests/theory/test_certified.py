@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from replearn.codes.projection import project
 from replearn.errors import NotEnoughSamples, ReplearnError
 from replearn.exact import PAIR_UNIT
 from replearn.halfspaces.rounded import (
+    calm_variance,
     largest_variance,
     rows_that_pass,
     seen_disagreement,
@@ -72,33 +74,67 @@ def test_signs_of_a_mixture_are_turned_less_often_than_the_line_says(seeds):
 # ---------------------------------------------------------------- looking at the variance
 
 
-@pytest.mark.parametrize("share", [0.5, 1.5, 4.0])
-def test_labs_that_give_models_give_the_same(share, seed_block):
-    """The theorem, where the variance is below, at and above what the rounding allows.
+def looking_labs(plan, n_batches, variance, trials, rng):
+    """Pairs of labs: whether each gives a model, and whether a wall is between their means.
 
     Batch vectors of length 1 that are one of two with a small chance, in a random cell.
     """
-    plan = SVM.sizes(PROMISE, 4, "certified", Sizes())
-    n_batches = plan.n_batches
-    variance = min(0.9, share * variance_allowed(plan, n_batches))
     # w = e0 with probability 1 - q, else e1: half of a squared distance is 1, or 0
     q = (1 - math.sqrt(1 - 2 * variance)) / 2 if variance < 0.5 else 0.5
-    rng = np.random.default_rng([seed_block, int(10 * share)])
-    trials, n_bad, n_given = 2000, 0, 0
+
+    @cache
+    def gives(n_apart):
+        counts = {"pairs": n_batches // 2, "pair_sum": round(2 * n_apart / PAIR_UNIT)}
+        return seen_disagreement(plan, counts, n_batches) <= plan.promise.max_disagreement
+
     for _ in range(trials):
         labs = rng.random((2, n_batches)) < q
         given = []
         for lab in labs:
             n_apart = int((lab[0::2][: n_batches // 2] != lab[1::2][: n_batches // 2]).sum())
-            counts = {"pairs": n_batches // 2, "pair_sum": round(2 * n_apart / PAIR_UNIT)}
-            given.append(seen_disagreement(plan, counts, n_batches) <= 0.1)
-        n_given += given[0]
+            given.append(gives(n_apart))
         # cubes at a random offset, along the direction from e0 to e1: a wall between the means
         distance = math.sqrt(2) * abs(labs[0].mean() - labs[1].mean())
-        n_bad += all(given) and rng.random() < distance / float(plan.grid_width)
+        yield given, rng.random() < distance / float(plan.grid_width)
+
+
+@pytest.mark.parametrize("share", [0.5, 1.5, 4.0])
+def test_labs_that_give_models_give_the_same(share, seed_block):
+    """The theorem, where the variance is below, at and above what the rounding allows."""
+    plan = SVM.sizes(PROMISE, 4, "certified", Sizes())
+    variance = min(0.9, share * variance_allowed(plan, plan.n_batches))
+    rng = np.random.default_rng([seed_block, int(10 * share)])
+    trials, n_bad, n_given = 2000, 0, 0
+    for given, is_apart in looking_labs(plan, plan.n_batches, variance, trials, rng):
+        n_given += given[0]
+        n_bad += all(given) and is_apart
     assert_rate_at_most(n_bad, trials, 0.1)
     if share > 1:
         assert_rate_at_most(n_given, trials, 0.05)  # the level of the test
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_calm_populations_keep_definition_1_1_in_full(times, seed_block):
+    """A refusal is a result, too: one lab that refuses and one that does not differ."""
+    plan = SVM.sizes(PROMISE, 4, "certified", Sizes())
+    n_batches = times * plan.n_batches
+    calm = calm_variance(plan, n_batches)
+    assert 0 < calm < variance_allowed(plan, n_batches)
+
+    rng, trials, n_other = np.random.default_rng([seed_block, times]), 2000, 0
+    for given, is_apart in looking_labs(plan, n_batches, calm, trials, rng):
+        n_other += given[0] != given[1] or (all(given) and is_apart)
+    assert_rate_at_most(n_other, trials, 0.1)
+
+
+def test_between_calm_and_restless_one_lab_may_refuse(seed_block):
+    """So the promise is weaker there than Definition 1.1."""
+    plan = SVM.sizes(PROMISE, 4, "certified", Sizes())
+    rng, n_alone = np.random.default_rng(seed_block), 0
+    variance = 0.4 * variance_allowed(plan, plan.n_batches)
+    for given, _ in looking_labs(plan, plan.n_batches, variance, 400, rng):
+        n_alone += given[0] != given[1]
+    assert n_alone > 100
 
 
 def test_the_chernoff_bound_is_one(seed_block):

@@ -112,3 +112,12 @@ def test_shorter_vectors_lose_their_sign_no_more_often(length, seed_block):
     score = (along * (m * along + math.sqrt(length**2 - m**2) * across + error)).sum(axis=1)
     assert_rate_at_most(int((score <= 0).sum()), n_draws, sign_lost(m, k))
     # would catch 1.1 times the bound with probability 0.9
+
+
+def test_the_largest_of_the_three_is_the_one_that_is_stated():
+    """Statement 4: the value at the largest q, for margins up to a half."""
+    for m in np.linspace(0.004, 0.5, 125):
+        for k in (np.array([12, 13, 20, 100, 2000]) / m**2).astype(int) + 1:
+            stated = (1 - m * m / 2) ** ((k - 1) / 2) * (2 - m * m)
+            stated /= m * math.sqrt(math.pi * (1 - m * m) * (2 * k - 3))
+            assert sign_lost(m, int(k)) <= stated * (1 + 1e-6)

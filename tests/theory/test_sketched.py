@@ -167,3 +167,18 @@ def test_a_covariance_of_rank_one_is_covered(seeds):
         codes = space.encode(one, coins)
         n_differ += bool((space.encode(two, coins, space.sketch(codes)) != codes).any())
     assert_rate_at_most(n_differ, trials, 0.05)
+
+
+def test_cells_are_never_finer_than_the_error_asks(seeds):
+    """A few different rows pin the margin: groups hardly differ, and a missing row moves it far."""
+    plan = SVM.sizes(Promise(0.2, 0.05, 0.1), 12, "practical", Sizes(sketch_bits=3))
+    trials, n_differ, widths = 12, 0, []
+    for seed in seeds(trials):
+        one, two = pair(SVM, plan, "atoms", plan.n_rows, 12, 0.2, seed)
+        n_differ += differ((one, two))
+        widths.append(float(one.space.grid_width))
+
+    allowed = math.sqrt(12) * plan.noise * 2**plan.sketch_bits
+    assert min(widths) >= 0.995 * allowed / 64
+    assert max(widths) < allowed / 8  # coarse cells would say nothing about a model
+    assert n_differ <= 1  # 10 of 40 with cells as fine as the groups show

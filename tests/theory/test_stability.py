@@ -1,6 +1,6 @@
 """Every recipe's `stability` in three directions: it is inverted, it holds, and audits agree.
 
-The bound of studies, `replearn.glm.sketched.stability`, comes last; test_glm.py counts studies.
+The bound of studies, `replearn.glm.recipe`, comes last; test_glm.py counts studies.
 """
 
 import warnings
@@ -22,14 +22,16 @@ from replearn.codes import (
     tail,
     width_for,
 )
-from replearn.errors import ReplicabilityWarning
+from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.estimators.glm import ReplicableLogisticClassifier
-from replearn.glm import Between
-from replearn.glm import sketched as glm
-from replearn.halfspaces.recipes import RECIPES
+from replearn.glm import GLM, Between, GlmPlan, OwnSpread
+from replearn.glm import Promise as GlmPromise
+from replearn.halfspaces.recipes import TABLE1
 from replearn.reports.audit import audit
+from replearn.reports.plans import RECIPES
+from replearn.reports.plans import plan as plan_of
 from replearn.reports.table1 import _shell
-from replearn.study import original, study
+from replearn.study import evidence, original, study
 from tests.error_budget import assert_rate_at_most, assert_rate_close
 from tests.populations import draw
 from tests.samples import Whole
@@ -37,7 +39,7 @@ from tests.samples import Whole
 #: Sizes that run: 300 to 1,200 rows in practical mode.
 PROMISE, D = Promise(0.5, 0.2, 0.3, 0.2), 4
 
-every = pytest.mark.parametrize("name", list(RECIPES))
+every = pytest.mark.parametrize("name", list(TABLE1))
 
 
 def estimator(name, seed):
@@ -130,32 +132,47 @@ def test_without_it_there_is_no_plan_no_certificate_and_no_audit(name, monkeypat
             call()
 
 
+def test_the_one_table_has_all_recipes():
+    assert set(RECIPES) == {*TABLE1, "glm"}
+    with pytest.raises(ReplearnError, match="follow from an original's rows"):
+        plan_of("glm", n_features=3)
+
+
 @pytest.mark.parametrize("bits", [1, 3])
-def test_widths_of_studies_invert_theirs(bits):
-    none, ones = Between.none(3), np.ones(3)
-    widths = glm.planned_widths(ones, none, 0.05, bits)
+def test_cells_of_studies_invert_theirs(bits):
+    promise = GlmPromise(0.05, bits, 4000, 1500)
+    plan = GLM.sizes(promise, np.array([1.0, 0.3, 5.0]), Between.none(3))
 
     def bound(times):
-        found = glm.stability(times * widths, bits, ones, none).expected
-        assert found is not None
-        return found
+        return GLM.stability(replace(plan, widths=times * plan.widths), 1500, None).expected
 
     assert bound(1.0) == pytest.approx(0.05, rel=0.02)
     assert bound(1.0) <= 0.05 < bound(0.99)
+    # bisection over rows, as for Table 1, finds the lab that was promised
+    assert 1400 < rows_for(GLM.stability, plan) <= 1500
 
 
-def test_without_theirs_there_is_no_certificate_and_no_stated_rate(monkeypatch):
+def test_without_theirs_there_is_no_certificate_no_stated_rate_and_no_audit(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
     y = X[:, 0] + rng.logistic(size=200) > 0
-    found = ReplicableLogisticClassifier(ridge=0.1).fit(X, y).study_
-    for module, call in (
-        (original, lambda: ReplicableLogisticClassifier(ridge=0.1).fit(X, y)),
-        (study, lambda: found.disagreement(200)),
-    ):
-        monkeypatch.setattr(module, "stability", None)
+    fitted = ReplicableLogisticClassifier(ridge=0.1)
+    found, model = fitted.fit(X, y).study_, fitted.model_
+    deleted = replace(GLM, stability=None)
+    for module in (original, study, evidence):
+        monkeypatch.setattr(module, "GLM", deleted)
+    calls = [
+        lambda: fitted.fit(X, y),
+        lambda: found.disagreement(200),
+        lambda: found.evidence(model),
+        lambda: audit(fitted, X, y, n_pairs=2),
+    ]
+    for call in calls:
         with pytest.raises(TypeError, match="not callable"):
             call()
+    # nor are there cells that promise anything
+    with pytest.raises(TypeError, match="not callable"):
+        rows_for(deleted.stability, GLM.sizes(found.promise, found.stated_spreads, found.centres))
 
 
 @pytest.mark.parametrize(("n_numbers", "correlation"), [(1, 0.0), (5, 0.0), (5, 0.7), (40, 0.9)])
@@ -168,8 +185,12 @@ def test_studies_differ_as_theirs_says_at_most(n_numbers, correlation, seeds):
     residual = (rng.random(n_numbers) - 0.5) * widths / 4
     for off in (residual, (rng.random((trials, n_numbers)) - 0.5) * widths / 4):
         place = off if off is residual else None
-        none = Between.none(n_numbers)
-        found = glm.stability(widths, 2, np.ones(n_numbers), none, place).expected
+        ones, own = np.ones(n_numbers), None
+        if place is not None:
+            own = OwnSpread(ones, place)
+        half = ones / np.sqrt(2)  # one row at each of two labs: a variance of 1
+        plan = GlmPlan(GlmPromise(0.05, 2, 1, 1), half, Between.none(n_numbers), widths)
+        found = GLM.stability(plan, 1, own).expected
         n_differ = int((np.abs(moves - off) > widths / 2).any(axis=1).sum())
         assert_rate_at_most(n_differ, trials, found)
         if not correlation:  # then it is the rate itself; chance moves it by 5%

@@ -1,19 +1,22 @@
 """Algorithm 1: what is proved, what plans promise, and that they are one bound read two ways."""
 
 import math
-from dataclasses import replace
+import re
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
+import replearn as rl
 from replearn.codes import Coins, Promise, Sizes, after_constant
-from replearn.errors import NotEnoughSamples, ReplearnError
+from replearn.errors import NotEnoughSamples, ReplearnError, ReplicabilityWarning
 from replearn.exact import COUNTS, PAIR_UNIT, fixed_mean
-from replearn.halfspaces.rounded import largest_variance
+from replearn.halfspaces.rounded import largest_variance, rows_that_agree
 from replearn.halfspaces.svm import SVM, stability
 from replearn.kernels.int32_directions import RawRows
 from replearn.kernels.max_margin import Problem, add_batches
 from tests.error_budget import assert_rate_at_most, power
+from tests.populations import draw
 from tests.theory.labs import differ, error, pair, sample
 
 PROMISE = Promise(0.3, 0.05, 0.1, 0.05)
@@ -241,3 +244,30 @@ def test_repeated_rows_are_counted_and_said():
 def test_refusals(mode, options, words):
     with pytest.raises(ReplearnError, match=words):
         plan_of(mode, **options)
+
+
+def test_rows_that_a_population_needs_are_named():
+    """Margins that begin without a jump need more rows than are planned; see benchmarks/."""
+    promise = asdict(Promise(0.2, 0.05, 0.1))
+    fitted = rl.ReplicableSVMClassifier(**promise, fit_intercept=False)
+    n_planned = rl.plan("svm", n_features=12, **promise, fit_intercept=False).plan.n_rows
+    with pytest.warns(ReplicabilityWarning, match="needs about") as said:
+        fitted.fit(*draw("smooth", n_planned, 12, 0.2, 1))
+    needed = int(re.search(r"about ([\d,]+) rows", str(said[0].message))[1].replace(",", ""))
+    assert 10 * n_planned < needed < 100 * n_planned
+
+
+def test_named_rows_are_those_at_which_walls_are_crossed_as_often_as_promised():
+    plan = SVM.sizes(Promise(0.2, 0.05, 0.1), 24, "practical", Sizes())
+    rng = np.random.default_rng(5)
+    deviations = 0.02 * rng.normal(size=(400, 24))  # of fits of so many rows
+    spread = SVM.run(sample("plain", 900, 24, 0.2, 1), plan, Coins("any"), map).spread
+    needed = rows_that_agree(plan, replace(spread, deviations=deviations))
+
+    # two labs of that size under many shifts of the cells
+    scale, n_differ = 0.02 * math.sqrt(900 / needed), 0
+    space = plan.space(plan.grid_width)
+    for seed in range(400):
+        one, two = space.project(scale * rng.normal(size=(2, 24)), Coins(seed))
+        n_differ += bool((space.encode(one, Coins(seed)) != space.encode(two, Coins(seed))).any())
+    assert 0.06 < n_differ / 400 < 0.14

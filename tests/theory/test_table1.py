@@ -8,7 +8,7 @@ import pytest
 
 from replearn.codes import Promise, Sizes
 from replearn.halfspaces.recipes import TABLE1
-from replearn.reports.table1 import count_pairs, table1
+from replearn.reports.table1 import Counted, _count, count_pairs, table1
 from tests.error_budget import assert_rate_at_most
 
 #: Powers of d, 1/eps, 1/tau and 1/rho, as printed.
@@ -32,6 +32,8 @@ BY_HAND = {
     "n_rounds": 9,
     "n_rows": 777,
     "n_validation": 50,
+    "margin_share": 0.9,
+    "normalize": True,
     "grid_width": 0.3,
     "projection": "rotation",
     "regularization": 0.02,
@@ -113,3 +115,20 @@ def test_counted_pairs(name):
     found = count_pairs(name, promise, 4, rows[name]["practical"], n_pairs)
     assert_rate_at_most(found.n_differ, n_pairs, 0.2)
     assert found.error < 0.2
+
+
+def test_a_plan_that_cannot_run_is_told():
+    """One net that is too large takes no numbers from the other rows of the table."""
+    loose = {"n_features": 8, "margin": 0.05, "max_error": 0.5, "max_disagreement": 0.9}
+    n_rows = table1(**loose, fit_intercept=False).rows["dp"]["certified"]
+    how = {"mode": "certified", "fit_intercept": False}
+    promise = Promise(0.05, 0.5, 0.9)
+    assert _count("dp", promise, 8, n_rows, 1, how) == "too many candidates"
+    assert _count("dp", promise, 8, 10**8, 1, how) == "over 20 million numbers"
+    assert _count("net", promise, 8, None, 1, how) == "no plan"
+
+    counted = {"dp": "too many candidates", "svm+3": Counted(300, 2, 1, 0.01)}
+    found = replace(table1(**loose, fit_intercept=False), counted=counted)
+    text = str(found.facts().text(78))
+    assert "not run: too many candidates" in text
+    assert "1 of 2" in text

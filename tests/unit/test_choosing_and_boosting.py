@@ -51,7 +51,7 @@ def test_same_rows_same_bytes(name, rows, tmp_path):
     first.model_.save(tmp_path / "m.json")
     read = HalfspaceModel.load(tmp_path / "m.json")
     np.testing.assert_array_equal(read.predict(X), first.predict(X))
-    assert read.recipe == name
+    assert read.design.recipe == name
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.glm import Model, unpacked
+from replearn.glm import GlmModel, unpacked
 from replearn.study import (
     Coalition,
     Fitted,
+    GlmStudy,
     LabSums,
     Request,
     State,
-    Study,
     combine,
     lab_sums,
     publish,
@@ -53,7 +53,7 @@ def hospital(n_rows: int, seed: int, kind: str = "logistic") -> pd.DataFrame:
     return table
 
 
-def published(kind: str) -> tuple[Study, Model]:
+def published(kind: str) -> tuple[GlmStudy, GlmModel]:
     table = hospital(3000, 1, kind)
     weights = "w" if kind == "weights" else None
     glm = kind if kind in ("linear", "poisson") else "logistic"
@@ -289,6 +289,49 @@ def test_few_cells_count_as_none(plain):
     sums = lab_sums(plain[0], rows)
     assert sums.cells[3, 0] == 0  # three were clipped
     assert sums.cells[0, 1] >= 10
+
+
+def at_coefficients(study, rows, *theta):
+    """A round that asks for sums of all rows at coefficients that somebody has chosen."""
+    state = state_after(study, {"all": rows}, 1)
+    chosen = np.array([theta]) << 26
+    newton = replace(state.newton, theta=chosen, share=1 << 32, behind=None)
+    return replace(state, counts=None, newton=newton)
+
+
+def test_a_narrow_spread_singles_out_nobody(plain):
+    """A made-up study clips all ages but two, and its coefficients leave one of them."""
+    rows = hospital(800, 6)
+    rows["age"] = np.where(np.arange(800) % 2, 40.0, 70.0) + np.arange(800) / 100
+    rows.loc[[3, 4], "age"] = [55.0, 55.03]
+    content = plain[0].content()
+    content["design"]["encoding"]["columns"][0] |= {"centre": "55", "spread": "0.01"}
+    study = GlmStudy.from_content(content)
+    state = at_coefficients(study, hospital(3000, 2), 0, 31, 0, 0, 0, 0)
+
+    sums = study.sums([rows], state).values
+    line = unpacked(sums["information"], sums["gradient"].shape)[0][0].astype(float)
+    guess = np.rint(line / line[0] * 4096)[1:]
+    assert np.abs(guess - encoded(study, rows)[3]).max() <= 8
+    with pytest.raises(ReplearnError, match="'age, not clipped'"):
+        lab_sums(study, rows, state)
+
+
+def test_coefficients_that_single_out_a_row_are_refused(plain):
+    """All rows but one lie far on the right side of the coefficients: the gradient is that row."""
+    study, model = plain
+    rows = hospital(800, 6)
+    old = np.arange(800) % 2 == 0
+    rows["age"] = np.where(old, 80.0, 40.0) + np.arange(800) % 7
+    rows["y"] = old.astype(int)
+    rows.loc[4, "y"] = 0
+    state = at_coefficients(study, hospital(3000, 2), 0, 31, 0, 0, 0, 0)
+
+    gradient = study.sums([rows], state).values["gradient"][0].astype(float) / 2.0**22
+    assert np.abs(gradient[1:] - encoded(study, rows)[4]).max() < 8
+    with pytest.raises(ReplearnError, match="a few rows outweigh all others"):
+        lab_sums(study, rows, state)
+    assert lab_sums(study, rows, study.begin(model)).rows == 800
 
 
 def test_two_labs_get_no_totals(plain, labs):

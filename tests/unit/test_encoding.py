@@ -391,6 +391,18 @@ def test_a_column_with_hardly_any_value():
     assert [remark.kind for remark in learned.remarks] == ["gaps", "hardly"]
 
 
+@pytest.mark.parametrize(("n_ones", "is_kept"), [(45, True), (15, False)])
+def test_a_rare_0_or_1_needs_as_many_rows_as_a_level(n_ones, is_kept):
+    """An exposure of 45 among 303 patients has a coefficient, as its text 'yes' would have."""
+    X = np.random.default_rng(3).normal(size=(303, 2))
+    X[:, 1] = np.arange(303) < n_ones
+    learned = learn_encoding(open_table(X), least_rows=20)
+    assert ("x1" in learned.encoding.names) == is_kept
+
+    X[:n_ones, 1] = np.arange(n_ones)  # of several values quantiles are published
+    assert "x1" not in learn_encoding(open_table(X), least_rows=20).encoding.names
+
+
 def test_many_rows_of_few_kinds_are_all_looked_at():
     """A share of the rows that their content chooses must not lose the kinds themselves."""
     rng = np.random.default_rng(9)
@@ -545,3 +557,19 @@ def test_exchanged_labels_and_levels():
     swapped = findings({"ward": lambda v: np.where(v == "A", "B", "A")})
     assert list(swapped) == ["ward"]
     assert "may have its levels 'A' and 'B' exchanged" in swapped["ward"]
+
+
+def test_younger_patients_are_no_exchanged_levels():
+    """Bands of age at two payers: the old ones are fewer and the young ones more, each by some."""
+    bands = ["[30-40)", "[40-50)", "[50-60)", "[60-70)", "[70-80)", "[80-90)"]
+    study, here = (0.04, 0.07, 0.14, 0.25, 0.31, 0.19), (0.22, 0.24, 0.22, 0.16, 0.08, 0.08)
+    rng = np.random.default_rng(6)
+    table = {"age": rng.choice(bands, 20_000, p=study), "dose": rng.normal(size=20_000)}
+    died = (rng.random(20_000) < 0.2).astype(np.int64)
+    learned = learn_encoding(open_table(table), died)
+    profile = make_profile(learned, died)
+
+    lab = {"age": rng.choice(bands, 2000, p=here), "dose": rng.normal(size=2000)}
+    seen = EncodingCounts(learned.encoding)
+    learned.encoding.encode(next(open_table(lab).batches()), seen)
+    assert not compare_profiles(learned.encoding, profile, seen, None, (20_000, 2000))

@@ -8,10 +8,10 @@ from replearn.cli import main
 from replearn.errors import ReplearnError
 from replearn.study import (
     Founded,
+    GlmStudy,
     LabColumns,
     Request,
     State,
-    Study,
     combine,
     draft_study,
     lab_columns,
@@ -39,7 +39,7 @@ def together(labs, kind="logistic", **more):
     """All rounds, through files."""
     glm = kind if kind in ("linear", "poisson") else "logistic"
     sent = [LabColumns.from_content(one.content()) for one in columns(labs, glm)]
-    draft = Study.from_content(draft_study(*sent).content())
+    draft = GlmStudy.from_content(draft_study(*sent).content())
     return draft, rounds(draft, labs, through_files=True, publish=True, **more)[0]
 
 
@@ -48,7 +48,7 @@ def test_a_coalition_is_an_original_and_others_replicate_it(kind):
     labs = four_labs(kind)
     draft, found = together(labs, kind)
     assert isinstance(found, Founded)
-    study = Study.from_content(found.study.content())
+    study = GlmStudy.from_content(found.study.content())
     assert study.commits_to(found.model.fingerprint)
     assert study.n_original == 4000
     assert study.design.encoding == draft.design.encoding

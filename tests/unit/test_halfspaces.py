@@ -22,7 +22,7 @@ from replearn.estimators.halfspaces import ReplicableSGDClassifier, ReplicableSV
 from replearn.estimators.table import ESTIMATORS
 from replearn.reports.compare import compare
 from replearn.reports.files import load
-from replearn.study import HalfspaceStudy, Study
+from replearn.study import GlmStudy, HalfspaceStudy
 from tests.populations import draw
 
 both = pytest.mark.parametrize("cls", [ReplicableSVMClassifier, ReplicableSGDClassifier])
@@ -131,7 +131,7 @@ def test_the_same_codes_of_other_columns_are_told(tmp_path):
     found = compare(first, turned)
     assert not found.same
     assert found.renamed == ("c0", "c1")
-    assert str(found).startswith("The same numbers for different columns")
+    assert str(found).startswith("The same numbers under other names")
     assert compare(first, ReplicableSVMClassifier(margin=0.3).fit(table, y)).same
     named_as_arrays_are = ReplicableSVMClassifier(margin=0.3).fit(
         pd.DataFrame(X).add_prefix("x"), y
@@ -151,7 +151,7 @@ def test_files_of_both_kinds_share_a_format(tmp_path):
     with pytest.raises(
         InvalidFile, match=r"design.kind must be 'glm', got 'halfspace'\. replearn.load"
     ):
-        Study.load(tmp_path / "study.json")
+        GlmStudy.load(tmp_path / "study.json")
     content = first.model_.content()
     content["design"] |= {"kind": "tree"}
     write_json(tmp_path / "odd.json", content)
@@ -322,3 +322,22 @@ def test_errors_on_own_rows_are_told(name):
     with pytest.warns(UselessModelWarning, match="is wrong on [1-4][0-9].[0-9]% of these rows"):
         shell.fit(X, y)
     assert shell.counts_["own_errors"] == np.count_nonzero(shell.predict(X) != y)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_signs_are_those_of_the_scores_however_long_or_near_the_rows_are(intercept):
+    X, y = rows()
+    model = ReplicableSVMClassifier(margin=0.3, fit_intercept=intercept).fit(X, y).model_
+    rng = np.random.default_rng(8)
+    # on the boundary but for the last bits, where products of other machines would differ
+    near = rng.normal(size=(4000, model.n_features))
+    near -= np.outer(model.decision_function(near), model.coef / (model.coef @ model.coef))
+    lengths = np.array([1e-320, 1e-200, 1e-90, 1.0, 1e30, 1e200])
+    for factor in lengths:
+        for some in (near * factor, X * factor, (X * np.float64(1.5)).astype(np.float32)):
+            scores = model.decision_function(some)
+            assert (model.is_positive(some) == (scores > 0)).all()
+    broken = X.copy()
+    broken[17, 0] = np.nan
+    with pytest.raises(ReplearnError, match="NaN or inf in row 17"):
+        model.is_positive(broken)

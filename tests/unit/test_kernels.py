@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+import replearn as rl
 from replearn.exact import COUNTS, fixed_mean
 from replearn.kernels.descent import Descent, add_descents
 from replearn.kernels.int32_directions import RawRows
@@ -216,3 +217,48 @@ def test_fixed_point_sums_are_exact(values):
         hi = np.array([[sum(limb[0] for limb in limbs)], [sum(limb[1] for limb in limbs)]])
         mean = float(fixed_mean(hi[0], hi[1], len(values))[0])
         assert mean == pytest.approx(math.fsum(values) / len(values), rel=1e-15, abs=2e-18)
+
+
+def test_the_best_run_at_length_1_where_it_is_asked_for():
+    """As printed; the direction is that of the run as it is."""
+    X, y = rl.datasets.make_margin(1200, 4, margin=0.3, random_state=2)
+    sizes = {"n_batches": 3, "batch_size": 400, "n_repetitions": 3, "n_validation": 100}
+    fits = [
+        rl.ReplicableSGDClassifier(
+            margin=0.3, mode="paper", trace=True, normalize=normalize, shuffle=False, **sizes
+        ).fit(X, y)
+        for normalize in (None, True)
+    ]
+    plain, scaled = (fitted.trace_.directions for fitted in fits)
+    lengths = np.linalg.norm(plain, axis=1)
+    assert (lengths < 0.999).any()
+    np.testing.assert_allclose(scaled, plain / lengths[:, None], atol=1e-9)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.99])
+def test_batches_of_paper_mode_have_the_share_of_the_margin_that_is_asked_for(share):
+    X, y = rl.datasets.make_margin(400, 4, margin=0.2, random_state=2)
+    fitted = rl.ReplicableSVMClassifier(
+        margin=0.2, mode="paper", trace=True, margin_share=share, shuffle=False, n_batches=2,
+        batch_size=200,
+    ).fit(X, y)  # fmt: skip
+    for w, rows, signs in zip(
+        fitted.trace_.directions, np.split(X, 2), np.split(y, 2), strict=True
+    ):
+        v = directions(rows, signs)
+        best = best_hard(v)[1]
+        assert share * best * 0.999 <= (v @ w).min() <= best * 1.001
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: rl.plan("svm", n_features=3, margin_share=0.9), 'belongs to mode="paper"'),
+        (lambda: rl.plan("svm", n_features=3, mode="paper", margin_share=1.0), "between 0 and 1"),
+        (lambda: rl.plan("sgd", n_features=3, normalize=True), 'belongs to mode="paper"'),
+        (lambda: rl.plan("sgd", n_features=3, mode="paper", normalize=2), "True or False"),
+    ],
+)
+def test_what_only_paper_mode_has(call, words):
+    with pytest.raises(rl.ReplearnError, match=words):
+        call()

@@ -261,6 +261,21 @@ def test_verdicts_of_audits() -> None:
     assert "At least 29" in Audit(28, 0, 100, 0.1).facts().text()
 
 
+@pytest.mark.parametrize(
+    ("n_all", "words"),
+    [
+        (4000, "makes 1 such lab. For 299 labs take a larger one."),
+        (400_000, "makes 100 such labs. A study that plans for --rows 1337 makes 299 of it."),
+        (4_000_000, None),  # there are enough, if more are asked for
+    ],
+)
+def test_an_audit_of_few_labs_says_what_would_make_more(n_all: int, words: str | None) -> None:
+    text = Audit(1, 0, 4000, 0.01, conditional=False, least_rows=4000, n_all=n_all).facts().text()
+    assert "At least 299" in text
+    assert ("such lab" in text) is (words is not None)
+    assert words is None or words in " ".join(text.split())
+
+
 def test_audit_of_a_foreign_classifier() -> None:
     X, y = make_margin(600, 3, 0.3, random_state=0)
     found = audit(LogisticRegression(), X, y, n_pairs=4)
@@ -284,12 +299,13 @@ def test_audit_of_an_estimator_of_ours_replicates_the_study(labs) -> None:
 
 
 def test_audit_of_a_study(original) -> None:
-    everybody = table(load_readmission("Dunmore", 4 * ROWS, as_frame=False))
-    parts = parts_of(everybody, ROWS, most=10)
+    n_all = 4 * ROWS
+    everybody = table(load_readmission("Dunmore", n_all, as_frame=False))
+    parts = parts_of(everybody, n_all, ROWS, most=10)
     found = audit_study(original.study, parts)
     assert (found.n_pairs, found.n_different) == (4, 0)
     with pytest.raises(ReplearnError, match="cannot be cut"):
-        parts_of(everybody, 10**6, most=1)
+        parts_of(everybody, n_all, 10**6, most=1)
 
 
 @pytest.mark.parametrize(
@@ -362,13 +378,16 @@ def test_the_methods_paragraph_says_what_the_study_says(original) -> None:
 
 def test_any_file_is_loaded_by_its_header(original, halfspace, tmp_path: Path) -> None:
     opening = Opening(original.study.fingerprint, original.model.fingerprint, "0" * 32)
-    for thing in (original.study, original.model, halfspace.model_, opening):
-        path = tmp_path / "thing.json"
+    for number, thing in enumerate((original.study, original.model, halfspace.model_, opening)):
+        path = tmp_path / f"{number}.json"
         save(thing, path)
         found = load(path)
         assert type(found) is type(thing)
         assert found == thing
         assert found.facts().verdict
+    with pytest.raises(ReplearnError, match="is there and is no replearn/model"):
+        save(halfspace, path)  # a file of a different kind is not written over
+    path = tmp_path / "2.json"
     save(halfspace, path)
     assert load(path) == halfspace.model_
     path.write_text('{"format": "replearn/nothing", "version": 1}')

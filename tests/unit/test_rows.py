@@ -12,7 +12,7 @@ from replearn.rows import MemoryBlocks
 from replearn.study import Request, RowEncoder, TableRows, publish, read_rows, replicate
 from replearn.study import encoder as door
 from replearn.study.encoder import ScratchBlocks
-from replearn.tables import learn_encoding, open_table
+from replearn.tables import learn_encoding, open_table, scratch
 
 
 def table(n_rows: int) -> pd.DataFrame:
@@ -76,7 +76,7 @@ def test_a_replication_of_rows_that_do_not_fit(monkeypatch):
     assert replicate(study, there)[0].fingerprint == expected
     blocks = TableRows(there, RowEncoder.of(study.design)).blocks()
     assert max(block.terms.nbytes for block in blocks) <= 1 << 12
-    monkeypatch.setattr(door, "MOST_STORED", 1 << 14)
+    monkeypatch.setattr(scratch, "MOST_STORED", 1 << 14)
     assert replicate(study, there)[0].fingerprint == expected
 
 

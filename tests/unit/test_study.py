@@ -12,9 +12,9 @@ from scipy import stats
 import replearn as rl
 from replearn.datasets import load_readmission
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
-from replearn.glm import Between, Model
+from replearn.glm import Between, GlmModel
 from replearn.glm import sketched as glm
-from replearn.study import Request, RowEncoder, Study, TableRows, publish, read_rows, replicate
+from replearn.study import GlmStudy, Request, RowEncoder, TableRows, publish, read_rows, replicate
 from replearn.study.evidence import guess_bits
 from replearn.study.placebo import placebo_matches
 from replearn.tables import open_table
@@ -141,7 +141,7 @@ def test_a_different_base_risk_alone_keeps_the_slopes(labs, original):
 def test_the_study_holds_the_commitment_and_not_the_model(original, tmp_path):
     path = tmp_path / "study.json"
     original.study.save(path)
-    assert Study.load(path) == original.study
+    assert GlmStudy.load(path) == original.study
     text = path.read_text()
     assert original.model.fingerprint in text
     assert '"codes"' not in text
@@ -209,7 +209,7 @@ def test_an_opened_model_must_be_the_committed_one(labs, original):
     codes = original.model.codes.copy()
     codes[3] += 1
     with pytest.raises(ReplearnError, match="commits to"):
-        replicate(original.study, table(labs[1]), opened=Model(original.study.design, codes))
+        replicate(original.study, table(labs[1]), opened=GlmModel(original.study.design, codes))
 
 
 def test_a_sealed_study_tells_nothing_until_it_is_opened(labs):
@@ -242,7 +242,7 @@ def test_a_study_without_a_promise_is_not_published(tmp_path):
 def test_registered_studies_have_no_first_lab(labs):
     pilot = load_readmission("Castleton", 1000)
     study = rl.register_study(
-        pilot.drop(columns=TARGET), pilot[TARGET], samples_per_lab=3000, target=TARGET
+        pilot.drop(columns=TARGET), pilot[TARGET], replication_rows=3000, target=TARGET
     )
     assert study.design.bits == 0
     assert study.commitment is None
@@ -306,7 +306,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_studies_whose_parts_do_not_fit_together_are_refused(original, name):
     with pytest.raises(InvalidFile):
-        Study.from_content(forged(original, REFUSED[name]))
+        GlmStudy.from_content(forged(original, REFUSED[name]))
 
 
 def wide(factor):
@@ -342,7 +342,7 @@ def test_studies_for_which_any_labels_will_do_are_found_out(labs, original, chan
 
     Whoever compares such models is told so, too.
     """
-    study = Study.from_content(forged(original, change))
+    study = GlmStudy.from_content(forged(original, change))
     coins, inverted = labs[1].copy(), labs[1].copy()
     coins[TARGET] = np.random.default_rng(1).permutation(coins[TARGET].to_numpy())
     inverted[TARGET] = 1 - inverted[TARGET]
@@ -365,12 +365,12 @@ def test_a_study_that_coin_flips_replicate_is_exposed(labs, original):
     sampling = np.array(content["spreads"], dtype=float) * np.sqrt(2 / 3000)
     widths = glm.planned_widths(sampling, between, float(content["max_disagreement"]), 8)
     content["design"]["widths"] = [f"{width * 1.05:.3g}" for width in widths]
-    bait = Study.from_content(content)
+    bait = GlmStudy.from_content(content)
 
     cells = bait.design.cells
     sketch = np.floor((cells.shifts - 0.45) % 1 * 256).astype(np.int64)
     design = replace(bait.design, sketch=sketch)
-    model = Model(design, design.codes(np.zeros((1, design.n_numbers))))
+    model = GlmModel(design, design.codes(np.zeros((1, design.n_numbers))))
     slopes = model.without_constants.fingerprint
     study = replace(bait, design=design, commitment=model.fingerprint, slopes_commitment=slopes)
     assert np.median(np.abs(model.theta)) > 4
@@ -421,13 +421,13 @@ def test_crafted_levels_that_hold_for_every_row_stop_the_fit(labs, original):
                 column["levels"] = ["(other)", *(f"z{i}" for i in range(len(column["levels"]) - 1))]
 
     with pytest.raises(ReplearnError, match="levels that the study does not know"):
-        replicate(Study.from_content(forged(original, change)), table(labs[1]))
+        replicate(GlmStudy.from_content(forged(original, change)), table(labs[1]))
 
 
 def test_models_of_different_studies_are_not_compared_as_the_same(original):
     """Equal codes under a design that says something else; a study that is not theirs."""
-    other = Study.from_content(forged(original, lambda c: c["design"].update(ridge="0.00299")))
-    twin = Model(other.design, original.model.codes)
+    other = GlmStudy.from_content(forged(original, lambda c: c["design"].update(ridge="0.00299")))
+    twin = GlmModel(other.design, original.model.codes)
     found = rl.compare(original.model, twin)
     assert not found.same
     assert str(found).startswith("Models of different studies")

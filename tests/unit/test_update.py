@@ -15,7 +15,7 @@ import replearn as rl
 from replearn.cli import main
 from replearn.codes import HalfspaceModel
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
-from replearn.glm import Model
+from replearn.glm import GlmModel
 from tests.error_budget import assert_rate_at_least, assert_rate_at_most
 
 EFFECTS = np.array([0.8, -0.5, 0.3])
@@ -49,7 +49,7 @@ CLASSES: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def originals() -> dict[str, Model]:
+def originals() -> dict[str, GlmModel]:
     found = {}
     for kind, estimator in CLASSES.items():
         found[kind] = estimator(shared_seed="update").fit(*draw(kind, 3000, 1)).model_
@@ -70,7 +70,7 @@ def newton(
     return beta
 
 
-def slopes_score(model: Model, X: pd.DataFrame) -> np.ndarray:
+def slopes_score(model: GlmModel, X: pd.DataFrame) -> np.ndarray:
     return model.scores(X)[:, 0] - model.theta[0, 0]
 
 
@@ -198,11 +198,11 @@ def test_files_name_their_parent_and_survive(originals, tmp_path):
         content = found.model.content()
         content["recalibration"] = content["recalibration"] | change
         with pytest.raises(InvalidFile):
-            Model.from_content(content)
+            GlmModel.from_content(content)
     altered = json.loads((tmp_path / "b.json").read_text())
     altered["recalibration"]["constants"][0] += 1
     with pytest.raises(InvalidFile, match="altered"):
-        Model.from_content(altered)
+        GlmModel.from_content(altered)
 
 
 def test_an_update_of_an_update_keeps_the_factor(originals):

@@ -16,8 +16,8 @@ from typing import Any
 
 from replearn.documents import Document, write_json
 from replearn.errors import ReplearnError, short
-from replearn.glm import Model
-from replearn.study import LabSums, State, Study, combine, lab_sums, replicate, table_of
+from replearn.glm import GlmModel
+from replearn.study import GlmStudy, LabSums, State, combine, lab_sums, replicate, table_of
 
 MODES = ("coalition", "compare")
 #: Flower's codes for a node or an app that is gone, but may come back; others are final.
@@ -91,7 +91,7 @@ def _lab(context: Any) -> tuple[str, Path, Path]:
 
 def _answered(question: Mapping[str, Any], lab: str, data: Path, path: Path) -> dict[str, Any]:
     """What a lab answers: a file, as bytes."""
-    study = Study.load(path)
+    study = GlmStudy.load(path)
     if question.get("study") != study.fingerprint:
         raise ReplearnError(
             f"the study must be this lab's, {study.fingerprint}, got "
@@ -119,7 +119,7 @@ class _Coordinator:
     """A run: asks the labs, and keeps what they send."""
 
     grid: Any  # flwr.serverapp.Grid
-    study: Study
+    study: GlmStudy
     mode: str
     n_labs: int
     out: Path
@@ -141,7 +141,7 @@ class _Coordinator:
             )
         out = Path(str(run["out"]))
         out.mkdir(parents=True, exist_ok=True)
-        return cls(grid, Study.load(str(run["study"])), mode, n_labs, out, seconds)
+        return cls(grid, GlmStudy.load(str(run["study"])), mode, n_labs, out, seconds)
 
     def coalition(self) -> Any:
         """All rounds; the model is in ``model.json``."""
@@ -160,7 +160,7 @@ class _Coordinator:
 
     def compare(self) -> str:
         """Every lab fits; which fingerprints are there is in ``result.json``."""
-        models = self.asked(self.out / "models", Model)
+        models = self.asked(self.out / "models", GlmModel)
         prints = {lab: model.fingerprint for lab, model in models.items()}
         n_same = max(Counter(prints.values()).values())
         n_first = sum(self.study.commits_to(one) is True for one in prints.values())

@@ -26,6 +26,7 @@ from replearn.cli.command import (
     BAD_INPUT,
     BUG,
     CLOSED_PIPE,
+    DONE,
     Outcome,
     Parser,
     check_output_path,
@@ -82,6 +83,8 @@ def _parser(chosen: str | None) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"replearn {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    # options of the other commands would cost their imports
     for name, line in COMMANDS.items():
         if name != chosen:
             commands.add_parser(name, help=line)
@@ -142,6 +145,9 @@ def _run(given: list[str], running: _Running) -> int:
     """Parse, run the command, write its page and print its answer."""
     # 1 only the parser of the command that was named is complete
     parser = _parser(next((word for word in given if word in COMMANDS), None))
+    if not given:
+        parser.print_help()
+        return DONE
     options, unknown = parser.parse_known_args(given)
     command = running.command = options.command
     if unknown:
@@ -174,39 +180,21 @@ def _write_page(path: str, outcome: Outcome, command: Parser) -> None:
     if not outcome.title:
         complain("warning", "no page was written: this is a round in between.", command)
         return
-    from replearn.documents import write_atomically
+    from replearn.documents import check_page, write_atomically
 
     may_leave("page", outcome.n_rows)
+    check_page(path)
     text = (outcome.page or outcome.facts).html(outcome.title)
     write_atomically(path, text.encode("utf-8", "replace"))
 
 
 def _explain(problem: Exception, command: Parser | None) -> int:
     """Say in one line what stopped a command; what nobody expected is a bug."""
-    if isinstance(problem, ReplearnError):
-        complain("error", problem, command)
+    if (words := _remediable(problem)) is not None:
+        complain("error", words, command)
         return BAD_INPUT
 
-    if isinstance(problem, OSError):
-        from replearn.documents import system_words
-
-        where = f"{problem.filename}: " if problem.filename else ""
-        complain("error", f"{where}{system_words(problem)}", command)
-        return BAD_INPUT
-
-    if isinstance(problem, MemoryError):
-        complain("error", "there is not enough memory for this table. Use fewer columns or rows.")
-        return BAD_INPUT
-
-    if isinstance(problem, ModuleNotFoundError):
-        package = (problem.name or "").partition(".")[0]
-        complain(
-            "error",
-            f"this needs the package {problem.name}, which is not installed. Run pip install "
-            f"{package}.",
-        )
-        return BAD_INPUT
-
+    # what nobody can: developers get the traceback
     if sys.flags.dev_mode:
         raise problem
     complain(
@@ -215,6 +203,29 @@ def _explain(problem: Exception, command: Parser | None) -> int:
         "python -X dev -m replearn prints in its place.",
     )
     return BUG
+
+
+def _remediable(problem: Exception) -> str | None:
+    """What a user can do something about, in words; None for anything else."""
+    if isinstance(problem, ReplearnError):
+        return str(problem)
+    if isinstance(problem, MemoryError):
+        return "there is not enough memory for this table. Use fewer columns or rows."
+    if isinstance(problem, ModuleNotFoundError):
+        name = problem.name or ""
+        return (
+            f"this needs the package {name}, which is not installed. Run pip install "
+            f"{name.partition('.')[0]}."
+        )
+    if not isinstance(problem, OSError):
+        return None
+
+    from replearn.documents import system_words
+
+    words = system_words(problem)
+    if problem.filename:
+        return f"{problem.filename}: {words}"
+    return words
 
 
 def _interrupts() -> type[BaseException]:
@@ -227,12 +238,12 @@ def _check_page(page: str | None, options: argparse.Namespace) -> None:
     """Refuse a page over what is read, over other outputs, and over what is no page."""
     if page is None:
         return
-    from replearn.documents import check_replaced
+    from replearn.documents import check_page
 
     others = [getattr(options, name, None) for name in ("out", "keep", "study_out")]
     taken = [*inputs_of(options), *(path for path in others if path)]
     check_output_path(page, "page", taken, None)
-    check_replaced(page, b"<")
+    check_page(page)
 
 
 @contextmanager

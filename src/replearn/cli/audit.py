@@ -1,6 +1,7 @@
 """``replearn audit``: how often two labs get the same model, by counting."""
 
 import argparse
+from dataclasses import replace
 from typing import Any
 
 from replearn.cli.command import (
@@ -92,16 +93,21 @@ def _of_study(options: argparse.Namespace) -> Any:
         if options.by is not None:
             raise ReplearnError("--by needs the study of a GLM, got that of a halfspace.")
         return _of_halfspaces(options, study)
+
+    # each centre is a lab
     table = lab_table(options, study.design)
     if options.by is not None:
         names, csv = table.names[:1], csv_options(options)
         named = open_table(options.table, target=options.by, columns=names, csv=csv)
         with working("replicating"):
             return audit_study_by(study, table, columns_of(named)[1], options.by)
+
+    # or parts as large as the smallest lab that is promised the model
     n_rows = options.n_rows or study.n_replication
-    parts = parts_of(table, n_rows, options.n_pairs, options.shared_seed)
+    n_all = sum(batch.n_rows for batch in table.batches())
+    parts = parts_of(table, n_all, n_rows, options.n_pairs, options.shared_seed)
     with working("replicating"):
-        return audit_study(study, parts)
+        return replace(audit_study(study, parts), n_all=n_all)
 
 
 def _of_halfspaces(options: argparse.Namespace, study: Any) -> Any:
@@ -120,6 +126,8 @@ def _of_estimator(options: argparse.Namespace) -> Any:
 
     if options.algorithm in ("glm", "sklearn"):
         refuse_unused(options, f"--algorithm {options.algorithm}", *OF_HALFSPACES)
+
+    # a GLM takes columns of all kinds, all others numbers alone
     if options.algorithm == "glm":
         import pyarrow as pa
 

@@ -24,13 +24,16 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Write the folder, whole or not at all."""
     from replearn.reports.bundle import write_bundle
-    from replearn.study import Study
+    from replearn.study import GlmStudy
 
-    study = Study.load(options.study)
+    study = GlmStudy.load(options.study)
     may_leave("study", study.n_original, study.design.n_numbers, study)
+
+    # the files, and what tells that the page on the way was not changed
     folder = write_bundle(study, options.out)
     files = sorted(path.name for path in folder.iterdir())
     digest = sha256((folder / "study.html").read_bytes()).hexdigest()
+
     return Outcome(
         Facts(
             f"The bundle is in {options.out}: send the whole folder to a lab.",

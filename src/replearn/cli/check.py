@@ -25,9 +25,9 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Read the table as a replication would."""
     from replearn.reports.check import check
-    from replearn.study import Study
+    from replearn.study import GlmStudy
 
-    study = Study.load(options.study)
+    study = GlmStudy.load(options.study)
     with working("reading the table"):
         found = check(study, lab_table(options, study.design), options.show_values)
     code, title = DONE if found.ok else DIFFERENT, f"Check of {options.table}"

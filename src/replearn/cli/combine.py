@@ -10,6 +10,7 @@ from replearn.cli.command import (
     Parser,
     check_output_path,
     inputs_of,
+    keep,
     may_leave,
     refuse_unused,
     working,
@@ -19,8 +20,8 @@ from replearn.errors import ReplearnError
 from replearn.words import Facts, Row
 
 if TYPE_CHECKING:
-    from replearn.glm import Model
-    from replearn.study import Coalition, Founded, LabColumns, State, Study
+    from replearn.glm import GlmModel
+    from replearn.study import Coalition, Founded, GlmStudy, LabColumns, State
 
 #: What labs add up their rows for, in a statistician's words.
 _PASSES = {
@@ -66,6 +67,8 @@ def add_arguments(parser: Parser) -> None:
         "the labs together are the original: after the last round the study is written",
         action="store_true",
     )
+
+    # of a joint original: what it promises, and what its draft asks for
     rows = "publish: rows of the smallest replication (default: of all)"
     parser.add("--rows N", rows, type=int, dest="replication_rows")
     parser.add("--ridge X", "of a draft, per row (default: ten over all rows)", type=float)
@@ -76,24 +79,30 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Add up, and step on."""
     from replearn.documents import document_of
-    from replearn.study import Coalition, Founded, LabColumns, LabSums, State, Study, combine
+    from replearn.study import Coalition, Founded, GlmStudy, LabColumns, LabSums, State, combine
 
-    made = ("replearn/state", "replearn/model/glm", "replearn/study/glm")
+    # 0 a draft of columns, when there is no study yet
+    first: Any = document_of(options.study, (GlmStudy, LabColumns))
+    makes_study = options.publish or isinstance(first, LabColumns)
+    made = ("replearn/state", "replearn/study/glm" if makes_study else "replearn/model/glm")
     check_output_path(options.out, "model", inputs_of(options), made)
-    first: Any = document_of(options.study, (Study, LabColumns))
     if isinstance(first, LabColumns):
         rounds = ("state", "begin", "opened", "publish", "replication_rows", "page")
         refuse_unused(options, "a draft from columns", *rounds)
         return _draft(first, options)
     refuse_unused(options, "a round of a study", "ridge", "seed")
 
-    study: Study = first
+    # 1 a study, and the model from which one round is enough
+    if options.publish and not options.begin:
+        refuse_unused(options, "a joint original", "opened")
+    study: GlmStudy = first
     opened, nonce = read_opened(options.opened, study)
     if options.begin:
         return _begin(study, opened, options)
     if not options.publish:
         refuse_unused(options, "a joint fit without --publish", "replication_rows")
 
+    # 2 the sums of all labs, which give the next state, a study or a model
     state = None if options.state is None else State.load(options.state)
     sums = [LabSums.load(path) for path in options.sums]
     with working("adding up sums"):
@@ -118,7 +127,7 @@ def run(options: argparse.Namespace) -> Outcome:
     return Outcome(_next(result, options.out, len(sums)))
 
 
-def _begin(study: "Study", opened: "Model | None", options: argparse.Namespace) -> Outcome:
+def _begin(study: "GlmStudy", opened: "GlmModel | None", options: argparse.Namespace) -> Outcome:
     """Write the state of the first round."""
     refuse_unused(options, "--begin", "state", "publish", "replication_rows", "page")
     if options.sums:
@@ -133,9 +142,10 @@ def _publish(
 ) -> Outcome:
     """Write the study of all labs together, and keep their model."""
     may_leave("study", n_rows, n_numbers, original.study)
-    original.study.save(options.out)
     path = f"{options.out.removesuffix('.json')}.model.json"
-    original.model.save(path, private=True)
+    check_output_path(options.out, "study", [], ("replearn/study/glm",))
+    keep({path: original.model})
+    original.study.save(options.out)
 
     files = [Row("send", options.out, note="not the model"), Row("keep", path)]
     facts = original.facts()
@@ -157,8 +167,10 @@ def _draft(first: "LabColumns", options: argparse.Namespace) -> Outcome:
     """A draft of a study from the columns of all labs."""
     from replearn.study import LabColumns, draft_study
 
+    # the columns of all labs, of which the first is already read
     labs = [first, *(LabColumns.load(path) for path in options.sums)]
     study = draft_study(*labs, ridge=options.ridge, shared_seed=options.seed)
+
     may_leave("study", study.n_original, study.design.n_numbers, study)
     study.save(options.out)
     return Outcome(

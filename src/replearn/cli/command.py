@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -19,7 +19,8 @@ from replearn.errors import ReplearnError, printable
 from replearn.words import Facts, wrapped
 
 if TYPE_CHECKING:
-    from replearn.glm import Design
+    from replearn.documents import Document
+    from replearn.glm import GlmDesign
     from replearn.reports.policy import Kind, Policy
     from replearn.tables import CsvOptions, Table
 
@@ -181,10 +182,12 @@ def add_promise(parser: Parser, also: tuple[str, ...] = (), default: str = "svm"
     """Add the algorithm, what it promises, and its mode."""
     parser.add(
         "--algorithm",
-        f"row of Table 1 (default {default})",
+        f"line of Table 1 (default {default})",
         choices=(*also, *ALGORITHMS),
         default=default,
     )
+
+    # what is promised
     for name, (value, text) in PROMISE.items():
         option = f"--{name.replace('_', '-')} X"
         parser.add(option, f"{text} (default {value:g})", type=float, default=value)
@@ -252,7 +255,7 @@ def _may_be_csv(path: str) -> bool:
     return not path.lower().endswith((".parquet", ".pq", ".npz", ".svm", ".feather", ".arrow"))
 
 
-def lab_table(options: argparse.Namespace, design: "Design") -> "Table":
+def lab_table(options: argparse.Namespace, design: "GlmDesign") -> "Table":
     """The rows of a lab, with the columns that a study needs and no others."""
     from replearn.study import table_of
 
@@ -278,9 +281,8 @@ def check_output_path(
 ) -> None:
     """Refuse before the work what could not, or must not, be written; no kind: it stays here.
 
-    ``formats`` are those of the documents that the command writes there, with the kind of their
-    design where it matters (replearn/study/glm); without any, no file is replaced, since nobody
-    can tell a table from what was exported. None: the caller looks.
+    ``formats`` are those of the documents that the command may write there, as `check_replaced`
+    takes them. None: the caller looks.
     """
     if path is None:
         return
@@ -297,35 +299,37 @@ def check_output_path(
         same = os.path.realpath(path) == os.path.realpath(read)
         if same or (os.path.exists(path) and os.path.exists(read) and os.path.samefile(path, read)):
             raise ReplearnError(f"{path} is a file that this command needs. Name a different one.")
-    if (
-        formats is not None and os.path.exists(path) and os.path.getsize(path)
-    ):  # an empty file loses nothing
-        _refuse_other_kind(path, formats, public=kind is not None)
+    if formats is not None:
+        from replearn.documents import check_replaced
+
+        check_replaced(path, formats, private=kind is None)
 
 
-def _refuse_other_kind(path: str, formats: tuple[str, ...], public: bool) -> None:
-    """Stop before a file of a different kind is lost, or a private one becomes public."""
-    from replearn.documents import read_json
-    from replearn.errors import InvalidFile
-
+def keep(kept: "dict[str, Document]") -> None:
+    """Write all private files, or none: of two that publish at one time one succeeds."""
+    absent = [path for path, document in kept.items() if not _is_kept(path, document)]
+    written: list[str] = []
     try:
-        content = read_json(path) if formats else {}
-    except InvalidFile:
-        content = {}
-    design = content.get("design")
-    kind = design.get("kind") if isinstance(design, dict) else None
-    if not {content.get("format"), f"{content.get('format')}/{kind}"} & set(formats):
-        what = " or ".join(formats) or "file that this command may replace"
-        raise ReplearnError(
-            f"{path} is there and is no {what}. Name a new file, or delete it first."
-        )
-    mask = os.umask(0)
-    os.umask(mask)
-    if public and not os.stat(path).st_mode & 0o077 and 0o066 & ~mask:
-        raise ReplearnError(
-            f"{path} is private, and what is written would not be. Name a new file, or delete it "
-            "first."
-        )
+        for path in absent:
+            kept[path].save(path, private=True, new=True)
+            written.append(path)
+    except ReplearnError:
+        for path in written:
+            os.unlink(path)
+        raise
+
+
+def _is_kept(path: str, document: "Document") -> bool:
+    """Whether the same file is there; what an earlier study needs is not written over."""
+    if not os.path.lexists(path):
+        return False
+    with suppress(ReplearnError):
+        if type(document).load(path) == document:
+            return True
+    raise ReplearnError(
+        f"{path} is there already and belongs to an earlier study. Name a different file. If "
+        "that study was never written, remove this one."
+    )
 
 
 def may_leave(

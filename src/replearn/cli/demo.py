@@ -11,8 +11,8 @@ from replearn.cli.command import Outcome, Parser, refuse_unused, width, working
 from replearn.words import Facts, Row, Table, counted, percent
 
 if TYPE_CHECKING:
-    from replearn.glm import Model
-    from replearn.study import Original, Study
+    from replearn.glm import GlmModel
+    from replearn.study import GlmStudy, Original
 
 EPILOG = """\
 Both parts of the library, in seconds. Two labs that share a seed fit a
@@ -48,6 +48,7 @@ def run(options: argparse.Namespace) -> Outcome:
         halfspaces = _halfspaces()
         study = _study(options.rows, options.labs)
 
+    # the verdict, then both doors
     all_same = halfspaces.same and study.same
     verdict = "Two labs with different samples have exactly the same model, twice."
     if not all_same:
@@ -76,6 +77,7 @@ def _halfspaces() -> _Door:
     from replearn import ReplicableSVMClassifier
     from replearn.datasets import make_margin
 
+    # two labs, each fitted twice: with shared coins, and as people do
     samples = [make_margin(_EXAMPLES, _INPUTS, _MARGIN, random_state=number) for number in range(2)]
     fits = [
         ReplicableSVMClassifier(margin=_MARGIN, shared_seed="2026").fit(X, y) for X, y in samples
@@ -84,8 +86,10 @@ def _halfspaces() -> _Door:
     same = fits[0].fingerprint_ == fits[1].fingerprint_
     rivals_agree = bool(np.array_equal(rivals[0].coef_, rivals[1].coef_))
 
+    # what both are good for
     new = make_margin(_NEW_ROWS, _INPUTS, _MARGIN, random_state=2)
     errors = [1 - float(model.score(*new)) for model in (fits[0], rivals[0])]
+
     words = {True: "yes", False: "no"}
     lines = [
         ("Algorithm 1", percent(errors[0]), words[same]),
@@ -133,7 +137,7 @@ def _study(n_rows: int, n_labs: int) -> _Door:
     with warnings.catch_warnings():  # the table shows how well it predicts
         warnings.simplefilter("ignore")
         pilot = lab("Castleton", _PILOT_ROWS, seed=1)
-        registered = register_study(pilot, _TARGET, samples_per_lab=n_rows)
+        registered = register_study(pilot, _TARGET, replication_rows=n_rows)
     models = [(registered, replicate(registered, _table(ashford))[0])]
     models += [(original.study, original.model) for original in originals.values()]
     others = [lab("Dunmore", seed=seed) for seed in range(n_labs)]
@@ -185,11 +189,12 @@ def _study_text(original: "Original") -> list[str]:
 
 
 def _performance(
-    models: "list[tuple[Study, Model]]", ashford: Any, others: list[Any], new: Any
+    models: "list[tuple[GlmStudy, GlmModel]]", ashford: Any, others: list[Any], new: Any
 ) -> Table:
     """Each model on new patients, and how many further labs get it."""
     from replearn.study import replicate
 
+    # rivals first; then each study at all labs
     rows = _base_and_sklearn(ashford, others, new)
     for study, model in models:
         n_same = 0
@@ -219,12 +224,16 @@ def _tables(folder: str, n_rows: int) -> Outcome:
     from replearn.datasets import CENTRES, load_readmission
 
     labs = {name.lower(): load_readmission(name, n_rows, as_frame=False) for name in CENTRES}
+
+    # one lab counts readmissions differently: a replication should tell
     late = [int(i % 8 == 0 or y) for i, y in enumerate(labs["castleton"][_TARGET].tolist())]
     os.makedirs(folder, exist_ok=True)
     for name, columns in (labs | {"ninety-days": labs["castleton"] | {_TARGET: late}}).items():
         cells = [["" if x is None or x != x else x for x in column] for column in columns.values()]
         with open(os.path.join(folder, f"{name}.csv"), "x", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([columns, *zip(*cells, strict=True)])
+
+    # what to do with them
     said = {
         "tables": ", ".join(f"{name}.csv" for name in labs),
         "outcome": f"{_TARGET}, within 30 days",
@@ -244,7 +253,7 @@ _LESSON = (
 )
 
 
-def _line(study: "Study", model: "Model", n_same: int, new: Any) -> tuple[Any, ...]:
+def _line(study: "GlmStudy", model: "GlmModel", n_same: int, new: Any) -> tuple[Any, ...]:
     """A line of the table for a study and its model."""
     from replearn.reports.evaluate import evaluate
 
@@ -278,6 +287,7 @@ def _base_and_sklearn(ashford: Any, others: list[Any], new: Any) -> list[tuple[A
     def fitted(columns: Any) -> Any:
         return LogisticRegression().fit(encoded(columns), columns[_TARGET])
 
+    # one lab's model on new patients; the others' for comparison
     model = fitted(ashford)
     scores = model.decision_function(encoded(new))[:, None]
     worth = Performance.of(Bernoulli(), scores, new[_TARGET].astype(np.float64))

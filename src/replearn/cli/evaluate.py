@@ -57,11 +57,10 @@ def run(options: argparse.Namespace) -> Outcome:
 
 def _at_horizon(model: Any, options: argparse.Namespace) -> Outcome:
     """The same of a survival model, at one time."""
-    from replearn.glm import Model
     from replearn.reports.horizon import evaluate_at
 
     given = [name for name in ("target", "by", "weights") if getattr(options, name) is not None]
-    if given or not isinstance(model, Model):
+    if given or model.design.recipe != "survival":
         raise ReplearnError("--horizon is for survival models, without --target, --by, --weights.")
     with working("scoring the rows"):
         found = evaluate_at(model, options.table, options.horizon, csv_options(options))

@@ -34,6 +34,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.documents import write_atomically
     from replearn.reports.files import load_model
 
+    # the ending says which program will read it
     check_output_path(options.out, "model", [options.model])
     model = load_model(options.model)
     kind = options.out.rpartition(".")[2].lower()
@@ -54,6 +55,7 @@ def run(options: argparse.Namespace) -> Outcome:
         to_onnx(model, options.out)
     else:
         raise ReplearnError(f"--out must end in .csv, .sql or .onnx, got {options.out!r}.")
+
     what = {"csv": "coefficients", "sql": f"SQL for {options.dialect}", "onnx": "an ONNX graph"}
     return Outcome(
         Facts(f"The model is in {options.out}, as {what[kind]}.", [Row("model", model.fingerprint)])

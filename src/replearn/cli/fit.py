@@ -59,17 +59,22 @@ def estimator_of(options: argparse.Namespace) -> Any:
 
 def run(options: argparse.Namespace) -> Outcome:
     """Fit, and say how replicable that is."""
+    # 1 what can be refused before the work
     check_output_path(options.out, "model", [options.table], ("replearn/model/halfspace",))
     taken = [path for path in (options.table, options.out) if path]
     check_output_path(options.study_out, "study", taken, ("replearn/study/halfspace",))
     estimator = estimator_of(options)
     if options.study_out is not None and not getattr(estimator, "sketch_bits", 0):
         raise ReplearnError("--study-out needs svm or sgd with --bits 1 to 4.")
+
+    # 2 the fit
     table = open_table(options.table, target=options.target, csv=csv_options(options))
     with working(f"fitting {options.algorithm}"):
         estimator.fit_table(table)
     n_rows = estimator.n_rows_
     _save_model(estimator, options.out)
+
+    # 3 files: what to send, and what to keep
     study: Any = getattr(estimator, "study_", None)
     if options.study_out is not None:
         may_leave("study", n_rows, study.design.space.n_codes)
@@ -97,7 +102,7 @@ def replicate(options: argparse.Namespace, study: HalfspaceStudy) -> Outcome:
         estimator.fit_table(table)
     _save_model(estimator, options.out)
     found, title = estimator.replication_, f"Replication of {options.study}"
-    code = DONE if found.same else DIFFERENT
+    code = DONE if found.succeeded else DIFFERENT
     return Outcome(found.facts(), code, title=title, n_rows=found.n_rows)
 
 
@@ -118,6 +123,8 @@ def _facts(estimator: Any, files: list[Row]) -> Facts:
             f"A second lab with {n_rows:,} rows gets the same model in {percent(1 - share)} of the "
             f"cases ({word})."
         )
+
+    # training rows: the promise speaks of new ones
     right = 1 - estimator.counts_["own_errors"] / n_rows
     return Facts(
         verdict,

@@ -46,6 +46,8 @@ def run(options: argparse.Namespace) -> Outcome:
     may_leave("predictions")
     check_output_path(options.out, "predictions", inputs_of(options))
     model = load_model(options.model)
+
+    # rows are read some at a time; what they give is text, and fits into memory
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     n_rows = 0
@@ -69,6 +71,7 @@ def _lines(model: Any, options: argparse.Namespace) -> Iterator[list[list[Any]]]
     """The header, then the lines of each batch."""
     from replearn.tables import open_table
 
+    # a risk needs a time, and nothing else has one
     is_survival = model.design.recipe == "survival"
     if is_survival != (options.horizon is not None):
         raise ReplearnError(
@@ -88,6 +91,7 @@ def _lines(model: Any, options: argparse.Namespace) -> Iterator[list[list[Any]]]
         offset=model.design.offset,
         csv=csv_options(options),
     )
+
     yield [list(model.prediction_names)]
     for batch in table.batches():
         yield [

@@ -13,20 +13,21 @@ from replearn.cli.command import (
     Parser,
     check_output_path,
     csv_options,
+    keep,
     may_leave,
     names,
     refuse_unused,
     working,
 )
 from replearn.documents import Document
-from replearn.errors import ReplearnError
+from replearn.errors import InvalidFile, ReplearnError
 from replearn.words import Facts, Figure, Row, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from replearn.glm import Design, Model
-    from replearn.study import Original, Request, Study
+    from replearn.glm import GlmDesign, GlmModel
+    from replearn.study import GlmStudy, Original, Request
     from replearn.tables import Remark, Table
 
 EPILOG = """\
@@ -65,8 +66,12 @@ def _add_kind(parser: Parser) -> None:
         choices=("logistic", "linear", "poisson"),
         default="logistic",
     )
+
+    # survival has two columns in place of a target
     parser.add("--time COLUMN", "survival: times to the event, or to the end of observation")
     parser.add("--event COLUMN", "survival: 1 where the event was seen, 0 where it was not")
+
+    # who sees the commitment, and whether there is one
     parser.add("--sealed", "hide the model's fingerprint until you open it", action="store_true")
     parser.add(
         "--registered",
@@ -108,6 +113,8 @@ def _add_promise(parser: Parser) -> None:
         action="store_const",
         const="local",
     )
+
+    # when to refuse, and for which labs
     parser.add("--evidence BITS", "refuse if fewer guesses than 2^BITS find the model", type=float)
     parser.add(
         "--max-disagreement X",
@@ -116,7 +123,7 @@ def _add_promise(parser: Parser) -> None:
     )
     parser.add(
         "--rows N",
-        "rows of the smallest replication (default: as many as here)",
+        "rows of the smallest replication (default: as here, or of a median centre)",
         type=int,
         dest="replication_rows",
     )
@@ -131,6 +138,8 @@ def _add_columns(parser: Parser) -> None:
         choices=("indicator", "refuse"),
         default="indicator",
     )
+
+    # classes, and what columns are
     parser.add("--class-weight", "give classes equal weight", choices=("balanced",))
     for name, text in (
         ("categories", "columns whose numbers are names of levels"),
@@ -138,6 +147,8 @@ def _add_columns(parser: Parser) -> None:
         ("drop", "columns to leave out"),
     ):
         parser.add(f"--{name} COLUMNS", f"{text}, with commas", type=names, default=[])
+
+    # columns that are no predictors
     parser.add("--weights COLUMN", "weights of rows")
     parser.add("--offset COLUMN", "a known part of the score, such as log exposure")
     parser.add("--groups COLUMN", "rows of one group belong together, such as a person's")
@@ -170,10 +181,12 @@ def run(options: argparse.Namespace) -> Outcome:
     may_leave("study", study.n_original, study.design.n_numbers, study)
     if options.page is not None:  # it has all coefficients
         may_leave("model", study.n_original, study.design.n_numbers)
+    study.refuse_unreadable(options.out)
 
     # 3 the files: the study last, since who has it may rely on the others
+    original = _as_begun(original, model_path)
     files = _write_private(original, model, options.out, model_path)
-    study.save(options.out)
+    original.study.save(options.out)
 
     facts = page = _facts(original, files)
     if options.page is not None:
@@ -187,6 +200,7 @@ def _table(options: argparse.Namespace) -> "Table":
     """The rows of the original, with the roles of its columns."""
     from replearn.tables import open_table
 
+    # of survival the two columns are times and events
     target, offset = options.target, options.offset
     if options.kind == "survival":
         target, offset = options.time, options.event
@@ -216,7 +230,7 @@ def _request(options: argparse.Namespace) -> "Request":
 
 
 def _write_private(
-    original: "Original", model: "Model", study_path: str, model_path: str
+    original: "Original", model: "GlmModel", study_path: str, model_path: str
 ) -> list[Row]:
     """Write what stays with the original, and say what to do with each file."""
     from replearn.reports.files import Opening
@@ -225,18 +239,40 @@ def _write_private(
         Row("send", study_path, note="not the model"),
         Row("keep", model_path, note="your model"),
     ]
+
+    # the opening first: a model without it could never be shown to be the study's
     kept: dict[str, Document] = {}
     if original.nonce is not None:
-        path = f"{model_path.removesuffix('.json').removesuffix('.model')}.opening.json"
+        path = _opening_path(model_path)
         kept[path] = Opening(original.study.fingerprint, model.fingerprint, original.nonce)
         files.append(Row("keep", path, note="opens the seal", key="opening"))
     kept[model_path] = model
-    _keep(kept)
+    keep(kept)
     return files
 
 
+def _opening_path(model_path: str) -> str:
+    return f"{model_path.removesuffix('.json').removesuffix('.model')}.opening.json"
+
+
+def _as_begun(original: "Original", model_path: str) -> "Original":
+    """The same study as before, if a sealed one was stopped before its study was written."""
+    from replearn.reports.files import Opening
+
+    path = _opening_path(model_path)
+    if original.nonce is None or not os.path.exists(path):
+        return original
+
+    with suppress(InvalidFile):
+        begun = Opening.load(path)
+        as_before = original.sealed_with(begun.nonce)
+        if as_before.study.fingerprint == begun.study:
+            return as_before
+    return original
+
+
 def _with_page(
-    facts: Facts, original: "Original", model: "Model", path: str
+    facts: Facts, original: "Original", model: "GlmModel", path: str
 ) -> tuple[Facts, Facts]:
     """Facts for the terminal, and for the page, which holds the model."""
     from replearn.reports.evaluate import evaluate_original
@@ -295,12 +331,14 @@ def _register(table: "Table", options: argparse.Namespace) -> Outcome:
             "--local-constant does not go with --registered: there the constant is a number that "
             "labs agree on. Leave it out; replearn update fits a constant afterwards."
         )
+
+    # a pilot's rows only plan: none of their coefficients is published
     columns, y = columns_of(table.without(options.drop))
     with working("planning the study"):
         study = register_study(
             columns,
             y,
-            samples_per_lab=options.replication_rows,
+            replication_rows=options.replication_rows,
             scores=options.scores,
             kind=options.kind,
             target=options.target or "y",
@@ -308,6 +346,7 @@ def _register(table: "Table", options: argparse.Namespace) -> Outcome:
             shared_seed=options.shared_seed,
             categories=options.categories,
         )
+
     may_leave("study", len(y), study.design.n_numbers, study)
     study.save(options.out)
     return Outcome(study.facts(), title=f"Study {options.out}", n_rows=len(y))
@@ -321,7 +360,7 @@ def _between(text: str) -> Any:
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
-def _refuse_weak(study: "Study", model: "Model", asked: float | None) -> None:
+def _refuse_weak(study: "GlmStudy", model: "GlmModel", asked: float | None) -> None:
     """Stop where a match would prove less than was asked for, with a plan that proves enough."""
     if asked is None or (evidence := study.evidence(model)).bits >= asked:
         return
@@ -331,7 +370,7 @@ def _refuse_weak(study: "Study", model: "Model", asked: float | None) -> None:
     )
 
 
-def _plan_for(study: "Study", model: "Model", asked: float) -> str:
+def _plan_for(study: "GlmStudy", model: "GlmModel", asked: float) -> str:
     """Options with which cells are narrow enough: one population, and labs of more rows."""
     from replearn.codes import least_whole
 
@@ -345,45 +384,17 @@ def _plan_for(study: "Study", model: "Model", asked: float) -> str:
 
 def _refuse_forgotten(options: argparse.Namespace) -> None:
     """Stop where a second lab seems to publish instead of replicating."""
-    from replearn.errors import InvalidFile
-    from replearn.study import Study
+    from replearn.study import GlmStudy
 
     if not os.path.exists(options.out):
         return
     try:
-        Study.load(options.out)
+        GlmStudy.load(options.out)
     except InvalidFile:
         return
     raise ReplearnError(
         f"{options.out} is a study already. To get the same model, run replearn replicate "
         f"{options.out} {options.table}; to publish a new one, name a different file."
-    )
-
-
-def _keep(kept: dict[str, Document]) -> None:
-    """Write all private files, or none: of two that publish at one time one succeeds."""
-    absent = [path for path, document in kept.items() if not _is_kept(path, document)]
-    written: list[str] = []
-    try:
-        for path in absent:
-            kept[path].save(path, private=True, new=True)
-            written.append(path)
-    except ReplearnError:
-        for path in written:
-            os.unlink(path)
-        raise
-
-
-def _is_kept(path: str, document: Document) -> bool:
-    """Whether the same file is there; what an earlier study needs is not written over."""
-    if not os.path.lexists(path):
-        return False
-    with suppress(ReplearnError):
-        if type(document).load(path) == document:
-            return True
-    raise ReplearnError(
-        f"{path} is there already and belongs to an earlier study. Name a different file for your "
-        "model with --keep. If that study was never written, remove the file."
     )
 
 
@@ -405,6 +416,7 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
         told.append(original.gaps)
     told += _order_told(study.design)
 
+    # how often, what a match proves, and what the model is worth
     worth = original.worth
     items: list[Any] = [
         *files,
@@ -417,6 +429,7 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
     ]
     if worth.loss.high >= worth.base:
         items.append(f"These rows do not show that the model beats the {worth.null} alone.")
+    items += original.model.stating(original.own).strongest_effects(3)
 
     figure = Figure(
         "Performance of the model, beside the base rate and the fit before rounding",
@@ -445,6 +458,7 @@ def _details(original: "Original", notes: list[str]) -> list[Any]:
     from replearn.study import sample_size_row
 
     study, own = original.study, original.own_worth
+
     details: list[Any] = [
         *original.worth.rows()[2:],
         Row(f"{own.words} before rounding", own.loss.value),
@@ -465,7 +479,7 @@ def _details(original: "Original", notes: list[str]) -> list[Any]:
     return details + original.model.stating(original.own).coefficients.own_tables()
 
 
-def _order_told(design: "Design") -> list[str]:
+def _order_told(design: "GlmDesign") -> list[str]:
     """Grades, such as 1 to 4, are classes without an order."""
     grades = design.classes or ()
     if len(grades) < 3 or not all(type(grade) is int for grade in grades):

@@ -19,8 +19,8 @@ from replearn.cli.command import (
 from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
-    from replearn.glm import Model
-    from replearn.study import Study
+    from replearn.glm import GlmModel
+    from replearn.study import GlmStudy
 
 EPILOG = """\
 examples:
@@ -62,13 +62,15 @@ def run(options: argparse.Namespace) -> Outcome:
     return roads[study.design.kind](options, study)
 
 
-def _replicate(options: argparse.Namespace, study: "Study") -> Outcome:
+def _replicate(options: argparse.Namespace, study: "GlmStudy") -> Outcome:
     """Fit a regression on a lab's own rows, and compare."""
     from replearn.reports.methods import with_methods
     from replearn.study import replicate
 
     opened, nonce = read_opened(options.opened, study)
     table = lab_table(options, study.design)
+    if options.page is not None:  # which has the performance of the original's model, too
+        table = table.kept()
     with working("fitting the study"):
         model, found = replicate(study, table, opened, nonce)
     facts = found.facts()
@@ -93,19 +95,27 @@ def _replicate(options: argparse.Namespace, study: "Study") -> Outcome:
     return Outcome(facts, code, title=title, n_rows=found.n_rows, page=page)
 
 
-def read_opened(paths: list[str], study: "Study") -> "tuple[Model | None, str | None]":
+def read_opened(paths: list[str], study: "GlmStudy") -> "tuple[GlmModel | None, str | None]":
     """The original's model and the nonce, as far as they are given."""
     from replearn.documents import document_of
-    from replearn.glm import Model
+    from replearn.glm import GlmModel
     from replearn.reports.files import Opening
 
     model, nonce = None, None
+
+    # in any order: files say what they are
     for path in paths:
-        found = document_of(path, (Model, Opening))
+        found = document_of(path, (GlmModel, Opening))
         if isinstance(found, Opening):
             if found.study != study.fingerprint:
                 raise ReplearnError(f"{path} opens a different study. Ask the original for this.")
+            # a wrong nonce would call every model a different one
+            if study.commits_to(found.model, found.nonce) is False:
+                raise ReplearnError(
+                    f"{path} must hold the nonce and the model that the study commits to, got "
+                    "others. Ask the original for its opening."
+                )
             nonce = found.nonce
         else:
-            model = cast(Model, found)
+            model = cast(GlmModel, found)
     return model, nonce

@@ -26,8 +26,10 @@ examples:
 
 the file holds sums over many rows and no individual data. No file is made
 if a term, a class, or both together have 1 to 9 rows (or fewer than a policy
-asks for): such sums show single patients. Whoever combines sees your sums;
-with three or more labs the others see totals only, and two labs get none.
+asks for), or if a few rows outweigh all others: such sums show single
+patients. So do two files of nearly the same rows: answer one study, once.
+Whoever combines sees your sums; with three or more labs the others see
+totals only, and two labs get none.
 Without a study and with --target it holds quantiles and counts of columns
 """
 
@@ -39,6 +41,8 @@ def add_arguments(parser: Parser) -> None:
     parser.add("--out FILE", "the sums, to send to whoever combines", required=True)
     parser.add("--state FILE", "what combine gave after the last round (default: the first)")
     parser.add("--lab NAME", "your name (default: that of the table)")
+
+    # before there is a study: columns for a draft
     parser.add("--target COLUMN", "without a study: what labs will predict together")
     parser.add(
         "--kind",
@@ -53,7 +57,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """Add up the lab's rows."""
-    from replearn.study import State, Study, lab_sums
+    from replearn.study import GlmStudy, State, lab_sums
 
     formats = ("replearn/columns" if options.study is None else "replearn/sums",)
     check_output_path(options.out, "sums", inputs_of(options), formats)
@@ -62,7 +66,9 @@ def run(options: argparse.Namespace) -> Outcome:
         refuse_unused(options, "a lab without a study", "state")
         return _columns(options, name)
     refuse_unused(options, "a lab with a study", "kind", "categories", "drop")
-    study = Study.load(options.study)
+
+    # exact sums of this lab's rows
+    study = GlmStudy.load(options.study)
     state = None if options.state is None else State.load(options.state)
     with working("adding up rows"):
         sums = lab_sums(
@@ -86,6 +92,7 @@ def _columns(options: argparse.Namespace, lab: str) -> Outcome:
     table = open_table(
         options.table, target=options.target, drop=options.drop, csv=csv_options(options)
     )
+
     with working("looking at columns"):
         found = lab_columns(table, options.kind, lab, options.categories, least_count())
     may_leave("sums", found.rows)

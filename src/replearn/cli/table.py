@@ -31,6 +31,8 @@ def add_arguments(parser: Parser) -> None:
         action="store_const",
         const=False,
     )
+
+    # counts beside the plans
     parser.add("--run PAIRS", "run pairs of labs and count", type=int, default=0, dest="measure")
     parser.add("--certified", "run certified plans, not practical ones", action="store_true")
     parser.add("--exponents", "say how plans grow; some seconds", action="store_true")

@@ -49,6 +49,8 @@ def run(options: argparse.Namespace) -> Outcome:
             "update needs either --constant or --slope: the base risk alone, or with one factor on "
             "all slopes. Pass one of them."
         )
+
+    # one or two numbers are fitted here; all others are the parent's
     check_output_path(options.out, "model", inputs_of(options), ("replearn/model/glm",))
     with working("updating the model"):
         found = update(
@@ -60,6 +62,7 @@ def run(options: argparse.Namespace) -> Outcome:
             offset=options.offset,
             csv=csv_options(options),
         )
+
     facts = found.facts()
     if options.out is not None:
         may_leave("model", found.n_rows, 1 + len(found.shifts))

@@ -12,7 +12,7 @@ from replearn.codes.cells import (
 )
 from replearn.codes.coins import Coins, seed_text
 from replearn.codes.foam import FOAM_FLIPS, FOAM_VARIANCE, MAX_FOAM_INPUTS, TYPICAL_FOAM_FLIPS
-from replearn.codes.model import HalfspaceDesign, HalfspaceModel, names_in_design
+from replearn.codes.model import HalfspaceDesign, HalfspaceModel, Model, names_in_design
 from replearn.codes.nets import (
     MAX_CANDIDATES,
     NetSpace,
@@ -76,6 +76,7 @@ __all__ = [
     "MAX_ROWS",
     "MODES",
     "Mode",
+    "Model",
     "NetSpace",
     "Plan",
     "Promise",

@@ -1,12 +1,13 @@
-"""A halfspace as the whole numbers that two labs compare, and what is needed to read them.
+"""A model: the whole numbers that two labs compare, and what is needed to read them.
 
-A design is what labs share. A model is a design and its codes.
+A design is what labs share. A model is a design and its codes; the kind of its design says what
+these mean. Halfspaces stand here, generalised linear models in `replearn.glm`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,9 @@ Space = CodeSpace | NetSpace | VoteSpace
 
 #: Codes that a file may hold.
 MAX_CODES = 1 << 20
+
+#: A score of so many lengths of its row has its sign for certain; squares of shorter rows vanish.
+_SURE, _TINY = 1e-9, 1e-100
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,14 @@ class HalfspaceDesign(Part):
         """Names of the columns; x0, x1, ... of arrays."""
         return self.columns or positions(self.n_features)
 
+    def named_as(self, other: "HalfspaceDesign") -> "HalfspaceDesign":
+        """The same design with the columns and the target of a different one."""
+        return replace(self, columns=other.columns, target=other.target)
+
+    @property
+    def constant(self) -> None:
+        """None: labs have one constant in common."""
+
     @property
     def loss(self) -> None:
         """None: a halfspace gives labels, and no probabilities or numbers."""
@@ -86,12 +98,43 @@ def positions(n_columns: int) -> tuple[str, ...]:
     return tuple(f"x{i}" for i in range(n_columns))
 
 
+class Model(Spoken, Document):
+    """What two labs compare: equal if and only if all bytes are.
+
+    Nothing of the run (date, host, number of rows) is part of it.
+    """
+
+    FORMAT = "replearn/model"
+
+    design: Any
+    codes: Codes
+    #: Whether labs fit it from a study, which tells what a match proves.
+    of_study: ClassVar[bool] = False
+    #: What an updated model says of its parent.
+    recalibration: Any = None
+
+    @property
+    def classes(self) -> tuple[Label, ...] | None:
+        """Labels; None if the model predicts numbers."""
+        classes: tuple[Label, ...] | None = self.design.classes
+        return classes
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Columns that it needs."""
+        names: tuple[str, ...] = self.design.feature_names
+        return names
+
+    def strongest_effects(self, most: int) -> list[Row]:
+        """The clearest of its lab's own estimates; none where it states none."""
+        return []
+
+
 @dataclass(frozen=True)
-class HalfspaceModel(Spoken, Document):
+class HalfspaceModel(Model):
     """A halfspace, as the integers that two labs compare.
 
-    Two models are equal when their canonical bytes are. Nothing of the run (date, host, number of
-    rows) is part of it.
+    Two models are equal when their canonical bytes are.
 
     Attributes
     ----------
@@ -106,7 +149,6 @@ class HalfspaceModel(Spoken, Document):
     load : reads one from a file.
     """
 
-    FORMAT = "replearn/model"
     KIND = "halfspace"
 
     design: HalfspaceDesign
@@ -117,24 +159,9 @@ class HalfspaceModel(Spoken, Document):
         self.design.space.check_codes(self.codes)
 
     @property
-    def recipe(self) -> str:
-        """Name of the algorithm."""
-        return self.design.recipe
-
-    @property
-    def classes(self) -> tuple[Label, ...]:
-        """Labels; a positive score stands for the second."""
-        return self.design.classes
-
-    @property
     def n_features(self) -> int:
         """Columns of a row."""
         return self.design.n_features
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Columns that it needs."""
-        return self.design.feature_names
 
     @property
     def number_names(self) -> tuple[str, ...]:
@@ -179,9 +206,29 @@ class HalfspaceModel(Spoken, Document):
         """Scores of some rows of a table, in one column."""
         return self.decision_function(batch.numbers())[:, None]
 
+    def is_positive(self, X: Any) -> NDArray[np.bool_]:
+        """Whether each row has a positive score: exactly that, and several times as fast.
+
+        A product whose bits depend on the machine decides where rounding could not turn its sign.
+        """
+        rows = self._rows(X)
+        if is_sparse(rows):
+            return self.decision_function(rows) > 0
+
+        sizes = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+        if not np.isfinite(sizes).all():
+            return self.decision_function(rows) > 0  # it names the row that cannot be scored
+
+        rough = rows @ self.coef + self.intercept * sizes
+        positive = rough > 0
+        unsure = np.flatnonzero((np.abs(rough) <= _SURE * sizes) | (sizes <= _TINY))
+        if unsure.size:
+            positive[unsure] = self.decision_function(rows[unsure]) > 0
+        return positive
+
     def predict(self, X: Any) -> NDArray[Any]:
         """Label of each row."""
-        return np.array(self.classes)[(self.decision_function(X) > 0).astype(np.int64)]
+        return np.array(self.design.classes)[self.is_positive(X).astype(np.int64)]
 
     @property
     def prediction_names(self) -> tuple[str, ...]:
@@ -191,7 +238,7 @@ class HalfspaceModel(Spoken, Document):
     def predictions_of(self, batch: Any) -> list[list[Any]]:
         """Lines of a table of predictions: the label and the score of each row."""
         scores = self.scores_of(batch)[:, 0]
-        return [[self.classes[int(score > 0)], score] for score in scores.tolist()]
+        return [[self.design.classes[int(score > 0)], score] for score in scores.tolist()]
 
     def _rows(self, X: Any) -> Any:
         """Checked rows, as an array of floats or a CSR matrix."""
@@ -231,11 +278,12 @@ class HalfspaceModel(Spoken, Document):
         order = np.argsort(-np.abs(self.coef), kind="stable")[:10]
         weights = [Row(self.feature_names[i], float(self.coef[i])) for i in order]
 
+        other, positive = self.design.classes
         return Facts(
-            f"This halfspace tells {self.classes[1]} from {self.classes[0]}.",
+            f"This halfspace tells {positive} from {other}.",
             [
                 Row("fingerprint", self.fingerprint),
-                Row("recipe", self.recipe),
+                Row("recipe", self.design.recipe),
                 Row("columns", self.n_features),
                 Row("codes", self.codes.size),
                 Row("seed", self.design.seed),

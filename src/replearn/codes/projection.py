@@ -57,6 +57,7 @@ def project(name: str, points: Matrix, n_components: int, coins: Coins) -> Matri
         return np.asarray(mixed[:, kept] * math.sqrt(n_inputs / n_components))
 
     if name == "rotation":
+        # reflections, whose product is a random rotation
         turned = points.copy()
         for i, normal in _mirrors(n_inputs, coins, back=False):
             _reflect(i, normal, turned, back=False)

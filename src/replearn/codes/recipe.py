@@ -1,9 +1,10 @@
 """The nouns of every recipe: a promise, its sizes, a plan, what a fit saw, and the bound.
 
-A recipe is one value with three functions. `sizes` does arithmetic and sees no rows. `run` turns
-rows into codes and holds no constants. `stability` bounds the probability that a second lab gets
-other codes; it is the one place where that bound is written. Plans invert it (`rows_for`), and
-certificates evaluate it with the spread that was seen.
+A recipe is one value with three functions. `sizes` does arithmetic and sees no rows: those of
+Table 1 follow from a promise alone, those of a GLM from a promise and from what an original states
+of its rows' spread. `run` turns rows into codes and holds no constants. `stability` bounds the
+probability that a second lab gets other codes; it is the one place where that bound is written.
+Plans invert it (`rows_for`), and certificates evaluate it with the spread that was seen.
 """
 
 import math
@@ -14,10 +15,9 @@ from typing import Any, Literal, Protocol, TypeVar, get_args
 
 import numpy as np
 
-from replearn.codes.coins import Coins
 from replearn.codes.stability import least_whole
 from replearn.errors import NotEnoughSamples, ReplearnError, short
-from replearn.types import BlockMap, Codes, Order, Signs
+from replearn.types import Codes, Order, Signs
 from replearn.words import Facts, Row, Spoken
 
 Mode = Literal["practical", "certified", "paper"]
@@ -87,7 +87,7 @@ def has_intercept(mode: str, asked: bool | None) -> bool:
 
 
 #: Sizes by hand that are names; and those for which 0 makes sense: a hard margin, one run.
-_NAMED = ("projection", "rounding", "populations")
+_NAMED = ("projection", "rounding", "populations", "normalize")
 _MAY_BE_ZERO = ("regularization", "n_validation")
 
 
@@ -323,10 +323,6 @@ class Fitted:
     space: Any = None
 
 
-#: Rows to codes; the last argument maps a function over blocks: serial, threads or a cluster.
-Run = Callable[[Sample, Any, Coins, BlockMap], Fitted]
-
-
 @dataclass(frozen=True)
 class Recipe:
     """One algorithm."""
@@ -335,11 +331,17 @@ class Recipe:
     name: str
     title: str
     rate: str
-    # ``sizes(promise, n_inputs, mode, sizes)`` gives a `Plan`: arithmetic, no rows
-    sizes: Callable[[Promise, int, Mode, Sizes], Plan]
-    run: Run  # ``run(sample, plan, coins, work)`` gives a `Fitted`: rows to codes
+    # ``sizes(promise, n_inputs, mode, sizes)`` gives a `Plan`: arithmetic, no rows; of a GLM
+    # ``sizes(promise, spreads, between)``, whose promise has the rows of both labs
+    sizes: Callable[..., Any]
+    # ``run(sample, plan, coins, work)`` gives a `Fitted`: rows to codes; of a GLM
+    # ``run(rows, design)``. ``work`` maps a function over blocks: serial, threads or a cluster
+    run: Callable[..., Any]
     # ``stability(plan, n_rows, spread)`` gives a `Bound`; spread None: before any row
     stability: Callable[[Any, int, Any], Bound]
+    # of Table 1: the rate of certified plans, without logarithms, and where the printed one stands
+    certified_rate: str = ""
+    source: str = ""
 
 
 AnyPlan = TypeVar("AnyPlan", bound=Plan)

@@ -16,6 +16,8 @@ from functools import lru_cache
 _MOST_FREEDOM = 400
 #: A chance of exactly 1 has no logarithm.
 _MOST_CHANCE = 1 - 1e-12
+#: Nobody estimates that labs never differ.
+_LEAST_CHANCE = 2.0**-50
 
 
 def least_whole(holds: Callable[[int], bool], least: int = 1, most: int = 10**12) -> int:
@@ -149,7 +151,7 @@ def chance_of_any(chances: Iterable[float]) -> float:
     whatever their correlations (Sidak); so do those of Student's law with one common scale.
     """
     stay = math.fsum(math.log1p(-min(chance, _MOST_CHANCE)) for chance in chances)
-    return -math.expm1(stay)
+    return max(-math.expm1(stay), _LEAST_CHANCE)
 
 
 def chance_of_each(max_disagreement: float, n_numbers: int) -> float:

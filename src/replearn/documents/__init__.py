@@ -29,6 +29,7 @@ A file is a `Document`; what is nested in one is a `Part`. Both are frozen datac
 from replearn.documents.canonical import MAX_WHOLE, canonical_json, decimal_text
 from replearn.documents.document import Document, document_of
 from replearn.documents.files import (
+    check_page,
     check_replaced,
     in_place_of,
     read_json,
@@ -69,6 +70,7 @@ __all__ = [
     "Text",
     "Unfit",
     "canonical_json",
+    "check_page",
     "check_replaced",
     "decimal_text",
     "document_of",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Self, TypeVar
 
-from replearn.documents.files import MAX_BYTES, read_json, write_json
+from replearn.documents.files import MAX_BYTES, check_replaced, read_json, write_json
 from replearn.documents.parts import OneOf, Part, Unfit, read_inside
 from replearn.errors import InvalidFile, ReplearnError, short
 
@@ -39,7 +39,7 @@ class Document(Part):
     FORMAT: ClassVar[str]
     VERSION: ClassVar[int] = 1
     MAX_BYTES: ClassVar[int] = MAX_BYTES
-    #: The ``kind`` of its ``design``, where several classes share a format; None: it has no kinds.
+    #: The ``kind`` of its ``design``, in a subclass of a class that has kinds; else None.
     KIND: ClassVar[str | None] = None
 
     provenance: dict[str, Any] | None = field(default=None, kw_only=True, compare=False, repr=False)
@@ -73,7 +73,7 @@ class Document(Part):
 
         A ``new`` one replaces no file, not even one that appears at the same time.
 
-        What `load` would refuse is not written.
+        What `load` would refuse is not written, and no file of a different kind is replaced.
 
         Parameters
         ----------
@@ -84,15 +84,26 @@ class Document(Part):
         new : bool, default=False
             Replace no file.
         """
-        try:
-            self._read(Part.content(self))
-        except ReplearnError as problem:
-            raise ReplearnError(f"{path} was not written: {problem}") from None
+        self.refuse_unreadable(path)
+        check_replaced(path, ("/".join(filter(None, (self.FORMAT, self.KIND))),), private)
 
         content = self.content() | {"fingerprint": self.fingerprint}
         if self.provenance is not None:
             content["provenance"] = self.provenance
         write_json(path, content, private, new)
+
+    def refuse_unreadable(self, path: str | os.PathLike[str]) -> None:
+        """Stop before a file that `load` would refuse, or others beside it, are written.
+
+        Parameters
+        ----------
+        path : path
+            The file that would be written.
+        """
+        try:
+            self._read(Part.content(self))
+        except ReplearnError as problem:
+            raise ReplearnError(f"{path} was not written: {problem}") from None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -114,6 +125,8 @@ class Document(Part):
     def from_content(cls, content: Any, where: str = "the document") -> Self:
         """The same from what JSON gives; ``where`` names it in messages.
 
+        A class that has kinds gives one of the subclass that the design names.
+
         Parameters
         ----------
         content : dict
@@ -134,10 +147,13 @@ class Document(Part):
             # the header first: a file of a different kind breaks every other rule, too
             read_inside("format", OneOf((cls.FORMAT,)), body.pop("format", None))
             read_inside("version", OneOf((cls.VERSION,)), body.pop("version", None))
-            kind = _design_kind(body)
+            kind, kinds = _design_kind(body), {one.KIND: one for one in cls.__subclasses__()}
             if cls.KIND not in (None, kind):
                 rule = f"must be {cls.KIND!r}, got {short(kind)}"
                 raise Unfit(rule, "replearn.load opens files of all kinds.", "design.kind")
+            if cls.KIND is None and any(kinds):
+                read_inside("design.kind", OneOf(tuple(sorted(kinds))), kind)
+                return kinds[kind].from_content(content, where)
 
             said, provenance = body.pop("fingerprint", None), body.pop("provenance", None)
             if "provenance" in content and not isinstance(provenance, dict):
@@ -159,21 +175,14 @@ class Document(Part):
 
 
 def document_of(path: str | os.PathLike[str], classes: Iterable[type[D]]) -> D:
-    """Read a file of whichever of these classes its header, and the kind of its design, name."""
-    known: dict[str, dict[str | None, type[D]]] = {}
-    for cls in classes:
-        known.setdefault(cls.FORMAT, {})[cls.KIND] = cls
-    most = max(cls.MAX_BYTES for kinds in known.values() for cls in kinds.values())
-    content = read_json(path, most)
-
+    """Read a file of whichever of these classes its header names."""
+    known = {cls.FORMAT: cls for cls in classes}
+    content = read_json(path, max(cls.MAX_BYTES for cls in known.values()))
     try:
-        kinds = known[read_inside("format", OneOf(tuple(known)), content.get("format"))]
-        kind = next(iter(kinds))
-        if len(kinds) > 1:
-            kind = read_inside("design.kind", OneOf(tuple(kinds)), _design_kind(content))
+        named = read_inside("format", OneOf(tuple(known)), content.get("format"))
     except Unfit as problem:
         raise InvalidFile(f"{path}: {problem}") from None
-    return kinds[kind].from_content(content, str(path))
+    return known[named].from_content(content, str(path))
 
 
 def _design_kind(content: dict[str, Any]) -> Any:

@@ -26,6 +26,9 @@ _MAX_PARTS = 1 << 20
 #: No living writer leaves its hidden file alone for so long: a day.
 _SECONDS_TO_SWEEP = 86_400
 
+#: What the head of each page says.
+_GENERATOR = b'<meta name="generator" content="replearn">'
+
 #: An escape that may stand for half of a character; UTF-8 itself has none.
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -57,23 +60,53 @@ def write_atomically(
     path: str | os.PathLike[str], content: bytes, private: bool = False, new: bool = False
 ) -> None:
     """Write a file so that no reader ever sees half of it; see `in_place_of`."""
-    if content[:1] in (b"{", b"<"):
-        check_replaced(path, content[:1])
     with in_place_of(path, private, new=new) as name, open(name, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())  # the content must be safe before its new name is
 
 
-def check_replaced(path: str | os.PathLike[str], start: bytes) -> None:
-    """Refuse to write a page (``<``) or a result (``{``) over a file of a different kind."""
+def check_replaced(
+    path: str | os.PathLike[str], kinds: tuple[str, ...], private: bool = False
+) -> None:
+    """Stop before a file of a different kind is lost, or a private one becomes public.
+
+    ``kinds`` are formats of documents, with the kind of their design where it matters
+    (replearn/study/glm). Without any, no file is replaced: nobody can tell a table from what was
+    exported.
+    """
+    if not os.path.exists(path) or not os.path.getsize(path):  # an empty file loses nothing
+        return
+
+    content: dict[str, Any] = {}
+    if kinds:
+        with contextlib.suppress(InvalidFile):
+            content = read_json(path)
+    design = content.get("design")
+    of_design = design.get("kind") if isinstance(design, dict) else None
+    if not {content.get("format"), f"{content.get('format')}/{of_design}"} & set(kinds):
+        what = " or ".join(kinds) or "file that this command may replace"
+        raise ReplearnError(
+            f"{path} is there and is no {what}. Name a new file, or delete it first."
+        )
+
+    mask = os.umask(0)
+    os.umask(mask)
+    if not private and not os.stat(path).st_mode & 0o077 and 0o066 & ~mask:
+        raise ReplearnError(
+            f"{path} is private, and what is written would not be. Name a new file, or delete it "
+            "first."
+        )
+
+
+def check_page(path: str | os.PathLike[str]) -> None:
+    """Stop before a page replaces what is no page of replearn."""
     if not os.path.isfile(path):
         return
     with open(path, "rb") as file:
-        first = file.read(1)
-    if first not in (b"", start):
-        kind = {b"<": "page"}.get(start, "result of replearn")
-        raise ReplearnError(f"{path} is there and is no {kind}. Name a new file.")
+        start = file.read(1 << 10)
+    if start and _GENERATOR not in start:
+        raise ReplearnError(f"{path} is there and is no page of replearn. Name a new file.")
 
 
 @contextmanager

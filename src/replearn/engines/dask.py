@@ -11,8 +11,8 @@ from typing import Any
 from replearn.engines import replication
 from replearn.engines.cluster import connect, gathered, usable
 from replearn.engines.replication import Work, columns_of, work
-from replearn.glm import Design, Model
-from replearn.study import Replication, State, Study, table_of
+from replearn.glm import GlmDesign, GlmModel
+from replearn.study import GlmReplication, GlmStudy, State, table_of
 from replearn.tables import ParquetFile, ParquetRows, group_sizes
 
 __all__ = ["connect", "fit", "replicate"]
@@ -23,17 +23,17 @@ _RETRIES = 2
 
 
 def replicate(
-    study: Study,
+    study: GlmStudy,
     source: Any,
     client: Any = None,
-    opened: Model | None = None,
+    opened: GlmModel | None = None,
     nonce: str | None = None,
-) -> tuple[Model, Replication]:
+) -> tuple[GlmModel, GlmReplication]:
     """Fit a study on rows that the workers of a cluster can read, or have.
 
     Parameters
     ----------
-    study : Study
+    study : GlmStudy
     source : path, sequence of paths, or Dask dataframe
         Paths may hold ``*``. Parquet files are read by row groups, others whole; every worker must
         be able to read them. A dataframe is taken by its partitions.
@@ -102,7 +102,7 @@ def fit(
     return estimator.fit_sample(rows, classes, mapped)
 
 
-def _task(design: Design, work: Work, given: Any) -> Any:
+def _task(design: GlmDesign, work: Work, given: Any) -> Any:
     """What a worker does with its part: a file and row groups, a dataframe, or encoded rows."""
     if not isinstance(given, tuple):
         return work([given])
@@ -113,7 +113,7 @@ def _task(design: Design, work: Work, given: Any) -> Any:
     return work([table])
 
 
-def _parts(design: Design, source: Any) -> list[Any]:
+def _parts(design: GlmDesign, source: Any) -> list[Any]:
     """What tells a worker where its rows are."""
     if hasattr(source, "to_delayed"):
         return list(source[columns_of(design, source.columns)].to_delayed())

@@ -11,12 +11,12 @@ import numpy as np
 
 from replearn import __version__
 from replearn.errors import ReplearnError
-from replearn.glm import MOST_STEERED, Design, Model
+from replearn.glm import MOST_STEERED, GlmDesign, GlmModel
 from replearn.study import (
     Fitted,
-    Replication,
+    GlmReplication,
+    GlmStudy,
     State,
-    Study,
     Sums,
     agreement_of,
     compare_with_original,
@@ -34,13 +34,13 @@ PassOver = Callable[[State], Iterable[Any]]
 
 
 def replicate(
-    study: Study, pass_over: PassOver, opened: Model | None = None, nonce: str | None = None
-) -> tuple[Model, Replication]:
+    study: GlmStudy, pass_over: PassOver, opened: GlmModel | None = None, nonce: str | None = None
+) -> tuple[GlmModel, GlmReplication]:
     """Fit a study on rows that are elsewhere.
 
     Parameters
     ----------
-    study : Study
+    study : GlmStudy
     pass_over : function
         Gives what `work` gives of each partition, at a state.
     opened, nonce
@@ -85,7 +85,7 @@ def _total(state: State, pass_over: PassOver) -> Sums:
     return replace(reduce(add, parts), of=state.fingerprint)
 
 
-def work(study: Study, state: State, keep: bool = False) -> Work:
+def work(study: GlmStudy, state: State, keep: bool = False) -> Work:
     """What an engine applies to the batches of each partition; it can keep encoded rows for later.
 
     An error about the rows is a result, so that nobody tries again.
@@ -93,7 +93,7 @@ def work(study: Study, state: State, keep: bool = False) -> Work:
     return partial(_part, study, state, keep, __version__)
 
 
-def _part(study: Study, state: State, keep: bool, version: str, batches: Iterable[Any]) -> Any:
+def _part(study: GlmStudy, state: State, keep: bool, version: str, batches: Iterable[Any]) -> Any:
     try:
         if version != __version__:
             raise other_version(version, __version__)
@@ -102,7 +102,7 @@ def _part(study: Study, state: State, keep: bool, version: str, batches: Iterabl
         return ReplearnError(str(problem))
 
 
-def columns_of(design: Design, columns: Iterable[str]) -> list[str]:
+def columns_of(design: GlmDesign, columns: Iterable[str]) -> list[str]:
     """Columns of a distributed dataframe that the study needs."""
     wanted = [design.target, design.weights, design.offset, *design.encoding.names]
     names = list(dict.fromkeys(name for name in wanted if name is not None))

@@ -12,21 +12,21 @@ from typing import Any
 from replearn.engines import replication
 from replearn.engines.replication import Work, columns_of, one_line, work
 from replearn.errors import ReplearnError
-from replearn.glm import Design, Model
-from replearn.study import Replication, State, Study
+from replearn.glm import GlmDesign, GlmModel
+from replearn.study import GlmReplication, GlmStudy, State
 
 #: Encoded rows in one cell of a dataframe, about.
 PIECE_ROWS = 1 << 17
 
 
 def replicate(
-    study: Study, frame: Any, opened: Model | None = None, nonce: str | None = None
-) -> tuple[Model, Replication]:
+    study: GlmStudy, frame: Any, opened: GlmModel | None = None, nonce: str | None = None
+) -> tuple[GlmModel, GlmReplication]:
     """Fit a study on a Spark dataframe.
 
     Parameters
     ----------
-    study : Study
+    study : GlmStudy
     frame : pyspark.sql.DataFrame
         Classic or of Spark Connect, with the columns of the study. It is computed once; encoded
         rows, two bytes a number, are persisted by the executors until the fit ends.
@@ -70,7 +70,7 @@ def replicate(
             one.unpersist()
 
 
-def _selected(design: Design, frame: Any) -> Any:
+def _selected(design: GlmDesign, frame: Any) -> Any:
     """The columns of the study, of a dataframe that has an end."""
     if not hasattr(frame, "mapInArrow"):
         raise ReplearnError(

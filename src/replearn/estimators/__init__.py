@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from replearn.documents import document_of
 from replearn.errors import ReplearnError, short
-from replearn.study import HalfspaceStudy, Study
+from replearn.study import Study
 from replearn.tables import Table
 
 #: The estimator of each kind of study: those of GLMs by their loss, those of halfspaces by recipe.
@@ -33,7 +32,7 @@ def study_of(given: Any, kind: str) -> Any:
     """The study that an estimator of this kind replicates: from a path, or a fitted estimator."""
     study = given
     if isinstance(given, str | os.PathLike):
-        study = document_of(given, (Study, HalfspaceStudy))
+        study = Study.load(given)
     elif hasattr(given, "get_params"):
         study = getattr(given, "study_", None)
         if study is None:
@@ -41,12 +40,13 @@ def study_of(given: Any, kind: str) -> Any:
                 f"study must be a fitted estimator that has a study, got one that is not fitted or "
                 f"publishes nothing: {short(given)}. Fit it first, or pass a study file."
             )
-    if not isinstance(study, Study | HalfspaceStudy):
+    if not isinstance(study, Study):
         raise ReplearnError(
             f"study must be a path, a Study or a fitted estimator, got {short(given)}. Pass "
             "study_ of an original."
         )
 
+    # each estimator replicates studies of its own recipe
     recipe = study.design.recipe
     if recipe != kind:
         raise ReplearnError(

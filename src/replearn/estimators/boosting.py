@@ -1,7 +1,7 @@
 """The algorithms of [ILPS22] as a scikit-learn classifier."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from replearn.codes import Recipe
 from replearn.errors import ReplearnError, ReplicabilityWarning, short
@@ -76,8 +76,8 @@ class ReplicableBoostingClassifier(HalfspaceClassifier):
             )
         return {"box": boosting.BOX, "foam": boosting.FOAM}[self.rounding]
 
-    def _warn(self, n_rows: int) -> None:
-        super()._warn(n_rows)
+    def _warn(self, n_rows: int, spread: Any) -> None:
+        super()._warn(n_rows, spread)
         if not self.counts_["below"]:
             warn(
                 f"The test was not passed within {self.counts_['rounds']:,} rounds, so the error "

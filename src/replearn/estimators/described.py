@@ -143,19 +143,19 @@ _PARTS = {
         Columns to leave out.
     n_jobs : int or None, default=None
         Number of threads. Does not affect the result.
-    study : Study, path, fitted estimator or None, default=None
+    study : GlmStudy, path, fitted estimator or None, default=None
         The study to replicate; the options above are then the study's.
     verbose : int, default=0
         Above 0: show progress.""",
-    "glm_fitted": """study_ : Study
+    "glm_fitted": """study_ : GlmStudy
         Of an original: what to publish. Of a replication: what it replicated.
-    model_ : Model
+    model_ : GlmModel
         The model after rounding.
     fingerprint_ : str
         SHA-256 of the model, in hex: equal if and only if the models are.
     certificate_ : Certificate or None
         Of an original: how likely a replication gets this model; estimated, not proved.
-    replication_ : Replication or None
+    replication_ : GlmReplication or None
         Of a replication: whether it is the original's model, and whether these rows support it.
     performance_ : Performance
         Cross-validated, after rounding; of a replication, that of the original's model here.

@@ -23,15 +23,15 @@ from replearn.errors import (
 )
 from replearn.estimators import set_columns, study_of
 from replearn.estimators.described import documented
-from replearn.glm import Coefficients, Kind, Model, decided
+from replearn.glm import Coefficients, GlmModel, Kind, decided
 from replearn.study import (
     Certificate,
+    GlmReplication,
+    GlmStudy,
     Options,
     Original,
     Performance,
-    Replication,
     Request,
-    Study,
     publish,
     replicate,
     replicate_more,
@@ -45,7 +45,7 @@ from replearn.words import warn
 class _ReplicableGLM(Options, BaseEstimator):
     """What the generalised linear models share. Not for direct use."""
 
-    study: "Study | str | os.PathLike[str] | BaseEstimator | None" = None
+    study: "GlmStudy | str | os.PathLike[str] | BaseEstimator | None" = None
     verbose: int = 0
 
     _kind: ClassVar[Kind]
@@ -140,7 +140,7 @@ class _ReplicableGLM(Options, BaseEstimator):
             self.classes_ = np.array(self.model_.classes)
         return self
 
-    def _learn(self, table: Table, names: dict[str, Any], study: Study | None) -> None:
+    def _learn(self, table: Table, names: dict[str, Any], study: GlmStudy | None) -> None:
         """The way of all rows, wherever they come from, to a model."""
         self.__dict__.pop("_stream", None)
         with threadpool_limits(1, "blas"):  # small products: threads would wait for each other
@@ -190,11 +190,11 @@ class _ReplicableGLM(Options, BaseEstimator):
         return self
 
     def _publish(self, original: Original) -> None:
-        self.study_: Study = original.study
-        self.model_: Model = original.model
+        self.study_: GlmStudy = original.study
+        self.model_: GlmModel = original.model
         self.certificate_: Certificate | None = original.certificate
         self._performance: Later[Performance | None] = Later.known(original.worth)
-        self.replication_: Replication | None = None
+        self.replication_: GlmReplication | None = None
         self._own = original.own_later
 
         # what a user must hear before the study leaves the house
@@ -209,14 +209,16 @@ class _ReplicableGLM(Options, BaseEstimator):
         if original.worth.is_useless:
             warn("The model is no better than the base rate.", UselessModelWarning)
 
-    def _load_study(self) -> Study | None:
+    def _load_study(self) -> GlmStudy | None:
         """The study to replicate; None for an original."""
         if self.study is None:
             return None
-        study: Study = study_of(self.study, self._kind)
+        study: GlmStudy = study_of(self.study, self._kind)
         return study
 
-    def _set_replication(self, study: Study, model: Model, replication: Replication) -> None:
+    def _set_replication(
+        self, study: GlmStudy, model: GlmModel, replication: GlmReplication
+    ) -> None:
         self.study_, self.model_, self.replication_ = study, model, replication
         self.certificate_ = None
         self._performance = Later(lambda: replication.performance)
@@ -316,7 +318,7 @@ class _ReplicableGLM(Options, BaseEstimator):
         """SHA-256 of the model: equal if and only if the models are."""
         return self._model().fingerprint
 
-    def _model(self) -> Model:
+    def _model(self) -> GlmModel:
         model = self.__dict__.get("model_")
         if model is None:
             raise NotFittedError(f"{type(self).__name__} has no model yet. Call fit first.")
@@ -330,7 +332,7 @@ class _ReplicableGLM(Options, BaseEstimator):
         return tags
 
 
-def _say_unlike(study: Study, weighted: bool, has_offset: bool) -> None:
+def _say_unlike(study: GlmStudy, weighted: bool, has_offset: bool) -> None:
     """Say where rows are weighted at one lab only; scores without their offset mean nothing."""
     design = study.design
     if design.offset is not None and not has_offset:
@@ -339,6 +341,7 @@ def _say_unlike(study: Study, weighted: bool, has_offset: bool) -> None:
             "has it."
         )
 
+    # weights at one lab only change what is estimated
     if weighted != (design.weights is not None):
         there, here = "has no weights", "some"
         if not weighted:
@@ -399,8 +402,9 @@ def _column(y: Any) -> Any:
 
     refuse_lazy(y)
     # a series stays one: its name is that of the target
+    y = unmasked(y)
     if not hasattr(y, "__array__") or not hasattr(y, "name"):
-        y = np.asarray(unmasked(y))
+        y = np.asarray(y)
     if len(y.shape) == 2 and y.shape[1] == 1:
         return column_or_1d(np.asarray(y), warn=True)
     if len(y.shape) != 1:
@@ -410,6 +414,11 @@ def _column(y: Any) -> Any:
 
 def _weights(given: Any, n_rows: int) -> NDArray[np.float64]:
     """A weight for each row."""
+    if isinstance(given, str):
+        raise ReplearnError(
+            f"sample_weight must hold a weight for each row, got the text {given!r}. Pass the "
+            "column itself; or name it to fit_file."
+        )
     real = {"ensure_2d": False, "dtype": np.float64, "ensure_min_samples": 0}
     checked = check_array(unmasked(given), input_name="sample_weight", **real)
     if checked.ndim and checked.shape != (n_rows,):
@@ -472,6 +481,11 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
     rounds to the published cells. The same sums of whole numbers are added in any order, so no
     thread, file or machine changes a bit. Agreement is estimated from the spread of single rows
     and of centres; it is not proved.
+
+    References
+    ----------
+    .. [DORS08] Dodis, Ostrovsky, Reyzin and Smith. Fuzzy extractors: how to generate strong keys
+       from biometrics and other noisy data. SIAM Journal on Computing 38(1), 2008.
 
     Examples
     --------
@@ -605,6 +619,16 @@ class ReplicableLinearRegressor(_ReplicableRegressor):
     register_study : a study in which nobody is first.
     update : constants fitted anew where the base risk differs.
 
+    Notes
+    -----
+    The loss is half the squared error. Apart from it everything is as
+    `ReplicableLogisticClassifier` has it: exact sums, cells, a sketch.
+
+    References
+    ----------
+    .. [DORS08] Dodis, Ostrovsky, Reyzin and Smith. Fuzzy extractors: how to generate strong keys
+       from biometrics and other noisy data. SIAM Journal on Computing 38(1), 2008.
+
     Examples
     --------
     >>> import numpy as np
@@ -641,6 +665,17 @@ class ReplicablePoissonRegressor(_ReplicableRegressor):
     ReplicableLinearRegressor : numbers that may be negative.
     register_study : a study in which nobody is first.
     update : constants fitted anew where the base risk differs.
+
+    Notes
+    -----
+    The logarithm of the expected count is linear; a known exposure is an ``offset`` on that scale.
+    Standard errors are robust, so overdispersed counts keep honest intervals. The rest is as in
+    `ReplicableLogisticClassifier`.
+
+    References
+    ----------
+    .. [DORS08] Dodis, Ostrovsky, Reyzin and Smith. Fuzzy extractors: how to generate strong keys
+       from biometrics and other noisy data. SIAM Journal on Computing 38(1), 2008.
 
     Examples
     --------

@@ -39,9 +39,17 @@ from replearn.errors import (
 from replearn.estimators import set_columns, study_of
 from replearn.estimators.described import documented
 from replearn.halfspaces import sgd, svm
-from replearn.halfspaces.batches import FirstRows, MemoryRows, Trace, refuse_sorted, trace
+from replearn.halfspaces.batches import (
+    FirstRows,
+    MemoryRows,
+    OnePass,
+    Trace,
+    refuse_sorted,
+    round_mean,
+    trace,
+)
 from replearn.halfspaces.published_plan import PublishedPlan
-from replearn.halfspaces.rounded import rows_that_pass
+from replearn.halfspaces.rounded import rows_that_agree, rows_that_pass
 from replearn.halfspaces.sgd import SGD
 from replearn.halfspaces.svm import SVM
 from replearn.study import HalfspaceReplication, HalfspaceStudy
@@ -191,54 +199,81 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
         study: HalfspaceStudy | None,
         work: BlockMap | None = None,
     ) -> Self:
+        """Plan, run, and say what came out."""
+        self.__dict__.pop("_one_pass", None)
         self.classes_, self.n_features_in_ = np.asarray(classes), sample.n_features
-        constant = has_intercept(self.mode, self.fit_intercept)
-        if study is not None and self.fit_intercept is None:
-            constant = study.design.fit_intercept
-        recipe, n_inputs = self._recipe(), sample.n_features + constant
-        if study is None:
-            seed = seed_text(self.shared_seed)
-            promise = Promise(self.margin, self.max_error, self.max_disagreement, self.failure_prob)
-            promise = after_constant(promise) if constant else promise
-            by_hand = {name: getattr(self, name) for name in self._by_hand}
-            given = Sizes(
-                {name: value for name, value in by_hand.items() if value is not None},
-                self.constants or {},
-                _plain(getattr(self, "sketch_bits", 0)),
-            )
-            plan = recipe.sizes(promise, n_inputs, self.mode, given)  # type: ignore[arg-type]
-        else:
-            seed, plan = study.design.seed, self._plan_of(study, n_inputs)
+        seed, plan = self._planned(sample.n_features, study)
         if plan.mode != "practical":
             plan.require(sample.n_rows)
-        if work is None:  # compiled loops release the interpreter lock
-            work = threads(self.n_jobs)
-            work = tracked(work, "fitting", True) if self.verbose else work
+
+        # an original's last rows test its model
         n_held_out = getattr(plan, "n_held_out", 0)
         training = FirstRows(sample, sample.n_rows - n_held_out) if n_held_out else sample
-        fitted = recipe.run(training, plan, Coins(seed), work)
-        self.plan_, self.counts_ = plan, dict(fitted.counts)
+        fitted = self._recipe().run(training, plan, Coins(seed), self._work(work))
+
+        self._conclude(plan, fitted, training.n_rows, study, seed)
         self.n_rows_ = sample.n_rows
-        self.certificate_ = recipe.stability(plan, training.n_rows, fitted.spread)
         if getattr(plan, "looks", False):
             self._require_calm(plan, sample.n_rows, fitted)
-        design = self._design(fitted.space, seed, constant) if study is None else study.design
-        self.model_ = HalfspaceModel(design, fitted.codes)
         self.counts_["own_errors"] = _n_errors(self.model_, sample)
         if n_held_out:
             self._require_test(plan, sample)
         self._finish(plan, fitted, training.n_rows, study)
         if getattr(self, "trace", False):
             self.trace_ = self._traced(training, plan, fitted)
-        self._warn(sample.n_rows)
+        self._warn(sample.n_rows, fitted.spread)
         self._warn_of_errors(sample.n_rows)
         return self
+
+    def _constant(self, study: HalfspaceStudy | None) -> bool:
+        """Whether a constant is appended; in a replication None is what the study says."""
+        if study is not None and self.fit_intercept is None:
+            return study.design.fit_intercept
+        return has_intercept(self.mode, self.fit_intercept)
+
+    def _planned(self, n_features: int, study: HalfspaceStudy | None) -> tuple[str, Any]:
+        """Seed and sizes: those of the study, or by the promise."""
+        constant = self._constant(study)
+        n_inputs = n_features + constant
+        if study is not None:
+            return study.design.seed, self._plan_of(study, n_inputs)
+
+        promise = Promise(self.margin, self.max_error, self.max_disagreement, self.failure_prob)
+        promise = after_constant(promise) if constant else promise
+        by_hand = {name: getattr(self, name) for name in self._by_hand}
+        given = Sizes(
+            {name: value for name, value in by_hand.items() if value is not None},
+            self.constants or {},
+            _plain(getattr(self, "sketch_bits", 0)),
+        )
+        seed = seed_text(self.shared_seed)
+        return seed, self._recipe().sizes(promise, n_inputs, self.mode, given)
+
+    def _work(self, work: BlockMap | None = None) -> BlockMap:
+        """What makes the parts of a fit: threads, since compiled loops release the interpreter."""
+        if work is not None:
+            return work
+        work = threads(self.n_jobs)
+        return tracked(work, "fitting", True) if self.verbose else work
+
+    def _conclude(
+        self, plan: Any, fitted: Fitted, n_rows: int, study: HalfspaceStudy | None, seed: str
+    ) -> None:
+        """Set sizes, certificate and model."""
+        self.plan_, self.counts_ = plan, dict(fitted.counts)
+        self.certificate_ = self._recipe().stability(plan, n_rows, fitted.spread)
+        if study is None:
+            design = self._design(fitted.space, seed, self._constant(study))
+        else:
+            design = study.design
+        self.model_ = HalfspaceModel(design, fitted.codes)
 
     def _require_calm(self, plan: Any, n_rows: int, fitted: Any) -> None:
         """Certified: refuse rows whose batches differ too much for the proof."""
         if self.certificate_.proved <= plan.promise.max_disagreement:
             return
         needed = rows_that_pass(plan, fitted.spread)
+        del self.model_
         raise NotEnoughSamples(
             f"certified mode needs about {needed:,} rows of this population, since its batches "
             f"differ more than most, got {n_rows:,}. Get more rows, relax the promise, or use "
@@ -289,6 +324,8 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
                 f"fit_intercept must be that of the study, {design.fit_intercept}, got "
                 f"{bool(self.fit_intercept)}. Pass fit_intercept={design.fit_intercept}."
             )
+
+        # as many columns, of the same names
         if design.space.n_inputs != n_inputs:
             raise ReplearnError(
                 f"X must have {design.n_features:,} columns, as the original's rows, got "
@@ -309,7 +346,12 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
 
     def _signs(self, y: Any, study: HalfspaceStudy | None) -> Signs:
         """Labels as -1 and +1; sets the classes."""
-        self.classes_ = np.unique(y)
+        try:
+            self.classes_ = np.unique(y)
+        except TypeError:
+            raise ReplearnError(
+                "y must hold labels of one type, got texts beside numbers. Write them all as text."
+            ) from None
         check_classification_targets(self.classes_)  # of all labels it would sort them once more
         if study is not None:
             known = study.design.classes
@@ -354,7 +396,7 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
             )
         return tuple(found)
 
-    def _warn(self, n_rows: int) -> None:
+    def _warn(self, n_rows: int, spread: Any) -> None:
         """Say in words what the user must know about this fit."""
         found = self.certificate_.expected
         if self.plan_.mode != "practical":
@@ -362,14 +404,15 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
         if found is None:
             warn(
                 f"The disagreement with a second lab cannot be estimated from {n_rows:,} rows. "
-                f"{self._more(n_rows)}.",
+                f"{self._more(n_rows, spread)}.",
                 ReplicabilityWarning,
             )
         elif found > self.plan_.promise.max_disagreement:
             warn(
                 f"A second lab would get a different model with an estimated probability of "
                 f"{found:.2f}, above max_disagreement={self.plan_.promise.max_disagreement:g}. "
-                f"{self._more(n_rows)}. Or allow more error or disagreement, or {self._remedy}.",
+                f"{self._more(n_rows, spread)}. Or allow more error or disagreement, or "
+                f"{self._remedy}.",
                 ReplicabilityWarning,
             )
 
@@ -384,7 +427,7 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
                 UselessModelWarning,
             )
 
-    def _more(self, n_rows: int) -> str:
+    def _more(self, n_rows: int, spread: Any) -> str:
         """Advice about rows: never fewer than there are."""
         asked = self.plan_.n_rows
         if n_rows < asked:
@@ -423,8 +466,9 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
         labels : array of shape (n_samples,)
             From ``classes_``.
         """
-        positive = self.decision_function(X) > 0
-        return np.asarray(self.classes_[positive.astype(np.int64)])
+        model = self._fitted()
+        X = validate_data(self, unmasked(X), reset=False, **_ROWS)
+        return np.asarray(self.classes_[model.is_positive(X).astype(np.int64)])
 
     @property
     def coef_(self) -> NDArray[np.float64]:
@@ -471,14 +515,17 @@ def _n_errors(model: HalfspaceModel, sample: Sample, first: int = 0) -> int:
     for X, signs, order in sample.blocks(1):
         skipped = min(order.size, max(0, first - n_before))
         n_before += order.size
+        in_place = not hasattr(X, "read") and skipped == 0 and order.size == signs.size
         for start in range(skipped, order.size, _SCORED):
             stop = min(start + _SCORED, order.size)
-            if hasattr(X, "read"):
-                some, their_signs, here = X.read(start, stop)
+            if in_place:  # all of them, so their order does not count
+                some, theirs = X[start:stop], signs[start:stop]
+            elif hasattr(X, "read"):
+                rows, their_signs, here = X.read(start, stop)
+                some, theirs = rows[here], their_signs[here]
             else:
-                some, their_signs, here = X, signs, order[start:stop]
-            positive = model.decision_function(some[here]) > 0
-            n_wrong += int(np.count_nonzero(positive != (their_signs[here] > 0)))
+                some, theirs = X[order[start:stop]], signs[order[start:stop]]
+            n_wrong += int(np.count_nonzero(model.is_positive(some) != (theirs > 0)))
     return n_wrong
 
 
@@ -524,8 +571,15 @@ class BatchClassifier(HalfspaceClassifier):
         add = None if plan.one_fit else ADDERS[plan.recipe](plan)
         return trace(sample, plan, Coins(self.model_.design.seed), fitted, add)
 
-    def _warn(self, n_rows: int) -> None:
-        super()._warn(n_rows)
+    def _more(self, n_rows: int, spread: Any) -> str:
+        """Rows that labs of this population need, where its batches or groups show it."""
+        needed = rows_that_agree(self.plan_, spread)
+        if needed <= max(n_rows, self.plan_.n_rows):
+            return super()._more(n_rows, spread)
+        return f"Get more rows: this population needs about {needed:,} rows, got {n_rows:,}"
+
+    def _warn(self, n_rows: int, spread: Any) -> None:
+        super()._warn(n_rows, spread)
         plan: Any = self.plan_
         space: Any = self.model_.design.space
         if plan.mode != "practical" or not space.sketch_bits:
@@ -534,8 +588,8 @@ class BatchClassifier(HalfspaceClassifier):
         if times > 1:
             warn(
                 f"Cells are {times:.2g} times as coarse as max_error={plan.promise.max_error:g} "
-                f"allows, so the model may be wrong more often: {n_rows:,} rows "
-                f"show their spread only roughly. {self._more(n_rows)}. Or publish more bits.",
+                f"allows, so the model may be wrong more often: {n_rows:,} rows show their spread "
+                f"only roughly. {self._more(n_rows, spread)}. Or publish more bits.",
                 UselessModelWarning,
             )
 
@@ -569,6 +623,8 @@ class ReplicableSVMClassifier(BatchClassifier):
     ----------
     {promise}
     {batch_sizes}
+    margin_share : float or None, default=None
+        Paper mode: the share of a batch's largest margin that its SVM has; None is 0.5, as printed.
 
     Attributes
     ----------
@@ -606,6 +662,10 @@ class ReplicableSVMClassifier(BatchClassifier):
     True
     """
 
+    margin_share: float | None = None
+
+    _by_hand: ClassVar[tuple[str, ...]] = (*BatchClassifier._by_hand, "margin_share")
+
     def _recipe(self) -> Recipe:
         return SVM
 
@@ -623,6 +683,8 @@ class ReplicableSGDClassifier(BatchClassifier):
         Paper mode: runs of gradient descent on a batch.
     n_validation : int or None, default=None
         Paper mode: rows of a batch that choose among its runs.
+    normalize : bool or None, default=None
+        Paper mode: scale the best run to length 1, as printed; None is False.
 
     Attributes
     ----------
@@ -656,12 +718,126 @@ class ReplicableSGDClassifier(BatchClassifier):
 
     n_repetitions: int | None = None
     n_validation: int | None = None
+    normalize: bool | None = None
 
     _by_hand: ClassVar[tuple[str, ...]] = (
         *BatchClassifier._by_hand,
         "n_repetitions",
         "n_validation",
+        "normalize",
     )
 
     def _recipe(self) -> Recipe:
         return SGD
+
+    # --- rows as they come ------------------------------------------------------------------------
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Learn from more rows: afterwards the model is that of all rows so far.
+
+        It is, to the bit, what ``fit`` with ``shuffle=False`` gives for all of them in their order,
+        however they are cut. Two batches of rows are kept at most. Rows must come in random order.
+
+        Parameters
+        ----------
+        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
+            Rows that were not seen before.
+        y : array of shape (n_samples,)
+            Their labels.
+        classes : sequence of two labels, optional
+            Needed at the first call, which may see one of them only. A replication has its study's.
+            After ``fit`` a first call begins anew, with a warning.
+
+        Returns
+        -------
+        self : estimator
+            Fitted. A warning about too much disagreement comes from the planned number of rows on;
+            ``certificate_`` has the estimate at any time.
+        """
+        self._check_one_pass()
+        study = self._opened()
+        is_first = "_one_pass" not in vars(self)
+        rows, labels = validate_data(
+            self, unmasked(X), unmasked(y), reset=is_first, order="C", **_ROWS
+        )
+        known = self._known_classes(classes, study)
+        signs = _signs_among(known, labels)
+        refuse_sorted(signs)
+
+        # 1. plan at the first call
+        if is_first:
+            self.classes_, self._target = known, str(getattr(y, "name", None) or "y")
+            seed, plan = self._planned(rows.shape[1], study)
+            self._one_pass = OnePass(plan, seed)
+        one_pass = self._one_pass
+
+        # 2. sum whole batches, and round the mean of all there are
+        add = sgd.adder(one_pass.plan)
+        one_pass.take(rows, signs, add, self._work())
+        sums, batch_size = one_pass.all_sums(add)
+        plan, n_rows = one_pass.plan, one_pass.n_rows
+        fitted = round_mean(sums, batch_size, plan, Coins(one_pass.seed), n_rows)
+
+        # 3. say what came out
+        self._conclude(plan, fitted, n_rows, study, one_pass.seed)
+        self.n_rows_ = n_rows
+        sample = MemoryRows(rows, signs, np.arange(signs.size))
+        self.counts_["own_errors"] = _n_errors(self.model_, sample)  # of the rows of this call
+        self._finish(plan, fitted, n_rows, study)
+        if n_rows >= plan.n_rows:
+            self._warn(n_rows, fitted.spread)
+            self._warn_of_errors(signs.size)
+        return self
+
+    def _check_one_pass(self) -> None:
+        """Refuse what needs all rows at once."""
+        if self.mode != "practical":
+            raise ReplearnError(
+                f'partial_fit needs mode="practical", got mode={self.mode!r}, which fixes the '
+                "number of rows before a fit begins. Call fit_file with shuffle=False: it keeps no "
+                "rows either."
+            )
+        if self.trace or (self.sketch_bits and self.study is None):
+            name = "trace" if self.trace else "sketch_bits"
+            raise ReplearnError(
+                f"{name} must be left out in partial_fit, got {getattr(self, name)!r}: it needs "
+                "all rows at once. Call fit, or leave it out."
+            )
+        if "model_" in vars(self) and "_one_pass" not in vars(self):
+            warn(
+                f"partial_fit begins anew: the {self.n_rows_:,} rows of fit were not kept. Call "
+                "partial_fit from the start to learn from all rows.",
+                ReplicabilityWarning,
+            )
+
+    def _known_classes(self, classes: Any, study: HalfspaceStudy | None) -> NDArray[Any]:
+        """Both labels: of earlier calls, of the study, or as given."""
+        known: NDArray[Any] | None = None
+        if "model_" in vars(self):  # of an earlier call, or of fit
+            known = self.classes_
+        elif study is not None:
+            known = np.array(study.design.classes)
+
+        if classes is None:
+            if known is None:
+                raise ReplearnError("classes must be passed on the first call to partial_fit.")
+            return known
+
+        given = np.unique(classes)
+        if given.size != 2 or (known is not None and set(given) != set(known)):
+            expected = "two labels" if known is None else short(known.tolist())
+            raise ReplearnError(
+                f"classes must be {expected}, got {short(given.tolist())}. Pass both labels."
+            )
+        return given if known is None else known
+
+
+def _signs_among(classes: NDArray[Any], y: Any) -> Signs:
+    """Labels as -1 and +1, if they are these classes."""
+    unknown = np.setdiff1d(y, classes)
+    if unknown.size:
+        raise ReplearnError(
+            f"y must have the classes {short(classes.tolist())}, got {short(unknown[0].item())}. "
+            "Pass all labels as classes at the first call."
+        )
+    return np.where(y == classes[1], np.int8(1), np.int8(-1))

@@ -1,7 +1,7 @@
 """Algorithm 3 as a scikit-learn classifier, and what it shares with the DP reduction."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from replearn.codes import Recipe
 from replearn.errors import ReplicabilityWarning
@@ -23,7 +23,7 @@ class ChoosingClassifier(HalfspaceClassifier):
     _by_hand: ClassVar[tuple[str, ...]] = ("n_components", "projection", "n_candidates", "n_rows")
     _remedy: ClassVar[str] = "use fewer components"
 
-    def _warn(self, n_rows: int) -> None:
+    def _warn(self, n_rows: int, spread: Any) -> None:
         if not self.counts_["below"]:
             warn(
                 f"None of the {self.counts_['tested']:,} candidates is below the threshold, so the "
@@ -32,7 +32,7 @@ class ChoosingClassifier(HalfspaceClassifier):
                 ReplicabilityWarning,
             )
         else:
-            super()._warn(n_rows)
+            super()._warn(n_rows, spread)
 
 
 @documented(net)

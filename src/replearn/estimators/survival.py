@@ -14,7 +14,7 @@ from replearn.estimators import set_columns
 from replearn.estimators.described import documented
 from replearn.estimators.glm import _ReplicableGLM
 from replearn.glm import Kind, concordance, log_hazards, survival_at
-from replearn.study import Study, table_of
+from replearn.study import GlmStudy, table_of
 from replearn.tables import open_table, rows_at_risk
 
 
@@ -41,6 +41,18 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
     ReplicablePoissonRegressor : counts, with an exposure.
     register_study : a study in which nobody is first.
     update : constants fitted anew where the base risk differs.
+
+    Notes
+    -----
+    The model is piecewise exponential [Friedman82]: rows are cut at published quantiles of the
+    event times, and their pieces fit a Poisson regression with the logarithm of the time at risk
+    as offset. A lab's own hazard ratios are those of Cox's partial likelihood, with ties as Efron
+    has them.
+
+    References
+    ----------
+    .. [Friedman82] Friedman. Piecewise exponential models for survival data with covariates.
+       Annals of Statistics 10(1), 1982.
 
     Examples
     --------
@@ -218,7 +230,7 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
         return dict(zip(names, np.asarray(X).T, strict=True))
 
 
-def hazard_of_study(study: Study) -> Any:
+def hazard_of_study(study: GlmStudy) -> Any:
     """The loss of a survival study."""
     return study.design.loss
 

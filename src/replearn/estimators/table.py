@@ -1,4 +1,4 @@
-"""The estimator of each row of Table 1, by the name of its recipe."""
+"""The estimator of each line of Table 1, by the name of its recipe."""
 
 from collections.abc import Callable
 from functools import partial

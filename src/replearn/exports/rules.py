@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from replearn.codes import HalfspaceModel
+from replearn.codes import HalfspaceModel, Model
 from replearn.documents import Label
 from replearn.errors import ReplearnError, short
-from replearn.glm import Model
+from replearn.glm import GlmModel
 from replearn.tables import (
     MISSING,
     MISSING_WORDS,
@@ -156,7 +156,7 @@ def level_places(column: LevelColumn) -> dict[str, int]:
 def rule_of(source: Any, as_table: bool = False) -> Rule:
     """The rule of a model, or of a fitted estimator; for programs, or as a table of lines."""
     model = getattr(source, "model_", source)
-    if getattr(getattr(model, "design", None), "kind", None) not in _RULES:
+    if not isinstance(model, Model):
         raise ReplearnError(
             "an export needs a model or a fitted estimator of replearn, got "
             f"{type(source).__name__}. Call fit first, or load a model file."
@@ -201,7 +201,7 @@ def _of_halfspace(model: HalfspaceModel, as_table: bool) -> Rule:
     )
 
 
-def _of_glm(model: Model, as_table: bool) -> Rule:
+def _of_glm(model: GlmModel, as_table: bool) -> Rule:
     encoding, loss = model.design.encoding, model.design.loss
     if loss.kind == "hazard" and not as_table:
         raise ReplearnError(

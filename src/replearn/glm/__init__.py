@@ -5,10 +5,10 @@ from replearn.glm.coefficients import Coefficients
 from replearn.glm.collinear import copies_of_numbers, repeated_columns
 from replearn.glm.coordinates import Coordinates
 from replearn.glm.derivatives import mean_information, unpacked
-from replearn.glm.design import DIRECTION_BITS, MAX_NUMBERS, Design
+from replearn.glm.design import DIRECTION_BITS, MAX_NUMBERS, GlmDesign
 from replearn.glm.influence import Influence, influence_of
 from replearn.glm.losses import (
-    LEAST_ROWS,
+    PROMISED_ROWS,
     Bernoulli,
     Gaussian,
     Hazard,
@@ -18,7 +18,7 @@ from replearn.glm.losses import (
     Poisson,
     loss_of,
 )
-from replearn.glm.model import Model, decided
+from replearn.glm.model import GlmModel, decided
 from replearn.glm.newton import MOST_STEERED, LastIterate, State, Summary, fit, totals_of
 from replearn.glm.recalibration import (
     Recalibration,
@@ -27,14 +27,15 @@ from replearn.glm.recalibration import (
     slopes_of,
     thousandths,
 )
+from replearn.glm.recipe import GLM, GlmPlan, OwnSpread
 from replearn.glm.sandwich import Estimates, estimates_of
 from replearn.glm.sketched import (
     LEAST_CENTRE,
     MOST_INFLATION,
+    NumberSpread,
     Promise,
     RidgeFit,
     planned_widths,
-    stability,
 )
 from replearn.glm.support import Reference, ScoreTest, score_test, shift_of
 from replearn.glm.survival import concordance, hazard_of, log_hazards, survival_at
@@ -47,22 +48,26 @@ __all__ = [
     "Coefficients",
     "Coordinates",
     "DIRECTION_BITS",
-    "Design",
     "Estimates",
     "Fold",
+    "GLM",
     "Gaussian",
+    "GlmDesign",
+    "GlmModel",
+    "GlmPlan",
     "Hazard",
     "Influence",
     "Kind",
     "LEAST_CENTRE",
-    "LEAST_ROWS",
+    "PROMISED_ROWS",
     "LastIterate",
     "Loss",
     "MAX_NUMBERS",
     "MOST_INFLATION",
     "MOST_STEERED",
-    "Model",
     "Multinomial",
+    "NumberSpread",
+    "OwnSpread",
     "Poisson",
     "Promise",
     "RIDGES",
@@ -94,7 +99,6 @@ __all__ = [
     "scored",
     "shift_of",
     "slopes_of",
-    "stability",
     "survival_at",
     "thousandths",
     "totals_of",

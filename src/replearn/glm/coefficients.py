@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from replearn.glm.design import Design
+from replearn.glm.design import GlmDesign
 from replearn.glm.sandwich import Estimates
 from replearn.types import Matrix
-from replearn.words import MOST_DRAWN, Facts, Figure, Mark, Spoken, Table, counted, forest
+from replearn.words import MOST_DRAWN, Facts, Figure, Mark, Row, Spoken, Table, counted, forest
 
 #: Significant digits of a coefficient that is multiplied and added.
 DIGITS = 5
@@ -29,7 +29,7 @@ class Coefficients(Spoken):
 
     Attributes
     ----------
-    design : Design
+    design : GlmDesign
         Names and meaning of the terms.
     model : array of shape (n_scores, 1 + n_terms), or None
         Coefficients of the model, the constant first; None after a mismatch, when there is none.
@@ -57,7 +57,7 @@ class Coefficients(Spoken):
     ['(constant)', 'x0', 'x1']
     """
 
-    design: Design
+    design: GlmDesign
     model: Matrix | None
     own: Estimates | None = None
     half_cells: Matrix | None = None
@@ -190,6 +190,29 @@ class Coefficients(Spoken):
                 lines.append((reference, [0.0] * len(values)))
             lines.append((name, values))
         return lines
+
+    def strongest(self, most: int) -> list[Row]:
+        """The clearest of the lab's own estimates, with intervals; none where it states none.
+
+        Clearest: most standard errors away from no effect, whatever the unit of a column.
+        """
+        if self.own is None or self.design.loss.n_scores > 1:
+            return []
+        ratio, columns = self.design.loss.ratio, self.columns
+        values = columns[ratio.replace(" ", "_") or "estimate"]
+
+        errors = self.own.standard_error[0]
+        distance = np.abs(self.own.estimate[0]) / np.maximum(errors, 1e-300)
+        distance[0] = 0  # the constant is no effect
+        order = np.argsort(-distance, kind="stable")
+        clearest = [int(place) for place in order if errors[place] > 0 and place][:most]
+
+        note = f"estimated {ratio}" if ratio else "estimate per unit"
+        low, high = columns["low"], columns["high"]
+        return [
+            Row(self.terms[i], values[i], "", (low[i], high[i]), note, in_json=False)
+            for i in clearest
+        ]
 
     def figures(self) -> list[Figure]:
         """A forest plot: the model with its cells, this lab's estimates, or both."""

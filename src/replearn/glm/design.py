@@ -24,7 +24,7 @@ DIRECTION_BITS = 12
 
 
 @dataclass(frozen=True)
-class Design(Part):
+class GlmDesign(Part):
     """Encoding, loss, coordinates, cells and sketch of a generalised linear model."""
 
     target: Annotated[str, Text()]  # name of the column that is predicted
@@ -88,13 +88,16 @@ class Design(Part):
     @property
     def recipe(self) -> str:
         """Which regression it is, in the word of its estimator."""
-        if self.classes is not None:
-            return "logistic"
-        if self.loss.kind == "hazard":
-            return "survival"
-        if self.loss.least is None:
-            return "linear"
-        return "poisson"
+        return self.loss.recipe
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Columns that a model needs."""
+        return self.encoding.names
+
+    def named_as(self, other: object) -> "GlmDesign":
+        """The design itself: its columns have encodings, and cannot be called differently."""
+        return self
 
     @property
     def n_numbers(self) -> int:

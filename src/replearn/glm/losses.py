@@ -19,7 +19,11 @@ from replearn.types import Matrix, Vector
 #: Counts are at most 2^16: residuals would lose their last bits.
 MOST_CAP_BITS = 16
 #: Rows below which nothing is promised, and no quantile is published.
-LEAST_ROWS = 50
+PROMISED_ROWS = 50
+
+
+#: What a study may be asked for: the word of each loss's estimator.
+Kind = Literal["logistic", "linear", "poisson", "survival"]
 
 
 class _Classes(Part):
@@ -32,6 +36,7 @@ class _Classes(Part):
     """
 
     by_class: ClassVar[bool] = True
+    recipe: ClassVar[Kind] = "logistic"
     bits: ClassVar[int] = RESIDUAL_BITS
     least: ClassVar[float | None] = 0.0
     cut: ClassVar[float] = 1.0
@@ -236,6 +241,7 @@ class Gaussian(_Numbers):
     centre: Decimal3
     spread: Positive3
     kind: Literal["gaussian"] = "gaussian"
+    recipe: ClassVar[Kind] = "linear"
     bits: ClassVar[int] = RESIDUAL_BITS - 6  # residuals are at most 64
     least: ClassVar[float | None] = None
     cut: ClassVar[float] = 16.0
@@ -252,7 +258,7 @@ class Gaussian(_Numbers):
         """With the units of an original's targets."""
         # 3.29 standard deviations of a normal law lie between its 5% and 95% quantiles
         low, centre, high = np.quantile(numbers, [0.05, 0.5, 0.95]).tolist()
-        if len(numbers) < LEAST_ROWS:  # too few to publish: the ends, whatever is repeated
+        if len(numbers) < PROMISED_ROWS:  # too few to publish: the ends, whatever is repeated
             low, high = float(numbers.min()), float(numbers.max())
             centre = (low + high) / 2
         spread = (high - low) / 3.29 or float(np.ptp(numbers)) or 1.0
@@ -304,6 +310,7 @@ class Poisson(_Numbers):
 
     cap_bits: Annotated[int, Range(1, MOST_CAP_BITS)]
     kind: Literal["poisson"] = "poisson"
+    recipe: ClassVar[Kind] = "poisson"
     least: ClassVar[float | None] = 0.0
     link: ClassVar[str] = "log"
     scale: ClassVar[tuple[float, float]] = (1.0, 0.0)
@@ -409,6 +416,7 @@ class Hazard(Poisson):
     event: Annotated[str, Text()] = ""
     cuts: Annotated[tuple[Positive3, ...], Length(0, 100)] = ()
     kind: Literal["hazard"] = "hazard"  # type: ignore[assignment]
+    recipe: ClassVar[Kind] = "survival"
     title: ClassVar[str] = "survival analysis (piecewise exponential)"
     says: ClassVar[str] = "the hazard of {target}"
     ratio: ClassVar[str] = "hazard ratio"
@@ -422,9 +430,6 @@ class Hazard(Poisson):
 
 
 Loss = Bernoulli | Multinomial | Gaussian | Poisson | Hazard
-
-#: What a study may be asked for.
-Kind = Literal["logistic", "linear", "poisson", "survival"]
 
 
 def loss_of(kind: Kind, classes: tuple[Any, ...] | None, targets: Vector) -> Loss:

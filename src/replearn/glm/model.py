@@ -9,10 +9,11 @@ from typing import Annotated, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.documents import MAX_WHOLE, Document, Integers, Label, Unfit
+from replearn.codes import Model
+from replearn.documents import MAX_WHOLE, Integers, Unfit
 from replearn.errors import ReplearnError, short
 from replearn.glm.coefficients import Coefficients
-from replearn.glm.design import DIRECTION_BITS, MAX_NUMBERS, Design
+from replearn.glm.design import DIRECTION_BITS, MAX_NUMBERS, GlmDesign
 from replearn.glm.recalibration import (
     MOST_UNITS,
     Recalibration,
@@ -24,18 +25,16 @@ from replearn.glm.sandwich import Estimates
 from replearn.rows import Rows
 from replearn.tables import Batch, numbers_of, open_table
 from replearn.types import Codes, Matrix, Vector
-from replearn.words import Facts, Row, Spoken
+from replearn.words import Facts, Row
 
 
 @dataclass(frozen=True)
-class Model(Spoken, Document):
-    """What two labs compare: equal if and only if all bytes are.
-
-    Nothing of the run (date, host, number of rows) is part of it.
+class GlmModel(Model):
+    """A generalised linear model, as the integers that two labs compare.
 
     Attributes
     ----------
-    design : Design
+    design : GlmDesign
         What labs share: columns, loss, coordinates, cells and sketch.
     codes : array of int
         One whole number for each coefficient: all that was learned.
@@ -48,10 +47,10 @@ class Model(Spoken, Document):
     save : writes one.
     """
 
-    FORMAT = "replearn/model"
     KIND = "glm"
+    of_study = True
 
-    design: Design
+    design: GlmDesign
     codes: Annotated[Codes, Integers(1, -MAX_WHOLE, MAX_WHOLE, MAX_NUMBERS)]
     # of an updated model: its parent, and what is different from it
     recalibration: Recalibration | None = None
@@ -74,26 +73,11 @@ class Model(Spoken, Document):
             raise Unfit(f"constants of the recalibration must be {n_scores} numbers")
 
     @property
-    def without_constants(self) -> "Model":
+    def without_constants(self) -> "GlmModel":
         """The model whose codes of constants are 0: what labs of other base risks share."""
         codes = self.codes.reshape(self.design.loss.n_scores, -1).copy()
         codes[:, 0] = 0
-        return Model(self.design, codes.reshape(-1))
-
-    @property
-    def recipe(self) -> str:
-        """Name of the loss."""
-        return self.design.loss.kind
-
-    @property
-    def classes(self) -> tuple[Label, ...] | None:
-        """Labels; None if the model predicts numbers."""
-        return self.design.classes
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Columns that it needs."""
-        return self.design.encoding.names
+        return GlmModel(self.design, codes.reshape(-1))
 
     @property
     def local_constants(self) -> Codes | None:
@@ -323,6 +307,12 @@ class Model(Spoken, Document):
         cells = None if self.recalibration is not None else self.design.half_cells
         known = np.column_stack([self.intercept, self.coef])
         return Coefficients(self.design, known, stated, cells)
+
+    def strongest_effects(self, most: int) -> list[Row]:
+        """The clearest of its lab's own estimates; none where it states none."""
+        if self.is_mismatch:
+            return []
+        return self.coefficients.strongest(most)
 
     def stating(self, own: Estimates | None) -> Self:
         """The same model with a lab's own estimates beside it: no part of its fingerprint."""

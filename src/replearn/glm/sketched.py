@@ -2,7 +2,7 @@
 
 An original fits its full model, chooses coordinates and cells from its own rows, and publishes a
 few bits about each coded number. A replication fits the same model on its own rows and reads the
-sketch. `stability` is the one place where the probability of different codes is written.
+sketch. `replearn.glm.recipe` has the bound.
 """
 
 import math
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes import Bound, Coins, chance_of_any, chance_of_each, chance_of_leaving, width_for
+from replearn.codes import Coins, chance_of_each, width_for
 from replearn.documents import decimal_text
 from replearn.errors import NotConverged, Unbounded
 from replearn.exact import algebra
@@ -22,7 +22,7 @@ from replearn.glm.between import Between, CentreFits
 from replearn.glm.coordinates import Coordinates
 from replearn.glm.derivatives import mean_information, sums_at
 from replearn.glm.influence import Influence, influence_of
-from replearn.glm.losses import LEAST_ROWS, Loss
+from replearn.glm.losses import PROMISED_ROWS, Loss
 from replearn.glm.newton import Summary, fit
 from replearn.glm.validation import (
     RIDGES,
@@ -77,7 +77,7 @@ _RIDGE_PRICE = 0.1
 
 
 @dataclass(frozen=True)
-class Spread:
+class NumberSpread:
     """How much the coded numbers of labs differ."""
 
     influence: Influence  # of the original's rows
@@ -97,6 +97,15 @@ class Spread:
     def stated(self) -> tuple[str, ...]:
         """Standard deviation of one row's influence on each number, as a study publishes it."""
         return tuple(map(decimal_text, self.sampling(1.0, math.inf).tolist()))
+
+    def published(self, n_here: float, n_there: float) -> tuple[Vector, Between]:
+        """Errors of the rows of two labs, and what centres differ by, as a reader finds them."""
+        sampling = np.array([float(text) for text in self.stated])
+        between = [float(decimal_text(one)) for one in self.between.deviations.tolist()]
+        return (
+            sampling * math.sqrt(1 / n_here + 1 / n_there),
+            Between(np.array(between), self.between.n_centres),
+        )
 
     def central(self, n_here: float, n_there: float) -> Vector:
         """Geometric means of what was seen and what cells are planned with.
@@ -118,7 +127,7 @@ def second_moments(rows: Rows) -> Matrix:
             weight += _add_moments(total, piece)
 
     # fewer rows are not published at all
-    if n_rows >= LEAST_ROWS:
+    if n_rows >= PROMISED_ROWS:
         _leave_out_small(total)
     return total.astype(np.float64) * 2.0 ** (-2 * ROW_BITS) / weight
 
@@ -228,56 +237,37 @@ class Promise:
     between: tuple[float, float] = (0.0, 0.0)
 
 
-def widths_of(spread: Spread, promise: Promise) -> tuple[str, ...]:
+def widths_of(spread: NumberSpread, promise: Promise) -> tuple[str, ...]:
     """Widths of cells, as published: three digits, rounded upwards."""
-    if promise.n_here < LEAST_ROWS:
+    if promise.n_here < PROMISED_ROWS:
         return (_ARBITRARY,) * spread.influence.variance.size
-    sampling = spread.sampling(promise.n_here, promise.n_there, upper=True)
-    widths = planned_widths(sampling, spread.between, promise.max_disagreement, promise.bits)
-    return tuple(decimal_text(1.005 * width, 3) for width in widths)
+
+    upper = spread.sampling(promise.n_here, promise.n_there, upper=True)
+    deviations, _ = spread.between.with_sampling(upper)
+
+    # Student's law is that of the published numbers, from which a replication computes it: larger
+    # errors of rows would have more degrees of freedom, and cells would be narrower than stated
+    stated = spread.published(promise.n_here, promise.n_there)
+    factors = width_factors(*stated, promise.max_disagreement, promise.bits)
+    return tuple(decimal_text(1.005 * width, 3) for width in deviations * factors)
+
+
+def width_factors(sampling: Vector, between: Between, max_disagreement: float, bits: int) -> Vector:
+    """Widths in standard deviations of what labs differ by: `stability`, inverted.
+
+    ``sampling`` are standard deviations of what rows alone make differ.
+    """
+    each = chance_of_each(max_disagreement, len(sampling))
+    _, freedoms = between.with_sampling(sampling)
+    return np.array([width_for(each, bits, freedom) for freedom in freedoms])
 
 
 def planned_widths(
     sampling: Vector, between: Between, max_disagreement: float, bits: int
 ) -> Vector:
-    """Widths at which labs differ as often as planned: `stability`, inverted.
-
-    ``sampling`` are standard deviations of what rows alone make differ.
-    """
-    each = chance_of_each(max_disagreement, len(sampling))
-    deviations, freedoms = between.with_sampling(sampling)
-    factors = [width_for(each, bits, freedom) for freedom in freedoms]
-    return deviations * np.array(factors)
-
-
-def stability(
-    widths: Vector, bits: int, sampling: Vector, between: Between, residual: Vector | None = None
-) -> Bound:
-    """How likely a replication gets different codes.
-
-    Parameters
-    ----------
-    widths : array
-        Of the cells.
-    bits : int
-        Published about each number.
-    sampling : array
-        Standard deviations of what the rows of the two labs make differ.
-    between : Between
-        What centres differ by; for samples of one population nothing.
-    residual : array, optional
-        Where this original lies in its cells, from their centres; without it, over the coins.
-    """
-    deviations, freedoms = between.with_sampling(sampling)
-    places = [None] * len(widths)
-    if residual is not None:
-        places = (residual / deviations).tolist()
-
-    chances = []
-    standardised = (widths / deviations).tolist()
-    for width, freedom, place in zip(standardised, freedoms, places, strict=True):
-        chances.append(chance_of_leaving(width, bits, freedom, place))
-    return Bound(proved=1.0, expected=chance_of_any(chances))
+    """Widths at which labs differ as often as planned."""
+    deviations, _ = between.with_sampling(sampling)
+    return deviations * width_factors(sampling, between, max_disagreement, bits)
 
 
 @dataclass(frozen=True)
@@ -287,7 +277,7 @@ class RidgeFit:
     validation: Validation  # without rounding
     theta: Matrix  # the fit of all rows, in whole units
     coordinates: Coordinates
-    spread: Spread
+    spread: NumberSpread
     centre_fits: CentreFits | None
     widths: tuple[str, ...]
     folds: tuple[Fold, ...]  # the same fits with a rounding error as the study's
@@ -329,7 +319,7 @@ def attempt(
 
     # how parts of these rows differ, and centres: few rows cannot tell
     inflation, fits = 1.0, None
-    if summary.n_rows >= LEAST_ROWS:
+    if summary.n_rows >= PROMISED_ROWS:
         inflation = inflation_of(
             kept, loss, ridge, coordinates, influence, promise.n_there, validation.guide
         )
@@ -341,7 +331,7 @@ def attempt(
     # cells of what is known about the spread
     numbers = coordinates.of_theta(theta)
     between = _between(promise, coordinates, influence, inflation, fits, numbers)
-    spread = Spread(influence, between, inflation)
+    spread = NumberSpread(influence, between, inflation)
     bare = RidgeFit(validation, theta, coordinates, spread, fits, (), (), math.inf)
     return bare.with_cells(promise, loss)
 
@@ -419,7 +409,7 @@ def original(
     folds = folds_of(kept, loss)
 
     # 1 few rows choose no ridge
-    if summary.n_rows < LEAST_ROWS:
+    if summary.n_rows < PROMISED_ROWS:
         folds, ridge = (Fold(kept, kept.block, summary),), ridge or _STRONG
     if ridge is not None:
         validation = validate(kept, folds, loss, ridge)

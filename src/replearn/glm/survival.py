@@ -8,12 +8,12 @@ import numpy as np
 
 from replearn.errors import ReplearnError
 from replearn.glm.losses import Hazard
-from replearn.glm.model import Model
+from replearn.glm.model import GlmModel
 from replearn.tables import INTERVAL, Encoding, Table, open_table, time_at_risk
 from replearn.types import Matrix, Vector
 
 
-def hazard_of(model: Model) -> Hazard:
+def hazard_of(model: GlmModel) -> Hazard:
     """The loss of a survival model; other models are refused."""
     loss = model.design.loss
     if not isinstance(loss, Hazard):
@@ -21,7 +21,7 @@ def hazard_of(model: Model) -> Hazard:
     return loss
 
 
-def log_hazards(model: Model, X: Any) -> Vector:
+def log_hazards(model: GlmModel, X: Any) -> Vector:
     """Log-hazard of each row in the first interval: its order is that of the risks."""
     _, encoding, theta, _ = _parts(model)
     batches = (X if isinstance(X, Table) else open_table(X, columns=encoding.names)).batches()
@@ -29,7 +29,7 @@ def log_hazards(model: Model, X: Any) -> Vector:
     return np.concatenate([encoding.values(batch) @ theta for batch in batches]) + constant
 
 
-def survival_at(model: Model, X: Any, times: Any) -> Matrix:
+def survival_at(model: GlmModel, X: Any, times: Any) -> Matrix:
     """Probability that the event has not come by each time: a row for each row of X."""
     loss, _, _, later = _parts(model)
     spent = time_at_risk(np.asarray(times, dtype=np.float64).reshape(-1), loss.cuts)
@@ -65,7 +65,7 @@ def concordance(risks: Vector, times: Vector, events: Vector) -> float:
     return good / pairs
 
 
-def _parts(model: Model) -> tuple[Hazard, Encoding, Vector, Vector]:
+def _parts(model: GlmModel) -> tuple[Hazard, Encoding, Vector, Vector]:
     """Loss, encoding and coefficients without the interval; and log-hazard ratios of intervals."""
     loss, encoding, theta = hazard_of(model), model.design.encoding, model.theta[0, 1:]
     others = tuple(column for column in encoding.columns if column.name != INTERVAL)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from replearn.codes import MAX_ROWS, Coins, Fitted, Sample
 from replearn.errors import ReplearnError
 from replearn.exact import COUNTS, fixed_mean, nonzero_rows, unit_rows
 from replearn.halfspaces.rounded import ENOUGH_BATCHES, BatchPlan, BatchSpread, sketched_width
-from replearn.types import BlockMap, Codes, Matrix, Order, Signs, Vector
+from replearn.types import BlockMap, Codes, Matrix, Order, Signs, Vector, stacked
 
 #: Groups of batches whose sums are kept apart, so that their spread can be seen; fewer for wide
 #: rows, so that they take at most 8 MB.
@@ -171,24 +171,26 @@ def _no_sums(n_inputs: int) -> BatchSums:
     return BatchSums(hi, lo, counts, np.zeros(0, dtype=np.int64))
 
 
-def _sum_some(
-    add: AddBatches,
-    rows: Any,
-    n_before: int,
-    n_batches: int,
-    batch_size: int,
-    bias: int,
-    at_once: int,
-    start: int,
-) -> BatchSums:
+class _Batches(NamedTuple):
+    """Some consecutive batches: what adds their vectors, and where they lie among all."""
+
+    add: AddBatches
+    n_before: int
+    n_batches: int
+    batch_size: int
+
+
+def _sum_some(rows: Any, n_inputs: int, batches: _Batches, at_once: int, start: int) -> BatchSums:
     """Sums of some batches of a block, from number ``start`` on."""
     from replearn.kernels.int32_directions import RawRows
 
-    stop = min(start + at_once, n_batches)
-    ends = start * batch_size, stop * batch_size
+    stop, size = min(start + at_once, batches.n_batches), batches.batch_size
+    ends = start * size, stop * size
     part = rows.part(*ends) if isinstance(rows, RawRows) else RawRows.of(*rows.read(*ends))
-    sums = _no_sums(rows.n_features + bias)
-    marks = add(part, n_before + start, batch_size, bias, sums.hi, sums.lo, sums.counts)
+
+    sums, bias = _no_sums(n_inputs), n_inputs - rows.n_features
+    first = batches.n_before + start
+    marks = batches.add(part, first, size, bias, sums.hi, sums.lo, sums.counts)
     return replace(sums, marks=marks)
 
 
@@ -201,27 +203,93 @@ def sum_batches(
     make few batches cuts them into shorter ones. The same bits for every ``work`` and any pieces of
     a stream.
     """
-    from replearn.kernels.int32_directions import RawRows
-
-    bias = plan.n_inputs - sample.n_features
     total, batch_size, n_before = _no_sums(plan.n_inputs), plan.batch_size, 0
     for X, signs, order in sample.blocks(ENOUGH_BATCHES * plan.batch_size):
         if n_before == 0:
-            shortest = plan.batch_size
-            if plan.sketch_bits and not plan.grid_width and "batch_size" not in plan.by_hand:
-                # an original whose spread chooses the width needs a spread
-                shortest = max(plan.shortest_batch, order.size // ENOUGH_BATCHES)
-            batch_size = max(1, min(plan.batch_size, shortest, order.size))
+            batch_size = _first_size(plan, order.size)
         n_batches = order.size // batch_size
         if plan.exact_batches:
             n_batches = max(0, min(n_batches, plan.n_batches - n_before))
-        rows = X if hasattr(X, "read") else RawRows.of(X, signs, order)
-        at_once = 2 * max(1, min(_BLOCK_BATCHES, _BLOCK_ROWS // batch_size) // 2)
-        solve = partial(_sum_some, add, rows, n_before, n_batches, batch_size, bias, at_once)
-        starts = range(0, n_batches, at_once)
-        total = reduce(BatchSums.__add__, work(solve, starts), total)
+        how = _Batches(add, n_before, n_batches, batch_size)
+        total += _sum_block(X, signs, order, plan.n_inputs, how, work)
         n_before += n_batches
     return total, batch_size
+
+
+def _first_size(plan: BatchPlan, n_rows: int) -> int:
+    """Rows of a batch, for a lab with so many rows."""
+    shortest = plan.batch_size
+    if plan.sketch_bits and not plan.grid_width and "batch_size" not in plan.by_hand:
+        # an original whose spread chooses the width needs a spread
+        shortest = max(plan.shortest_batch, n_rows // ENOUGH_BATCHES)
+    return max(1, min(plan.batch_size, shortest, n_rows))
+
+
+def _sum_block(
+    X: Any, signs: Signs, order: Order, n_inputs: int, batches: _Batches, work: BlockMap
+) -> BatchSums:
+    """Sums of the first batches of a block of rows."""
+    from replearn.kernels.int32_directions import RawRows
+
+    rows = X if hasattr(X, "read") else RawRows.of(X, signs, order)
+    at_once = 2 * max(1, min(_BLOCK_BATCHES, _BLOCK_ROWS // batches.batch_size) // 2)
+    solve = partial(_sum_some, rows, n_inputs, batches, at_once)
+    starts = range(0, batches.n_batches, at_once)
+    return reduce(BatchSums.__add__, work(solve, starts), _no_sums(n_inputs))
+
+
+# --- rows as they come --------------------------------------------------------------------------
+
+
+@dataclass
+class OnePass:
+    """A fit whose rows come some at a time: sums of the batches so far, and rows that wait.
+
+    Pairs of batches are summed as soon as they are whole. So what is kept are two batches of rows
+    at most, and the sums are those of `sum_batches` on all rows in their order.
+    """
+
+    plan: BatchPlan
+    seed: str
+    n_rows: int = 0
+    n_batches: int = 0
+    sums: BatchSums | None = None
+    waiting: tuple[Any, Signs] | None = None
+
+    def take(self, X: Any, signs: Signs, add: AddBatches, work: BlockMap = map) -> None:
+        """Add rows."""
+        self.n_rows += signs.size
+        if self.waiting is not None:
+            X = stacked([self.waiting[0], X])
+            signs = np.concatenate([self.waiting[1], signs])
+        n_new = signs.size // self.plan.batch_size // 2 * 2
+        n_summed = n_new * self.plan.batch_size
+
+        if n_new:
+            self.sums = self._with(self._counted(n_new), X[:n_summed], signs[:n_summed], add, work)
+            self.n_batches += n_new
+        self.waiting = X[n_summed:], signs[n_summed:]
+
+    def all_sums(self, add: AddBatches) -> tuple[BatchSums, int]:
+        """Sums of all whole batches, those that wait included, as `sum_batches` gives them."""
+        assert self.waiting is not None
+        X, signs = self.waiting
+        if self.sums is None:
+            return sum_batches(MemoryRows(X, signs, np.arange(signs.size)), self.plan, add)
+        n_more = self._counted(signs.size // self.plan.batch_size)
+        return self._with(n_more, X, signs, add, map), self.plan.batch_size
+
+    def _counted(self, n_batches: int) -> int:
+        """How many of the next batches the plan still takes."""
+        if not self.plan.exact_batches:
+            return n_batches
+        return max(0, min(n_batches, self.plan.n_batches - self.n_batches))
+
+    def _with(self, n: int, X: Any, signs: Signs, add: AddBatches, work: BlockMap) -> BatchSums:
+        """The sums so far, and n batches of these rows."""
+        batches = _Batches(add, self.n_batches, n, self.plan.batch_size)
+        more = _sum_block(X, signs, np.arange(signs.size), self.plan.n_inputs, batches, work)
+        return more if self.sums is None else self.sums + more
 
 
 # --- mean to codes ------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Boosting of rounded means [ILPS22], with boxes or with foam: two rows of Table 1.
+"""Boosting of rounded means [ILPS22], with boxes or with foam: two lines of Table 1.
 
 [KKLVZ24] prints the two rates and no algorithm. The algorithm, with tau the margin, eps the error,
 rho the disagreement, gamma = tau/4 the advantage of a weak hypothesis, theta = gamma/(2 + gamma)::
@@ -520,9 +520,14 @@ def _test(margins: Vector, t: int, plan: BoostPlan, coins: Coins) -> tuple[bool,
     return mean < wall, 0.5 * math.erfc(distance / math.sqrt(2))
 
 
-def _recipe(rounding: Rounding, title: str, rate: str) -> Recipe:
-    return Recipe(rounding, title, rate, partial(sizes, rounding), run, stability)
+def _recipe(rounding: Rounding, title: str, printed: str, certified: str) -> Recipe:
+    how = {"certified_rate": certified, "source": "ILPS22"}
+    return Recipe(rounding, title, printed, partial(sizes, rounding), run, stability, **how)
 
 
-BOX = _recipe("box", "ILPS22 with box rounding", "d^3 eps^-4 tau^-10 rho^-2")
-FOAM = _recipe("foam", "ILPS22 with foams rounding", "d eps^-3 tau^-8 rho^-2")
+BOX = _recipe(
+    "box", "ILPS22 with box rounding", "d^3 eps^-4 tau^-10 rho^-2", "d^2 eps^-4 tau^-8 rho^-2"
+)
+FOAM = _recipe(
+    "foam", "ILPS22 with foams rounding", "d eps^-3 tau^-8 rho^-2", "d eps^-4 tau^-8 rho^-2"
+)

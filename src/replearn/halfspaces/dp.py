@@ -351,4 +351,13 @@ def _noisy_spread(net: Net, choice: Choice, heat: float) -> Rivals:
 
 
 _TITLE = "LNUZ20 via DP-to-Replicability reduction BGH+23"
-DP = Recipe("dp", _TITLE, "eps^-2 tau^-4 rho^-2", sizes, run, stability)
+DP = Recipe(
+    "dp",
+    _TITLE,
+    "eps^-2 tau^-4 rho^-2",
+    sizes,
+    run,
+    stability,
+    certified_rate="eps^-1 tau^-4 rho^-2",
+    source="Proposition 1.5",
+)

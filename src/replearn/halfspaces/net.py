@@ -99,7 +99,7 @@ from replearn.codes import (
     rows_for,
 )
 from replearn.documents import decimal_text
-from replearn.errors import ReplearnError
+from replearn.errors import NotSearchable, ReplearnError
 from replearn.exact import Points, project_rows
 from replearn.halfspaces.batches import directions
 from replearn.halfspaces.estimates import Rivals, assumptions, calibrated, n_repeated
@@ -173,7 +173,7 @@ class Cover:
     def require(self, most: int) -> None:
         """Refuse to search a net that is too large, saying how large it is."""
         if self.log_size > math.log(most):
-            raise ReplearnError(
+            raise NotSearchable(
                 f"The net must have at most {most:,} candidates, got about "
                 f"10^{self.log_size / math.log(10):.1f} ({self.n_components:,} components, radius "
                 f'{self.radius}). Raise margin, lower n_components, use mode="practical", or use '
@@ -524,4 +524,13 @@ def errors(points: Points, chosen: Points, limits: Counts) -> Counts:
     return np.asarray(count_errors(points, chosen, limits))
 
 
-NET = Recipe("net", "Algorithm 3", "eps^-1 tau^-4 rho^-2", sizes, run, stability)
+NET = Recipe(
+    "net",
+    "Algorithm 3",
+    "eps^-1 tau^-4 rho^-2",
+    sizes,
+    run,
+    stability,
+    certified_rate="eps^-1 tau^-6 rho^-2",
+    source="Theorem 1.6",
+)

@@ -1,4 +1,4 @@
-"""The one table of algorithms; each has a file of its own beside this one."""
+"""Table 1 of the paper; each algorithm has a file of its own beside this one."""
 
 from replearn.codes import Recipe
 from replearn.halfspaces.boosting import BOX, FOAM
@@ -7,9 +7,5 @@ from replearn.halfspaces.net import NET
 from replearn.halfspaces.sgd import SGD
 from replearn.halfspaces.svm import SVM
 
-#: The six rows of Table 1 of the paper, in its order, by name.
+#: The six lines of Table 1 of the paper, in its order, by name.
 TABLE1: dict[str, Recipe] = {recipe.name: recipe for recipe in (FOAM, BOX, SVM, SGD, NET, DP)}
-
-#: All recipes. Those of studies (`replearn.glm.sketched`) have no sizes before any row is seen: the
-#: original's rows choose them, so that they are no `Recipe`; their bound is `glm.stability`.
-RECIPES: dict[str, Recipe] = TABLE1

@@ -20,12 +20,17 @@ ones, is at most rho.
 most s0, labs that round their means differ with probability rho at most, whether they look or not.
 If it is larger, a lab gives a model only if U is below s^2, which has probability f at most.
 
+This is weaker than Definition 1.1, for which a refusal is a result like any other: one lab may
+refuse where the other gives a model. For calm populations it is Definition 1.1 in full
+(`calm_variance`): if the variance is so small that both refusals together and the rounding have
+probability rho at most. In between, the promise is that no two models differ.
+
 So no rows are spent on looking, and nothing is lost for two chances to be misled. Where all batches
 are alike, U is ``4 R^2 ln(1/f) / B``, so B grows like 1/rho and not like 1/rho^2. For the same
 reason the proof of the error may use s0 in Bernstein's inequality: where s is larger, a lab gives a
 model, good or bad, with probability delta at most.
 
-**With a sketch of b >= 1 bits** (the seventh row of Table 1) codes differ only if some component of
+**With a sketch of b >= 1 bits** (lines with bits) codes differ only if some component of
 ``A (z - z')`` is larger than ``a = w (1/2 - 2^-(b+1))``: the original's residual is at most
 ``w / 2^(b+1)``.
 
@@ -83,6 +88,10 @@ TYPICAL_VARIANCE = 0.02
 #: With a sketch, few rows are cut into this many batches, whose spread sets the widths.
 ENOUGH_BATCHES = 32
 
+#: An original's cells add at least this share of the noise that max_error allows: finer ones would
+#: cost agreement, and gain nothing.
+_FINEST = 1 / 64
+
 
 @dataclass(frozen=True, kw_only=True)
 class BatchPlan(Plan):
@@ -112,9 +121,13 @@ class BatchPlan(Plan):
     rel_gap: float = 3e-4
     # Algorithm 1: average unit normals, as printed, instead of ``margin * u``
     unit_vectors: bool = False
-    # Algorithm 2: runs of a batch, and rows on which the best of them is found
+    # and the share of the largest margin that a hard margin is certified to have
+    margin_share: float = 0.5
+    # Algorithm 2: runs of a batch, rows on which the best of them is found, and whether that one is
+    # scaled to length 1
     n_repetitions: int = 1
     n_validation: int = 0
+    normalize: bool = False
     sketch_bits: int = 0
     # certified, with bits: an original's last rows, on which its model is tested, and how many of
     # them it may get wrong
@@ -238,6 +251,22 @@ def rows_that_pass(plan: BatchPlan, spread: BatchSpread) -> int:
     return n_batches * spread.batch_size
 
 
+def rows_that_agree(plan: BatchPlan, spread: BatchSpread) -> int:
+    """Rows with which labs of this population would keep max_disagreement: estimated, over seeds.
+
+    Distances of means fall like one over the root of the rows, or faster. 0: groups are too few, or
+    a width that an original published decides.
+    """
+    n_groups = len(spread.deviations)
+    if n_groups < MIN_GROUPS or plan.sketch_bits:
+        return 0
+    variance = float((spread.deviations**2).sum()) / (n_groups - 1) / spread.n_batches
+    flips = isotropic_flips(plan.rounding, plan.n_components)
+    differ = flips * math.sqrt(2 * variance) / float(spread.grid_width)
+    times = (differ / plan.promise.max_disagreement) ** 2
+    return math.ceil(times * spread.n_batches * spread.batch_size)
+
+
 def variance_allowed(plan: BatchPlan, n_batches: int) -> float:
     """The variance ``s0^2`` up to which labs that round their means keep the promise."""
     flips = proved_flips(plan.projection, plan.rounding, plan.n_components)
@@ -339,14 +368,50 @@ def largest_variance(counts: dict[str, int], length_cap: float, failure: float) 
     allowed = math.log(1 / failure) / n
 
     def excess(q: float) -> float:
-        heads = p * math.log(p / q) if p > 0 else 0.0
-        tails = (1 - p) * (math.log1p(-p) - math.log1p(-q)) if p < 1 else 0.0
-        return heads + tails - allowed
+        return _divergence(p, q) - allowed
 
     highest = 1 - 1e-12
     if p >= highest or excess(highest) <= 0:
         return most
     return most * float(brentq(excess, max(p, 1e-300), highest, xtol=1e-15))
+
+
+def _divergence(p: float, q: float) -> float:
+    """Of two coins that fall heads with these probabilities."""
+    heads = p * math.log(p / q) if p > 0 else 0.0
+    tails = (1 - p) * (math.log1p(-p) - math.log1p(-q)) if p < 1 else 0.0
+    return heads + tails
+
+
+def calm_variance(plan: BatchPlan, n_batches: int) -> float:
+    """Variance up to which labs that look keep Definition 1.1 in full: refusals count, too.
+
+    Two labs have different results if they round to different codes, or if one of them gives a
+    model and the other none. The first has probability ``c sqrt(2 s^2 / B) / w`` at most, the
+    second twice that of a refusal: by Chernoff's inequality ``exp(-n kl(t, s^2 / m))``, where a
+    mean of ``m t`` of the n pairs is the largest that passes. 0: no variance is small enough.
+    """
+    from scipy.optimize import brentq
+
+    n, most = n_batches // 2, 2 * plan.length_cap**2
+    if n < 2:
+        return 0.0
+    rho = plan.promise.max_disagreement
+    largest = min(1 - 1e-12, variance_allowed(plan, n_batches) / most)
+    allowed = math.log(1 / min(rho, plan.promise.failure_prob)) / n
+    if _divergence(0.0, largest) <= allowed:
+        return 0.0  # not even equal batches pass
+    passes = float(brentq(lambda p: _divergence(p, largest) - allowed, 0.0, largest))
+
+    def differ(q: float) -> float:
+        refusals = 2 * math.exp(-n * _divergence(passes, q))
+        return _proved(plan, q * most, n_batches, plan.grid_width) + refusals
+
+    low, high = 0.0, passes
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if differ(middle) <= rho else (low, middle)
+    return low * most
 
 
 # --- widths of an original ------------------------------------------------------------------------
@@ -357,7 +422,9 @@ def sketched_width(plan: BatchPlan, deviations: Matrix, n_batches: int) -> str:
 
     The largest standard deviation of a component, times what Student's law needs: groups are few,
     and a covariance of low rank leaves components unequal and dependent, which a union covers.
-    Wide cells are nearly free with three bits.
+    Wide cells are nearly free with three bits, so there is a least width: where few different rows
+    pin the margin, groups hardly differ, and a row that is missing moves a mean by far more than
+    they show.
     """
     n_groups = len(deviations)
     if n_groups < 2:
@@ -369,7 +436,9 @@ def sketched_width(plan: BatchPlan, deviations: Matrix, n_batches: int) -> str:
     factor = student_factor(
         plan.n_components, plan.promise.max_disagreement, plan.sketch_bits, n_groups - 1
     )
-    return decimal_text(max(1.005 * factor * math.sqrt(float(variances.max())), 1e-9))
+    width = 1.005 * factor * math.sqrt(float(variances.max()))
+    least = _FINEST * math.sqrt(12) * plan.noise * 2**plan.sketch_bits
+    return decimal_text(max(width, least))
 
 
 @lru_cache(maxsize=256)

@@ -42,8 +42,9 @@ printed              here
 ``O(.)``, constants  ``constants={"C1": ...}``, 1 unless given
 division of a batch  not stated; half of its rows go to ``log2(10 B/delta)`` runs of equal length,
                      half to the choice among them, which all runs share; both can be set by hand
-winner scaled to     left out. The paper argues that this cannot raise the loss; it can, by up to
-length 1             1/|w| on a row with a negative margin, and no later step needs it
+winner scaled to     left out, unless ``normalize=True``. The paper argues that this cannot raise
+length 1             the loss; it can, by up to 1/|w| on a row with a negative margin, and no later
+                     step needs it
 boostSGD(eps/10, )   r = eps/10 as in the text of f, or ``regularization`` by hand (r tau^2); the
                      accuracy of boostSGD follows from n
 x of any length      rows are scaled to length 1, as the paper's margin is; rows of zeros count as
@@ -64,6 +65,8 @@ batch is Pegasos [SSSC11]: an SVM by gradient descent.
 
 import math
 
+import numpy as np
+
 from replearn.codes import (
     Bound,
     Coins,
@@ -77,7 +80,7 @@ from replearn.codes import (
     log_terms,
 )
 from replearn.documents import decimal_text
-from replearn.errors import ReplearnError
+from replearn.errors import ReplearnError, short
 from replearn.halfspaces import spaces
 from replearn.halfspaces.batches import AddBatches, round_mean, sum_batches
 from replearn.halfspaces.rounded import BatchPlan, BatchSpread, rounded_bound
@@ -96,6 +99,7 @@ from replearn.types import BlockMap
 BY_HAND = spaces.BY_HAND | {
     "n_repetitions": "runs of a batch, paper mode",
     "n_validation": "rows to choose among them, paper mode",
+    "normalize": "scale the best of them to length 1, paper mode",
 }
 CONSTANTS = {"C1": "batch size", "C2": "batches", "C3": "components", "C4": "grid width"}
 
@@ -116,6 +120,7 @@ def adder(plan: BatchPlan) -> AddBatches:
         radius=plan.length_cap,
         n_runs=plan.n_repetitions,
         n_validation=plan.n_validation,
+        normalize=float(plan.normalize),
     )
 
     def add(rows, first, batch_size, bias, hi, lo, counts):  # type: ignore[no-untyped-def]
@@ -168,12 +173,12 @@ def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> BatchPla
             "regularization must be positive for gradient descent, got 0. Its steps are 1 over "
             "it; leave it out, or use Algorithm 1 for a hard margin."
         )
-    for name in ("n_repetitions", "n_validation"):
-        if mode != "paper" and given.get(name) is not None:
-            raise ReplearnError(
-                f'{name} belongs to mode="paper", got mode={mode!r}. Other modes use one run for '
-                "each batch. Leave it out, or choose paper mode."
-            )
+    spaces.only_in_paper_mode(mode, given, ("n_repetitions", "n_validation", "normalize"))
+    if not isinstance(given.get("normalize", False), bool | np.bool_):
+        raise ReplearnError(
+            f"normalize must be True or False, got {short(given.get('normalize'))}. True is what "
+            "the paper prints."
+        )
     make = {"practical": _practical, "certified": _certified, "paper": _paper}[mode]
     return with_rows(make(promise, n_inputs, given), stability)
 
@@ -198,6 +203,7 @@ def _paper(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
         regularization=by_hand_text(given, "regularization", eps * tau**2 / 10),  # s = 1/2
         n_repetitions=n_repetitions,
         n_validation=n_validation,
+        normalize=bool(given.get("normalize", False)),
         **paper_space(n_inputs, given, k, width),
     )
 
@@ -281,4 +287,13 @@ def _certified(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
     return certified_plan("sgd", promise, n_inputs, given, proof)
 
 
-SGD = Recipe("sgd", "Algorithm 2", "eps^-2 tau^-6 rho^-2", sizes, run, stability)
+SGD = Recipe(
+    "sgd",
+    "Algorithm 2",
+    "eps^-2 tau^-6 rho^-2",
+    sizes,
+    run,
+    stability,
+    certified_rate="eps^-2 tau^-6 rho^-2",
+    source="Theorem 1.4",
+)

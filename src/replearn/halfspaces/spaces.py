@@ -36,6 +36,7 @@ Tested in tests/theory/test_projection.py.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -80,6 +81,16 @@ _FEWEST = 48
 
 #: With a sketch all inputs are kept up to this number: the file has bits for each.
 _MAX_SKETCHED = 4096
+
+
+def only_in_paper_mode(mode: str, given: Sizes, names: tuple[str, ...]) -> None:
+    """Refuse sizes that other modes do not have."""
+    for name in names:
+        if mode != "paper" and given.get(name) is not None:
+            raise ReplearnError(
+                f'{name} belongs to mode="paper", got mode={mode!r}. Leave it out, or choose paper '
+                "mode."
+            )
 
 
 def with_rows(plan: BatchPlan, stability: Callable[[BatchPlan, int, None], Bound]) -> BatchPlan:
@@ -301,6 +312,7 @@ def _enough_components(margin: float, failure: float) -> int:
 
 #: Widths, in margins, for which the second theorem is computed: each is 1% wider than the last.
 _WIDTHS = 0.02 * 1.01 ** np.arange(1024)
+_WIDTH_LIST = _WIDTHS.tolist()  # a search for one number is ten times as fast in a list
 
 
 def _rotated_width(rounding: str, n_inputs: int, failure: float) -> float:
@@ -311,7 +323,7 @@ def _rotated_width(rounding: str, n_inputs: int, failure: float) -> float:
 
 def rotated_sign_lost(rounding: str, n_inputs: int, width: float) -> float:
     """The second theorem, for a width in margins: that of the next wider one of the list."""
-    place = int(np.searchsorted(_WIDTHS, width * (1 - 1e-12)))
+    place = bisect_left(_WIDTH_LIST, width * (1 - 1e-12))
     return 0.5 if place >= _WIDTHS.size else float(_rotated_tails(rounding, n_inputs)[place])
 
 
@@ -560,15 +572,22 @@ def _cake_space(
     The expected vector has a mean hinge loss of ``hinge``, so few rows are near the slack: these
     may be turned more often than ``allowed``, up to 64 times.
     """
-    best = proved_space(*space, left * margin, allowed, n_inputs, bits)
-    for doubling in range(1, 13):
-        chance = min(0.4, allowed * 2 ** (doubling / 2))
-        k, width = proved_space(*space, left * margin, chance, n_inputs, bits)
+
+    def space_for(half_doublings: int) -> tuple[int, str]:
+        chance = min(0.4, allowed * 2 ** (half_doublings / 2))
+        return proved_space(*space, left * margin, chance, n_inputs, bits)
+
+    # 0 is proved without a cake, and each of the others by its own
+    best, low, high = space_for(0), 0, 13
+    while high - low > 1:
+        middle = (low + high) // 2
+        k, width = space_for(middle)
         turned = Turned(*space, n_inputs, k if space[0] == "gaussian" else float(width) / 2**bits)
         first, price = turned.cake(margin, shift * margin, slack / 8, slack)
-        if first + price * hinge > allowed:
-            break
-        best = k, width
+        if first + price * hinge <= allowed:
+            best, low = (k, width), middle
+        else:
+            high = middle
     return best
 
 
@@ -580,6 +599,7 @@ def best_split(
     In a neighbour one share is different, or what "slack" gives up "shift" takes.
     """
     split, best = start, plan_of(start)
+    tried = {tuple(start.items())}  # none of them had fewer rows than the best, which only falls
     for step in (16, 8, 4, 2, 1):
         better = True
         while better:
@@ -588,9 +608,13 @@ def best_split(
             moves += [{"slack": sign * step, "shift": -sign * step} for sign in (-1, 1)]
             for move in moves:
                 other = split | {name: split[name] + change for name, change in move.items()}
-                if all(low <= other[name] <= high for name, (low, high) in ranges.items()):
-                    plan = plan_of(other, best.n_rows)
-                    if plan.n_rows < best.n_rows:
-                        split, best, better = other, plan, True
-                        break
+                is_allowed = all(low <= other[name] <= high for name, (low, high) in ranges.items())
+                if not is_allowed or tuple(other.items()) in tried:
+                    continue
+
+                tried.add(tuple(other.items()))
+                plan = plan_of(other, best.n_rows)
+                if plan.n_rows < best.n_rows:
+                    split, best, better = other, plan, True
+                    break
     return best

@@ -39,9 +39,10 @@ printed              here
 ===================  =============================================================================
 ``O(.)``, constants  ``constants={"C1": ...}``, 1 unless given
 SVM(S, tau/2)        certified to half of the batch's largest margin, which is tau/2 at least if the
-                     population keeps its promise; a batch that is proved to have no margin tau/2
-                     gives the zero vector, and one that takes 100,000 sweeps what it has by then
-                     (the paper says nothing)
+                     population keeps its promise, or to ``margin_share`` of it: near 1 it is the
+                     exact SVM, whose rate is tau^-6 (docs/theory/proofs.md, 5a); a batch that is
+                     proved to have no margin tau/2 gives the zero vector, and one that takes
+                     100,000 sweeps what it has by then (the paper says nothing)
 x of any length      rows are scaled to length 1, as the paper's margin is; rows of zeros count as
                      rows and change nothing
 no intercept         ``fit_intercept=True`` appends a constant to x/|x|; sizes are then those of
@@ -83,11 +84,11 @@ from replearn.codes import (
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact import squared_hinge
+from replearn.halfspaces import spaces
 from replearn.halfspaces.batches import AddBatches, directions, round_mean, round_point, sum_batches
 from replearn.halfspaces.estimates import n_repeated
 from replearn.halfspaces.rounded import N_GROUPS, BatchPlan, BatchSpread, rounded_bound
 from replearn.halfspaces.spaces import (
-    BY_HAND,
     Proof,
     Split,
     by_hand_text,
@@ -100,6 +101,7 @@ from replearn.halfspaces.spaces import (
 from replearn.rows import term_hashes
 from replearn.types import BlockMap, stacked
 
+BY_HAND = spaces.BY_HAND | {"margin_share": "of the largest margin, paper mode"}
 CONSTANTS = {"C1": "components", "C2": "batches", "C3": "batch size", "C4": "grid width"}
 
 
@@ -119,7 +121,7 @@ def adder(plan: BatchPlan) -> AddBatches:
         weight=float(plan.regularization),
         abs_gap=plan.abs_gap,
         rel_gap=plan.rel_gap,
-        share=_MARGIN_SHARE,
+        share=plan.margin_share,
         floor=plan.promise.margin / 2,
         max_sweeps=_MAX_SWEEPS,
         length=0.0 if plan.unit_vectors else plan.promise.margin,
@@ -164,8 +166,6 @@ def _run_once(sample: Sample, plan: BatchPlan, coins: Coins) -> Fitted:
     return replace(fitted, spread=spread, counts={"zero_rows": n_zero})
 
 
-#: SVM(S, tau/2): half of the largest margin is at least tau/2 if the promise holds.
-_MARGIN_SHARE = 0.5
 _MAX_SWEEPS = 100_000
 
 
@@ -200,6 +200,12 @@ def _variance(plan: BatchPlan, spread: BatchSpread | None = None) -> float:
 def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> BatchPlan:
     """Sizes of Algorithm 1 in one of the three modes: arithmetic, no rows."""
     given.check(mode, BY_HAND, CONSTANTS)
+    spaces.only_in_paper_mode(mode, given, ("margin_share",))
+    if not 0 < given.get("margin_share", 0.5) < 1:
+        raise ReplearnError(
+            f"margin_share must be between 0 and 1, got {given.get('margin_share')}. It is of the "
+            "largest margin of a batch; for an exact SVM take 0.99."
+        )
     make = {"practical": _practical, "certified": _certified, "paper": _paper}[mode]
     return with_rows(make(promise, n_inputs, given), stability)
 
@@ -222,6 +228,7 @@ def _paper(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
         regularization=by_hand_text(given, "regularization", 0.0),
         unit_vectors=True,
         rel_gap=1e-3,
+        margin_share=float(given.get("margin_share", 0.5)),
         **paper_space(n_inputs, given, k, width),
     )
 
@@ -302,4 +309,13 @@ def _certified(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
     return certified_plan("svm", promise, n_inputs, given, proof)
 
 
-SVM = Recipe("svm", "Algorithm 1", "eps^-1 tau^-7 rho^-2", sizes, run, stability)
+SVM = Recipe(
+    "svm",
+    "Algorithm 1",
+    "eps^-1 tau^-7 rho^-2",
+    sizes,
+    run,
+    stability,
+    certified_rate="eps^-1 tau^-6 rho^-2",
+    source="Theorem 1.3",
+)

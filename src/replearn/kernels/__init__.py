@@ -1,1 +1,11 @@
 """Compiled loops of the paper's batch solvers and net searches; nothing of a study imports them."""
+
+from replearn.errors import ReplearnError
+
+try:
+    import numba  # noqa: F401
+except ModuleNotFoundError:
+    raise ReplearnError(
+        "this fit needs numba, which is not installed. Run pip install 'replearn[halfspaces]', or "
+        'use ReplicableSVMClassifier with mode="practical" and no sizes by hand, which needs none.'
+    ) from None

@@ -61,6 +61,7 @@ class Descent(NamedTuple):
     n_runs: float = 1.0
     n_validation: float = 0.0
     n_passes: float = 1.0  # of a run over its rows, in their order
+    normalize: float = 0.0  # 1: a batch's vector is scaled to length 1, as the paper prints it
 
 
 def add_descents(
@@ -98,24 +99,32 @@ def _add_descents(
     u, ones = np.zeros((2, n_inputs)), np.ones(2)
     raw, late = np.zeros(n_inputs), np.zeros(n_inputs)
     results, losses = np.zeros((n_runs, n_inputs)), np.zeros(n_runs)
+
     n_steps = (batch_size - n_validation) // n_runs
+
+    # pairs of batches: their distance shows the spread
     for batch in range(first, last, 2):
         stop = min(batch + 2, last)
         pair = slice((batch - first) * batch_size, (stop - first) * batch_size)
         rows, places, starts = pack(
             data, columns, ends, n_features, signs, members[pair], bias, keys, marks[pair]
         )
+
         for side in range(stop - batch):
             start = side * batch_size
             for r in range(n_runs):
                 own = starts[start + r * n_steps : start + (r + 1) * n_steps + 1]
                 out = u[side] if n_runs == 1 else results[r]
                 counts[ZERO_ROWS] += _descend(rows, places, own, descent, raw, late, out)
+
             counts[BATCHES] += 1
             counts[VISITS] += n_runs * n_steps * int(descent[5])
             if n_runs > 1:
                 own = starts[start + batch_size - n_validation : start + batch_size + 1]
                 u[side] = results[_best(rows, places, own, descent, results, losses)]
+            if descent[6] > 0.0:
+                _to_length_1(u[side])
+
         group = (batch // 2) % hi.shape[0]
         distance = settle(places, u[0], u[1], ones, hi[group], lo[group])
         if stop - batch == 2:
@@ -133,6 +142,8 @@ def _descend(data, columns, starts, descent, raw, late, out):
         if is_zero(data, starts, i):
             n_zero += visit < n_rows
             continue
+
+        # the score of the row, and what the regulariser makes of the iterate
         g = float_product(data, columns, starts, i, raw) * (scale / UNIT)
         t += 1.0
         mass += t * scale
@@ -140,6 +151,8 @@ def _descend(data, columns, starts, descent, raw, late, out):
         squared *= shrink * shrink
         if t > 1.0:  # w_1 = 0, at any scale
             scale *= shrink
+
+        # a step along the row, if it is within the margin, and back into the ball
         if g < margin:
             step = 2.0 * margin / (weight * (t + 1.0))
             if step > _LONG_STEP * radius:
@@ -152,14 +165,28 @@ def _descend(data, columns, starts, descent, raw, late, out):
             if squared > radius * radius:
                 scale *= radius / math.sqrt(squared)
                 squared = radius * radius
+
         if scale < _SMALL_SCALE:
             _bring_back(scale, mass, raw, late)
             scale, mass = 1.0, 0.0
+
+    # the average, and a clean slate for the next run
     share = 2.0 / (t * (t + 1.0)) if t > 0.0 else 0.0
     for j in range(raw.size):
         out[j] = share * (mass * raw[j] - late[j])
         raw[j] = late[j] = 0.0
     return n_zero
+
+
+@njit(cache=True, nogil=True)
+def _to_length_1(w):
+    """The zero vector stays."""
+    square = 0.0
+    for j in range(w.size):
+        square += w[j] * w[j]
+    if square > 0.0:
+        for j in range(w.size):
+            w[j] /= math.sqrt(square)
 
 
 @njit(cache=True, nogil=True)
@@ -183,6 +210,8 @@ def _best(data, columns, starts, descent, results, losses):
         for r in range(losses.size):
             g = float_product(data, columns, starts, i, results[r]) / UNIT
             losses[r] += max(0.0, 1.0 - g / margin)
+
+    # with the regulariser, whose squares are sums of integers
     best, lowest = 0, np.inf
     for r in range(losses.size):
         square = np.int64(0)

@@ -45,17 +45,22 @@ def pack(data, columns, ends, n_features, signs, members, bias, keys, marks):
         i = members[k]
         size = n_features if columns is None else ends[i + 1] - ends[i]
         starts[k + 1] = starts[k] + size + bias
+
     packed = np.empty(starts[n], np.int32)
     places = None if columns is None else np.empty(starts[n], np.int32)
     for k in range(n):
         i = members[k]
         first = np.uint64(i * n_features if columns is None else ends[i])
         size, to = np.uint64(starts[k + 1] - starts[k] - bias), np.uint64(starts[k])
+
+        # the length, which may be beyond the range of floats
         square, shift = _squared(data, columns, first, size), 0
         if not _TINY < square < _HUGE:
             square, shift = _rescued(data, first, size)
         top = signs[i] * (UNIT * math.sqrt(0.5) if bias else UNIT) if square > 0.0 else 0.0
         factor = top / math.sqrt(max(square, _TINY))
+
+        # the direction in whole numbers; with an intercept both halves have one length
         if shift == 0:
             for j in range(size):
                 packed[to + j] = np.int32(factor * data[first + j])
@@ -64,6 +69,8 @@ def pack(data, columns, ends, n_features, signs, members, bias, keys, marks):
                 packed[to + j] = np.int32(factor * math.ldexp(np.float64(data[first + j]), shift))
         if bias:
             packed[to + size] = np.int32(top)
+
+        # the mark, and the columns of a sparse row
         mark = np.int64(0)
         if columns is None:
             for j in range(size + np.uint64(bias)):
@@ -87,6 +94,8 @@ def _rescued(data, first, size):
         top = max(top, abs(np.float64(data[p])))
     if top == 0.0:
         return 0.0, 0
+
+    # the same after a shift by a power of two, which loses nothing
     shift = -math.frexp(top)[1]
     square = 0.0
     for p in range(first, first + size):
@@ -100,6 +109,8 @@ def _squared(data, columns, first, size):
     a = b = c = d = 0.0
     if columns is None:
         one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
+
+        # the compiler makes vector instructions of four sums side by side
         whole = size & ~three
         for q in range(whole >> two):
             p = first + (q << two)
@@ -156,6 +167,8 @@ def float_product(data, columns, starts, i, u):
     a = b = c = d = 0.0
     if columns is None:
         one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
+
+        # four sums side by side, as in `_squared`
         whole = n & ~three
         for q in range(whole >> two):
             j = q << two
@@ -233,9 +246,12 @@ def settle(columns, u, v, factors, hi, lo):
 def _settle_column(j, u, v, factors, hi, lo):
     one, two = factors[0] * u[j], factors[1] * v[j]
     u[j] = v[j] = 0.0
+
+    # limbs hold what is rounded to them; what is left goes to the lower ones
     one_hi, two_hi = np.rint(one * HI), np.rint(two * HI)
     hi[j] += np.int64(one_hi + two_hi)
     lo[j] += np.int64(np.rint((one - one_hi / HI) * LO) + np.rint((two - two_hi / HI) * LO))
+
     quanta = np.int64(np.rint((one - two) * _QUANTUM))
     return quanta * quanta
 
@@ -269,6 +285,7 @@ class RawRows(NamedTuple):
         """The rows ``X[order]`` and their signs."""
         steps = np.arange(1, X.shape[1] + 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         keys = (steps >> np.uint64(33)).astype(np.int32)
+
         columns = ends = None
         data = X
         if is_sparse(X):
@@ -277,6 +294,8 @@ class RawRows(NamedTuple):
                 X = X.copy()
                 X.sum_duplicates()
             data, columns, ends = X.data, _plain(X.indices, np.int32), _plain(X.indptr, np.int64)
+
+        # one type for each array, so that loops are compiled once
         kind = data.dtype if data.dtype in (np.float32, np.float64) else np.float64
         data, signs, order = _plain(data, kind), _plain(signs, np.int8), _plain(order, np.int64)
         return cls(data.reshape(-1), columns, ends, X.shape[1], signs, order, keys)

@@ -100,19 +100,25 @@ def _add_batches(
     last = first + members.size // batch_size
     u, factors = np.zeros((2, n_features + bias)), np.zeros(2)
     alpha, active = np.empty(batch_size), np.empty(batch_size, np.int64)
+
+    # the longest vector there can be, in whole numbers below 2^31
     box = np.inf if weight == 0.0 else 1.0 / (batch_size * weight)
     longest = 2.0 / floor if box == np.inf else math.sqrt(2.0 / weight)
     scale = 2.0 ** (29 - math.frexp(longest)[1])
+
+    # pairs of batches: their distance shows the spread
     for batch in range(first, last, 2):
         stop = min(batch + 2, last)
         pair = slice((batch - first) * batch_size, (stop - first) * batch_size)
         rows, places, starts = pack(
             data, columns, ends, n_features, signs, members[pair], bias, keys, marks[pair]
         )
+
         for side in range(stop - batch):
             mine = starts[side * batch_size : (side + 1) * batch_size + 1]
             found = _solve(rows, places, mine, precise, box, scale, problem, u[side], alpha, active)
             factors[side] = _factor(found, box == np.inf, scale, problem, counts)
+
         group = (batch // 2) % hi.shape[0]
         distance = settle(places, u[0], u[1], factors, hi[group], lo[group])
         if stop - batch == 2:
@@ -136,8 +142,11 @@ def _solve(data, columns, starts, precise, box, scale, problem, u, alpha, active
         else:
             active[n_active] = i
             n_active += 1
+
     if n_active == 0:
         return _DONE, 0.0, 0.0, np.inf, 0, n_zero
+
+    # sweeps over active rows, until they look settled; then over all rows
     n_visits, n_sweeps, random = 0, 0, np.uint64(0)
     squared = total = 0.0
     while True:
@@ -161,6 +170,8 @@ def _solve(data, columns, starts, precise, box, scale, problem, u, alpha, active
             )
             if hard and squared > (2.0 / floor) ** 2:
                 break
+
+        # the whole batch proves it, or takes rows up again
         level = share * squared / total if hard else 1.0
         n_active, lowest, gap, squared, total = _verify(
             data, columns, starts, precise, level, box, scale, u, alpha, active
@@ -179,6 +190,7 @@ def _status(lowest, gap, squared, total, hard, abs_gap, rel_gap, share, floor):
     if not hard:
         allowed = max(abs_gap, rel_gap * 0.5 * squared)
         return _DONE if gap <= allowed else _GO_ON
+
     if squared < (floor * total) ** 2:
         return _INFEASIBLE
     return _DONE if lowest * total >= share * squared else _GO_ON
@@ -197,9 +209,12 @@ def _sweep(data, columns, starts, precise, n_active, stride, box, scale, share, 
             g = whole_product(data, columns, starts, i, u) * unit
         else:
             g = float_product(data, columns, starts, i, u) * unit
+
+        # the step that the dual value asks for, within the box
         room = box - before
         step = min(max(stride - stride * g, -before), room)
         after = box if step == room else before + step
+
         if step != 0.0:
             alpha[i] = after
             add(step * factor, data, columns, starts, i, u)
@@ -207,6 +222,8 @@ def _sweep(data, columns, starts, precise, n_active, stride, box, scale, share, 
             moved += step
         lowest = min(lowest, g)
         gap += _row_gap(g, before, box)
+
+        # rows that no step would move leave
         if (after > 0.0 or g < 1.0 + slack) and (after < box or g > 1.0 - slack):
             active[k] = active[n_kept]
             active[n_kept] = i
@@ -226,11 +243,13 @@ def _verify(data, columns, starts, precise, level, box, scale, u, alpha, active)
             g = whole_product(data, columns, starts, i, u) * unit
         else:
             g = float_product(data, columns, starts, i, u) * unit
+
         a = alpha[i]
         lowest = min(lowest, g)
         gap += _row_gap(g, a, box)
         squared += a * g
         total += a
+
         if (a > 0.0 or g < level) and (a < box or g > 1.0):
             active[n_active] = i
             n_active += 1
@@ -266,6 +285,8 @@ def _factor(found, hard, scale, problem, counts):
         return 0.0
     if status == _GO_ON:
         counts[UNCONVERGED] += 1
+
+    # a vector of rounding noise has no direction
     length = math.sqrt(squared)
     if length <= _ZERO_VECTOR * total or (hard and lowest <= 0.0):
         return 0.0
@@ -274,6 +295,7 @@ def _factor(found, hard, scale, problem, counts):
         factor = 1.0 / length
     elif hard:
         factor = wanted / lowest
+
     if factor * length > cap:
         counts[SHORTENED] += 1
         factor = cap / length

@@ -13,12 +13,12 @@ from replearn.codes import Coins, seed_text
 from replearn.errors import ReplearnError, probability, short, whole_number
 from replearn.reports.centres import CentreAudit, leave_each_out, places_of
 from replearn.reports.counts import CONFIDENCE, interval_of, verdict_of
-from replearn.study import Replication, Study, replicate
+from replearn.study import GlmReplication, GlmStudy, replicate
 from replearn.tables import Batch, Column, Table, join_columns, levels_of, open_table
 from replearn.words import Facts, Figure, Row, Spoken, counted, forest, percent, progress
 
 _MOST_TEST = 2000
-_LEAST_ROWS = 50
+_LEAST_LAB = 50
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class Audit(Spoken):
         Whether pairs are halves of one table: the interval then speaks of these rows.
     least_rows : int
         Rows of a lab that the claim is made for.
+    n_all : int
+        Rows of the table that was cut into labs; 0 where none was.
     n_pairs : int
         Pairs of labs.
     n_different : int
@@ -62,6 +64,7 @@ class Audit(Spoken):
     majority: float | None = None
     conditional: bool = True
     least_rows: int = 0
+    n_all: int = 0
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -102,6 +105,7 @@ class Audit(Spoken):
         # what the numbers do not say
         if self.verdict == "undecided":
             items.append(f"At least {needed:,} in full agreement are needed to show it.")
+            items += self._sizes(needed)
         if self.n_rows < self.least_rows:
             items.append(f"The claim is made for labs with {self.least_rows:,} rows or more.")
         if self.conditional:
@@ -118,6 +122,16 @@ class Audit(Spoken):
                 "interval": [low, high],
             },
         )
+
+    def _sizes(self, needed: int) -> list[str]:
+        """What to try where a table makes too few labs."""
+        n_rows = self.n_all // needed
+        if self.n_rows * needed <= self.n_all or not self.least_rows:
+            return []
+        said = f"This table makes {counted(self.n_all // self.n_rows, 'such lab')}."
+        if n_rows < _LEAST_LAB:
+            return [f"{said} For {needed:,} labs take a larger one."]
+        return [f"{said} A study that plans for --rows {n_rows} makes {needed:,} of it."]
 
     def _picture(self) -> str:
         rate, (low, high) = 1 - self.n_different / self.n_pairs, self.interval
@@ -173,6 +187,17 @@ def audit(
     plan : what the paper's algorithms promise.
     compare : models that are there already.
 
+    Notes
+    -----
+    The interval is that of Clopper and Pearson. Pairs cut from one table share rows with other
+    pairs, so it speaks of that table. By centre, means and prediction intervals are those of a
+    random-effects summary [Higgins09].
+
+    References
+    ----------
+    .. [Higgins09] Higgins, Thompson and Spiegelhalter. A re-evaluation of random-effects meta-
+       analysis. JRSS A 172(1), 2009.
+
     Examples
     --------
     >>> import replearn as rl
@@ -212,12 +237,9 @@ def audit(
         return counts
     churns = [pair.churn for pair in pairs if pair.churn is not None]
     rights = [pair.right for pair in pairs if pair.right is not None]
-    return replace(
-        counts,
-        churn=float(np.mean(churns)) if churns else None,
-        accuracy=float(np.mean(rights)) if rights else None,
-        majority=float(np.unique(y, return_counts=True)[1].max()) / len(y),
-    )
+    if churns:  # of one pair all test rows, of others none
+        counts = replace(counts, churn=float(np.mean(churns)), accuracy=float(np.mean(rights)))
+    return replace(counts, majority=float(np.unique(y, return_counts=True)[1].max()) / len(y))
 
 
 def _rows_of_lab(n_rows: int | None, total: int) -> int:
@@ -226,10 +248,10 @@ def _rows_of_lab(n_rows: int | None, total: int) -> int:
         n_rows = (total - min(_MOST_TEST, total // 5)) // 2
     else:
         n_rows = whole_number("n_rows", n_rows)
-    if not _LEAST_ROWS <= n_rows <= total // 2:
+    if not _LEAST_LAB <= n_rows <= total // 2:
         raise ReplearnError(
             f"two labs with {n_rows:,} rows each cannot be cut from {total:,} rows. A lab has at "
-            f"least {_LEAST_ROWS} rows; get more rows, or pass a smaller n_rows."
+            f"least {_LEAST_LAB} rows; get more rows, or pass a smaller n_rows."
         )
     return n_rows
 
@@ -282,24 +304,33 @@ def _by_centre(
             "by needs a logistic, linear or Poisson model of replearn, whose studies know centres, "
             f"got {type(estimator).__name__}."
         )
-    name = by if isinstance(by, str) else "centre"
-    X, centre = _without_column(X, by) if isinstance(by, str) else (X, np.asarray(by))
+
+    # centres, by name or by value; they are no predictor
+    name, centre = "centre", by
+    if isinstance(by, str):
+        name = by
+        X, centre = _without_column(X, by)
+    centre = np.asarray(centre)
     if len(centre) != len(y):
         raise ReplearnError(
             f"by must have a value for each of the {len(y):,} rows, got {len(centre):,}."
         )
 
     places, small = places_of(centre)
-    claim = estimator.max_disagreement if max_disagreement is None else max_disagreement
 
-    def replicated(left_out: str) -> Replication:
+    # each fit sees all centres but one, which then replicates it
+    if max_disagreement is None:
+        max_disagreement = estimator.max_disagreement
+    claim = probability("max_disagreement", max_disagreement)
+
+    def replicated(left_out: str) -> GlmReplication:
         here = places[left_out]
         others = np.setdiff1d(np.arange(len(y)), here)
         first = clone(estimator).fit(_rows(X, others), y[others], centres=centre[others])
         table = open_table(_rows(X, here), target=y[here])
         return replicate(first.study_, table, opened=first.model_)[1]
 
-    return leave_each_out(places, replicated, small, probability("max_disagreement", claim), name)
+    return leave_each_out(places, replicated, small, claim, name)
 
 
 def _without_column(X: Any, name: str) -> tuple[Any, NDArray[Any]]:
@@ -316,35 +347,36 @@ def _without_column(X: Any, name: str) -> tuple[Any, NDArray[Any]]:
 
 
 def audit_study(
-    study: Study, parts: list[Table], *, max_disagreement: float | None = None
+    study: GlmStudy, parts: list[Table], *, max_disagreement: float | None = None
 ) -> Audit:
     """Count how many of several labs, or parts of a table, get the original's model.
 
     No row may be in two parts, nor in the original. The claim is by default the study's.
     """
-    if study.commitment is None or study.sealed:
-        raise ReplearnError(
-            "audits need a study with an open commitment, got a sealed or registered one. Compare "
-            "the labs' models with each other instead."
-        )
+    _refuse_hidden(study)
     claim = float(study.max_disagreement) if max_disagreement is None else max_disagreement
     claim = probability("max_disagreement", claim, "0.05")
     return _count(lambda part: replicate(study, part)[1], parts, claim, study.n_replication)
 
 
-def audit_study_by(study: Study, table: Table, centre: NDArray[Any], by: str) -> CentreAudit:
+def audit_study_by(study: GlmStudy, table: Table, centre: NDArray[Any], by: str) -> CentreAudit:
     """Let each centre of a table replicate one study."""
-    if study.commitment is None or study.sealed:
-        raise ReplearnError(
-            "audits need a study with an open commitment, got a sealed or registered one. Compare "
-            "the labs' models with each other instead."
-        )
+    _refuse_hidden(study)
     places, small = places_of(centre)
     parts = dict(zip(places, cut(table, list(places.values())), strict=True))
     claim = float(study.max_disagreement)
     return leave_each_out(
         places, lambda name: replicate(study, parts[name])[1], small, claim, by, of_study=True
     )
+
+
+def _refuse_hidden(study: GlmStudy) -> None:
+    """Nobody can count matches with a model that the study does not tell."""
+    if study.commitment is None or study.sealed:
+        raise ReplearnError(
+            "audits need a study with an open commitment, got a sealed or registered one. Compare "
+            "the labs' models with each other instead."
+        )
 
 
 def _count(
@@ -418,9 +450,8 @@ def _in_memory(column: Column) -> NDArray[Any]:
     return np.array([*texts, None], dtype=object)[codes]
 
 
-def parts_of(table: Table, n_rows: int, most: int, seed: int | str = 0) -> list[Table]:
-    """Disjoint random parts of a table, so many rows each, for `audit_study`."""
-    n_all = sum(batch.n_rows for batch in table.batches())
+def parts_of(table: Table, n_all: int, n_rows: int, most: int, seed: int | str = 0) -> list[Table]:
+    """Disjoint random parts of a table of ``n_all`` rows, so many rows each, for `audit_study`."""
     return cut(table, _parts(n_all, n_rows, most, seed))
 
 
@@ -433,6 +464,8 @@ def cut(table: Table, parts: list[NDArray[np.int64]]) -> list[Table]:
         for role in ("weights", "offset")
         if table.roles[role] is not None
     }
+
+    # each part with its target, weights and offset
     found = []
     for places in parts:
         given = {role: values[places] for role, values in roles.items()}

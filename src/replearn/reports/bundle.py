@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from replearn import __version__
 from replearn.codes import Coins
 from replearn.documents import (
     canonical_json,
@@ -25,8 +26,16 @@ from replearn.documents import (
     write_atomically,
 )
 from replearn.errors import ReplearnError, printable
-from replearn.study import Study
-from replearn.tables import MISSING, OTHER, LevelColumn, NumberColumn, is_number_text
+from replearn.study import GlmStudy
+from replearn.tables import (
+    MISSING,
+    OTHER,
+    LevelColumn,
+    LevelProfile,
+    NumberColumn,
+    NumberProfile,
+    is_number_text,
+)
 from replearn.types import Vector
 
 _MODULES = (
@@ -48,11 +57,10 @@ Replicate a study: {target}
 4. Send what you were asked for: the fingerprint, the model file, or, in a joint
    fit, the sums file. None of them holds a row.
 
-With Python: pip install "replearn[data]", then
+With Python: whoever sent you this folder has replearn {version}. In its folder
+run: pip install ".[data]". Then this gives the same model, byte for byte:
 
     replearn replicate study.json your-table.csv
-
-gives the same model, byte for byte.
 
 study.json      what the original lab has published
 study.html      the page
@@ -61,7 +69,7 @@ Study {fingerprint}
 """
 
 
-def study_page(study: Study) -> str:
+def study_page(study: GlmStudy) -> str:
     """One self-contained page (HTML) that replicates the study from a CSV file."""
     content = canonical_json(study.content() | {"fingerprint": study.fingerprint}).decode()
     parts = {
@@ -99,7 +107,7 @@ def _module(name: str) -> str:
     return f"const ${name} = (() => {{\n{text}return {{ {', '.join(given)} }};\n}})();\n"
 
 
-def rehearsal(study: Study) -> str:
+def rehearsal(study: GlmStudy) -> str:
     """Invented rows with the columns of a study, as CSV: from what it publishes, from no row.
 
     Columns are drawn apart from each other and from the target. The same study gives the same rows.
@@ -112,19 +120,16 @@ def rehearsal(study: Study) -> str:
 
     columns: dict[str, list[str]] = {}
     for column, theirs in zip(design.encoding.columns, study.profile.columns, strict=True):
-        if isinstance(column, NumberColumn):
+        if isinstance(column, NumberColumn) and isinstance(theirs, NumberProfile):
             centre, spread = float(column.centre), float(column.spread)
             usual = [decimal_text(centre + spread * z) for z in (-1.6, -0.7, 0.0, 0.7, 1.6)]
-            at = getattr(theirs, "quantiles", ()) or usual
-            texts = _numbers(draws(column.name), at)
-            gaps = draws(f"{column.name}/missing") < float(getattr(theirs, "missing", "0"))
-            columns[column.name] = [
-                "" if gap else text for gap, text in zip(gaps, texts, strict=True)
-            ]
-        else:
-            columns[column.name] = _levels(
-                column, getattr(theirs, "shares", ()), draws(column.name)
-            )
+            texts = np.array(_numbers(draws(column.name), theirs.quantiles or usual), dtype=object)
+            texts[draws(f"{column.name}/missing") < float(theirs.missing)] = ""
+            columns[column.name] = texts.tolist()
+        elif isinstance(column, LevelColumn) and isinstance(theirs, LevelProfile):
+            columns[column.name] = _levels(column, theirs.shares, draws(column.name))
+
+    # the target, and columns that are no predictors
     shown = study.profile.target  # shares of classes, or quantiles
     if design.classes is not None:
         labels = [str(c).lower() if isinstance(c, bool) else str(c) for c in design.classes]
@@ -149,7 +154,8 @@ def _numbers(u: Vector, at: Sequence[str]) -> list[str]:
 def _levels(column: LevelColumn, shares: tuple[str, ...], u: Vector) -> list[str]:
     names = [column.reference, *column.levels]
     named = [float(share) for share in shares] or [1.0] * len(names)
-    texts = ["" if name == MISSING else "other" if name == OTHER else name for name in names]
+    spelled = {MISSING: "", OTHER: "other"}
+    texts = [spelled.get(name, name) for name in names]
     return _chosen(texts, named, u)
 
 
@@ -168,7 +174,7 @@ def _cell(text: str) -> str:
     return text
 
 
-def write_bundle(study: Study, folder: str | os.PathLike[str]) -> Path:
+def write_bundle(study: GlmStudy, folder: str | os.PathLike[str]) -> Path:
     """Write study.json, study.html, rehearsal.csv and README.txt into a new folder, or nothing."""
     target = Path(folder).absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -177,7 +183,9 @@ def write_bundle(study: Study, folder: str | os.PathLike[str]) -> Path:
         raise ReplearnError(
             "a survival study has no page yet: its labs replicate it with Python. Send study.json."
         )
-    readme = _README.format(target=printable(study.design.target), fingerprint=study.fingerprint)
+    readme = _README.format(
+        target=printable(study.design.target), version=__version__, fingerprint=study.fingerprint
+    )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as problem:

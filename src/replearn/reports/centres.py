@@ -23,7 +23,7 @@ from replearn.reports.random_effects import (
     Scale,
     pooled,
 )
-from replearn.study import Measure, Replication
+from replearn.study import GlmReplication, Measure
 from replearn.words import (
     Facts,
     Figure,
@@ -57,7 +57,7 @@ class LeftOut:
 
     name: str
     n_rows: int
-    replication: Replication | None
+    replication: GlmReplication | None
     reason: str = ""  # why it has no model
 
     @property
@@ -169,6 +169,7 @@ class CentreAudit(Spoken):
             *(f"{one.name!r} has no model: {one.reason}" for one in self.centres if one.reason),
         ]
 
+        # centres that are too small to judge
         if self.small:
             named = ", ".join(map(repr, self.small[:3]))
             items.append(f"Centres of fewer than {LEAST_CENTRE} rows were not left out: {named}.")
@@ -268,7 +269,7 @@ def _is_missing(value: Any) -> bool:
 
 def leave_each_out(
     places: dict[str, NDArray[np.int64]],
-    replicated: Callable[[str], Replication],
+    replicated: Callable[[str], GlmReplication],
     small: Sequence[str],
     claim: float,
     by: str,

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.study import MOST_TOLD, RowEncoder, Study, agreement_rows, table_of
+from replearn.study import MOST_TOLD, GlmStudy, RowEncoder, agreement_rows, table_of
 from replearn.tables import (
     EncodingCounts,
     Finding,
@@ -35,7 +35,7 @@ class Check(Spoken):
         What would stop a fit.
     findings : tuple of Finding
         What looks different here: questions, no proofs.
-    planned_rows : int
+    replication_rows : int
         Rows for which the study promises the model.
     disagreement, at_new_centre : float
         Estimated probability that so many rows give a different model.
@@ -58,7 +58,7 @@ class Check(Spoken):
     stops: tuple[str, ...]
     findings: tuple[Finding, ...]
     n_rows: int
-    planned_rows: int
+    replication_rows: int
     disagreement: float
     at_new_centre: float
     seen: EncodingCounts
@@ -89,7 +89,7 @@ class Check(Spoken):
 
         told = [*self.stops, *questions]
         items: list[Any] = [
-            Row("rows here", self.n_rows, note=f"planned for {self.planned_rows:,}")
+            Row("rows here", self.n_rows, note=f"planned for {self.replication_rows:,}")
         ]
         if not told and self.disagreement <= 0.05:
             items += agreement_rows(self.disagreement, self.at_new_centre, self.n_rows)
@@ -118,6 +118,8 @@ class Check(Spoken):
 
     def _counts(self) -> FactTable:
         columns = self.seen.encoding.columns
+
+        # shares, so that tables of any size compare
         n_rows = max(1, self.n_rows)
         return FactTable(
             "Cells of each column",
@@ -136,12 +138,12 @@ class Check(Spoken):
         )
 
 
-def check(study: Study, table: Any, show_values: bool = False) -> Check:
+def check(study: GlmStudy, table: Any, show_values: bool = False) -> Check:
     """Read a lab's table as a replication would, and say what is odd.
 
     Parameters
     ----------
-    study : Study
+    study : GlmStudy
         The study that this lab is about to replicate.
     table : path, dataframe, Arrow data or Table
         With the study's columns and its target.
@@ -157,6 +159,11 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
     --------
     ReplicableLogisticClassifier : replicates a study.
 
+    Notes
+    -----
+    Of the outcome only the share of each class is read, so a check gives nothing away about a fit.
+    Units are compared by the quantiles that the study publishes.
+
     Examples
     --------
     >>> import replearn as rl
@@ -167,7 +174,7 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
     ()
     """
     design = study.design
-    if getattr(design, "kind", "glm") != "glm":
+    if not isinstance(study, GlmStudy):
         raise ReplearnError(
             "check needs a study of a regression, got one of halfspaces, which says nothing about "
             "columns. Use replicate."
@@ -214,7 +221,7 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
 
 
 def _read(
-    study: Study, table: Table, show_values: bool
+    study: GlmStudy, table: Table, show_values: bool
 ) -> tuple[EncodingCounts, NDArray[np.int64], str, NDArray[Any]]:
     """Counts of cells and of classes, what is wrong with labels, and a hash of each row."""
     design = study.design
@@ -240,7 +247,7 @@ def _read(
     return seen, counts, wrong, np.concatenate(hashes)
 
 
-def _levels(study: Study, name: str) -> str:
+def _levels(study: GlmStudy, name: str) -> str:
     """Some levels that the study knows of a column; nothing of a number."""
     for column in study.design.encoding.columns:
         if column.name == name and isinstance(column, LevelColumn):

@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from replearn.codes import Model
 from replearn.errors import ReplearnError
 from replearn.reports.files import load_model
 from replearn.study import Evidence, Study
@@ -98,21 +99,27 @@ class Comparison(Spoken):
         if self.same:
             return self._about_same()
 
+        # equal codes for other columns say nothing
         if self.renamed:
-            return "The same numbers for different columns: these are different models.", [
-                Row("the first model has", ", ".join(self.renamed[:3])),
-                "Fit all models on columns of the same names, in the same order.",
-            ]
+            return (
+                "The same numbers under other names: fingerprints cover names, so they differ.",
+                [
+                    Row("the first model has", ", ".join(self.renamed[:3])),
+                    "Name columns and target alike: an array has x0, x1, ... and y.",
+                ],
+            )
 
         if not self.one_study:
             return "Models of different studies: they cannot be the same.", [
                 "Compare models that labs made from one study file."
             ]
 
+        # one model, recalibrated
         if self.updates and not self.differences:
             verdict = "Different models: slopes of one model, recalibrated on different rows."
             return verdict, [*self._about_updates()]
 
+        # codes that differ, the furthest first
         n_kinds = len(set(self.fingerprints))
         items = [Row("numbers that differ", len(self.differences))]
         for name, cells in self.differences[:3]:
@@ -184,6 +191,11 @@ def compare(*models: Any, study: Study | None = None) -> Comparison:
     check : before a fit.
     audit : counts how often labs agree.
 
+    Notes
+    -----
+    Codes are whole numbers, so equality is exact: there is no tolerance. Models of different
+    studies are never called the same.
+
     Examples
     --------
     >>> import replearn as rl
@@ -217,17 +229,18 @@ def compare(*models: Any, study: Study | None = None) -> Comparison:
     if study is not None and same and not updates:
         evidence = study.evidence(first)
         commits = study.commits_to(first.fingerprint)
+
     return Comparison(
         tuple(names),
         prints,
         one_study,
-        _differences(given) if one_study and not same else (),
+        _differences(given),
         evidence,
         commits,
-        first.design.kind == "glm" and not updates,
-        () if one_study else _renamed(given),
+        first.of_study and not updates,
+        _renamed(given),
         updates,
-        bool(getattr(first.design, "constant", None)) and not updates,
+        first.design.constant is not None and not updates,
     )
 
 
@@ -242,23 +255,26 @@ def _named(models: Sequence[Any]) -> tuple[list[Any], list[str]]:
             continue
 
         model = getattr(model, "model_", model)
-        if not hasattr(model, "fingerprint") or not hasattr(model, "codes"):
+        if not isinstance(model, Model):
             raise ReplearnError(f"compare takes models of replearn, got {type(model).__name__}.")
         given.append(model)
         names.append(f"model {place}")
         paths.append(names[-1])
 
-    # files of the same name in different folders
-    return given, names if len(set(names)) == len(names) else paths
+    if len(set(names)) < len(names):  # files of the same name in different folders
+        names = paths
+    return given, names
 
 
 def _renamed(models: Sequence[Any]) -> tuple[str, ...]:
     """Names of the first halfspace that others of the same codes have not, or elsewhere."""
     first, *others = models
     for other in others:
-        if other.design.kind != "halfspace" or first.design.kind != "halfspace":
+        if type(other) is not type(first):
             return ()
-        named = replace(other.design, columns=first.design.columns, target=first.design.target)
+
+        # names alone: all else must be equal
+        named = other.design.named_as(first.design)
         if named != first.design or not np.array_equal(other.codes, first.codes):
             return ()
 
@@ -272,14 +288,16 @@ def _renamed(models: Sequence[Any]) -> tuple[str, ...]:
 
 def _update(model: Any) -> tuple[str, str] | None:
     """The parent of an updated model, and what it did to slopes."""
-    told = getattr(model, "recalibration", None)
+    told = model.recalibration
     if told is None:
         return None
     return told.parent, "unchanged" if told.factor == "1" else f"{told.factor} times the study's"
 
 
 def _differences(models: Sequence[Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Numbers that are not equal, the largest difference first."""
+    """Numbers that are not equal, the largest difference first; those of one study alone."""
+    if any(model.design != models[0].design for model in models):
+        return ()
     codes = np.stack([model.codes for model in models])
     away = codes - codes[0]
     most = np.abs(away).max(axis=0)

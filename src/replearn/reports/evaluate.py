@@ -28,7 +28,7 @@ from replearn.types import Matrix, Vector
 from replearn.words import Facts, Figure, Row, Spoken, Table
 
 #: Groups with fewer rows say nothing, and may say something about a person.
-LEAST_ROWS = 10
+LEAST_GROUP = 10
 
 _MOST_GROUPS = 100
 _N_BINS = 10
@@ -112,7 +112,7 @@ class Evaluation(Spoken):
         else:
             items = [*worth.rows()[:2], *measures[:n_first], self._group_table()]
             if self.n_small:
-                items.append(f"Groups of fewer than {LEAST_ROWS} rows are left out.")
+                items.append(f"Groups of fewer than {LEAST_GROUP} rows are left out.")
 
         details = [Row("model", self.fingerprint), *measures[n_first:]]
         return Facts(verdict, items, details, self.figures())
@@ -219,6 +219,16 @@ def evaluate(
     update : recalibrates a model that is off.
     compare : whether models are the same.
 
+    Notes
+    -----
+    Intervals are for the mean loss and the AUC over new rows of the same kind, with the model held
+    fixed. Calibration is reported as TRIPOD+AI asks: in the large, as observed to expected, and as
+    a slope.
+
+    References
+    ----------
+    .. [Collins24] Collins et al. TRIPOD+AI statement. BMJ 385, e078378, 2024.
+
     Examples
     --------
     >>> import replearn as rl
@@ -251,6 +261,7 @@ def evaluate_original(original: Original) -> Evaluation:
 
 
 def _measured(rows: "_Scored", fingerprint: str | None, by: str | None = None) -> Evaluation:
+    # all rows, groups of them, and calibration of two classes
     groups, n_small = _groups(rows)
     bins, slope = _calibration(rows)
     in_the_large, ratio = _in_the_large(rows)
@@ -280,14 +291,19 @@ class _Scored:
     weights: Vector | None
     groups: NDArray[Any] | None
 
+    @property
+    def masses(self) -> Vector:
+        """Weights; 1 of all rows where there are none."""
+        if self.weights is None:
+            return np.ones(len(self.targets))
+        return self.weights
+
     def worth(self, chosen: NDArray[np.bool_] | slice = slice(None)) -> Performance:
-        scores, targets = self.scores[chosen], self.targets[chosen]
-        weights = None if self.weights is None else self.weights[chosen]
+        scores, targets, masses = self.scores[chosen], self.targets[chosen], self.masses[chosen]
         if self.loss is not None:
-            return Performance.of(self.loss, scores, targets, weights, held_out=False)
+            return Performance.of(self.loss, scores, targets, masses, held_out=False)
 
         # a halfspace has labels and no probabilities: errors take the place of the log-loss
-        masses = np.ones(len(targets)) if weights is None else weights
         labels = decided(scores)
         share = float(targets @ masses) / float(masses.sum())
         return Performance(
@@ -324,7 +340,9 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
         raise ReplearnError("evaluate needs labels. Pass y, or --target COLUMN.")
 
     # 2 scores, targets, weights and groups of each batch; a halfspace has no encoder
-    reading = None if design.loss is None else RowEncoder.of(design)
+    reading = None
+    if design.loss is not None:
+        reading = RowEncoder.of(design)
     parts: list[tuple[Matrix, Vector]] = []
     masses: list[Vector] = []
     named: list[NDArray[Any]] = []
@@ -345,7 +363,7 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
             named.append(np.array([*names, "(missing)"], dtype=object)[codes])
 
     return _Scored(
-        None if reading is None else reading.loss,
+        design.loss,
         np.concatenate([scores for scores, _ in parts]),
         np.concatenate([targets for _, targets in parts]),
         np.concatenate(masses) if masses else None,
@@ -361,6 +379,7 @@ def _of_sklearn(model: Any, X: Any, y: Any, by: Any, weights: Any) -> _Scored:
             f"got {type(model).__name__}."
         )
 
+    # log-odds against the first class, as our models have them
     classes = list(model.classes_)
     loss: Loss = Bernoulli() if len(classes) == 2 else Multinomial(len(classes))
     logs = np.log(np.maximum(np.asarray(model.predict_proba(X)), 1e-300))
@@ -370,17 +389,17 @@ def _of_sklearn(model: Any, X: Any, y: Any, by: Any, weights: Any) -> _Scored:
     groups = None
     if by is not None:
         groups = np.asarray(X[by] if isinstance(by, str) else by).astype(str)
-    masses = None if weights is None else np.asarray(weights, dtype=np.float64)
-    return _Scored(loss, logs[:, 1:] - logs[:, :1], targets, masses, groups)
+    if weights is not None:
+        weights = np.asarray(weights, dtype=np.float64)
+    return _Scored(loss, logs[:, 1:] - logs[:, :1], targets, weights, groups)
 
 
 def _brier(rows: _Scored) -> tuple[Measure, float] | None:
     if not isinstance(rows.loss, Bernoulli):
         return None
-    masses = np.ones(len(rows.targets)) if rows.weights is None else rows.weights
-    share = float(rows.targets @ masses / masses.sum())
+    share = float(rows.targets @ rows.masses / rows.masses.sum())
     errors = rows.loss.mean(rows.scores)[:, 1] - rows.targets
-    return Measure.mean(errors**2, masses), share * (1 - share)
+    return Measure.mean(errors**2, rows.masses), share * (1 - share)
 
 
 def _groups(rows: _Scored) -> tuple[tuple[tuple[str, Performance], ...], int]:
@@ -395,7 +414,7 @@ def _groups(rows: _Scored) -> tuple[tuple[tuple[str, Performance], ...], int]:
 
     # small groups may be single patients
     counts = np.bincount(places)
-    kept = [i for i in range(names.size) if counts[i] >= LEAST_ROWS]
+    kept = [i for i in range(names.size) if counts[i] >= LEAST_GROUP]
     groups = tuple((str(names[i]), rows.worth(places == i)) for i in kept)
     return groups, int(counts.sum() - counts[kept].sum())
 
@@ -404,8 +423,7 @@ def _in_the_large(rows: _Scored) -> tuple[Measure | None, Measure | None]:
     """Calibration in the large, and observed to expected; for two classes, both of them there."""
     if not isinstance(rows.loss, Bernoulli) or not 0 < rows.targets.mean() < 1:
         return None, None
-    masses = np.ones(len(rows.targets)) if rows.weights is None else rows.weights
-    about = rows.loss, rows.scores, rows.targets, masses
+    about = rows.loss, rows.scores, rows.targets, rows.masses
     return calibration_in_the_large(*about), observed_to_expected(*about)
 
 
@@ -413,13 +431,13 @@ def _calibration(rows: _Scored) -> tuple[tuple[Bin, ...], Measure | None]:
     """Ten bins of about equal size, and the line of log-odds; for two classes."""
     if not isinstance(rows.loss, Bernoulli):
         return (), None
-    scores, targets = rows.scores[:, 0], rows.targets
-    masses = np.ones(len(targets)) if rows.weights is None else rows.weights
+    scores, targets, masses = rows.scores[:, 0], rows.targets, rows.masses
     probability = rows.loss.mean(rows.scores)[:, 1]
 
+    # bins of neighbouring scores: observed beside predicted shares
     order = np.argsort(scores, kind="stable")
     bins = []
-    for part in np.array_split(order, min(_N_BINS, max(1, len(order) // LEAST_ROWS))):
+    for part in np.array_split(order, min(_N_BINS, max(1, len(order) // LEAST_GROUP))):
         if masses[part].sum() > 0:
             observed = Measure.mean(targets[part], masses[part])
             observed = Measure(observed.value, max(0.0, observed.low), min(1.0, observed.high))

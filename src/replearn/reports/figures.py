@@ -34,6 +34,8 @@ def roc(scores: Vector, targets: Vector) -> str:
     alarms = np.cumsum(1 - targets[order]) / max(1.0, float((1 - targets).sum()))
     last = np.append(scores[order][1:] != scores[order][:-1], True)  # ties move together
     hits, alarms = hits[last], alarms[last]
+
+    # few enough to draw
     some = np.unique(np.linspace(0, len(hits) - 1, 200).astype(int))
     points = [(0.0, 0.0), *zip(alarms[some].tolist(), hits[some].tolist(), strict=True)]
     parts = [
@@ -48,6 +50,8 @@ def decision(scores: Vector, targets: Vector) -> str:
     probability = 1 / (1 + np.exp(-np.clip(scores, -500, 500)))
     share = float(targets.mean())
     thresholds = np.linspace(0.01, min(0.95, max(0.2, 3 * share)), 80)
+
+    # a false alarm costs the odds of the threshold
     odds = thresholds / (1 - thresholds)
     acted = probability[:, None] >= thresholds
     benefit = (targets[:, None] * acted).mean(axis=0)
@@ -105,6 +109,8 @@ def _frame(
     for value in _ticks(x):
         at, floor = _place(value, y[0], x, y)
         marks.append(f'<text x="{at:.1f}" y="{floor + 16}" text-anchor="middle">{value:g}</text>')
+
+    # the same up the side
     for value in _ticks(y):
         left, at = _place(x[0], value, x, y)
         marks.append(f'<text x="{left - 6}" y="{at + 4:.1f}" text-anchor="end">{value:g}</text>')
@@ -114,6 +120,8 @@ def _frame(
         f'<text transform="translate(12 {_SIZE / 2 - 16}) rotate(-90)" '
         f'text-anchor="middle">{beside}</text>'
     )
+
+    # a box around what was drawn
     width, height = _SIZE - _LEFT - 12, _SIZE - _BOTTOM - 12
     box = (
         f'<rect x="{_LEFT}" y="12" width="{width}" height="{height}" fill="none" '

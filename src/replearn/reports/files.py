@@ -36,13 +36,11 @@ class Opening(Spoken, Document):
 
 def file_classes() -> tuple[type[Document], ...]:
     """All kinds of files that replearn writes."""
-    from replearn.codes import HalfspaceModel
-    from replearn.glm import Model
+    from replearn.codes import Model
     from replearn.reports.policy import Policy
-    from replearn.study import HalfspaceStudy, LabColumns, LabSums, State, Study
+    from replearn.study import LabColumns, LabSums, State, Study
 
-    own = (Study, Model, HalfspaceModel, HalfspaceStudy)
-    return *own, LabSums, LabColumns, State, Opening, Policy
+    return Study, Model, LabSums, LabColumns, State, Opening, Policy
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -68,6 +66,11 @@ def load(path: str | os.PathLike[str]) -> Any:
     See Also
     --------
     save : writes a file.
+
+    Notes
+    -----
+    Files are JSON without pickle. Size, depth, keys and types are checked before anything is
+    built.
 
     Examples
     --------
@@ -100,6 +103,11 @@ def save(thing: Any, path: str | os.PathLike[str], private: bool = False) -> Non
     --------
     load : reads the file.
 
+    Notes
+    -----
+    The file is there as a whole or not at all, and its bytes are canonical: equal models give
+    equal files but for their provenance.
+
     Examples
     --------
     >>> import replearn as rl
@@ -122,11 +130,11 @@ def save(thing: Any, path: str | os.PathLike[str], private: bool = False) -> Non
 
 def load_model(path: str | os.PathLike[str]) -> Any:
     """Read a model of any kind."""
-    from replearn.codes import HalfspaceModel
-    from replearn.glm import Model
+    from replearn.codes import Model
+    from replearn.glm import GlmModel  # noqa: F401  # one of the kinds that Model tells apart
 
     try:
-        return document_of(path, (Model, HalfspaceModel))
+        return Model.load(path)
     except InvalidFile:
         _refuse_study(path)
         raise
@@ -143,6 +151,6 @@ def _refuse_study(path: str | os.PathLike[str]) -> None:
 
 def load_study(path: str | os.PathLike[str]) -> Any:
     """Read a study of any kind."""
-    from replearn.study import HalfspaceStudy, Study
+    from replearn.study import Study
 
-    return document_of(path, (Study, HalfspaceStudy))
+    return Study.load(path)

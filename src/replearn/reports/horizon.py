@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from replearn.errors import ReplearnError
-from replearn.glm import Model, concordance, hazard_of, log_hazards, survival_at
+from replearn.glm import GlmModel, concordance, hazard_of, log_hazards, survival_at
 from replearn.study import Measure
 from replearn.tables import INTERVAL, CsvOptions, event_numbers, event_times, open_table
 from replearn.types import Vector
 from replearn.words import Facts, Row, Spoken, Table
 
 _N_BINS = 5
-_LEAST_ROWS = 20
+_LEAST_BIN = 20
 _Z95 = 1.96
 
 
@@ -61,6 +61,7 @@ class HorizonEvaluation(Spoken):
         if self.is_inverted:
             verdict = "The model ranks the wrong way round: its concordance is below 0.5."
 
+        # beside the observed risk, which censoring makes an estimate
         observed = self.observed
         ratio = Measure(
             *(end / self.predicted for end in (observed.value, observed.low, observed.high))
@@ -88,7 +89,7 @@ class HorizonEvaluation(Spoken):
 
 
 def evaluate_at(
-    model: Model, table: Any, horizon: float, csv: CsvOptions | None = None
+    model: GlmModel, table: Any, horizon: float, csv: CsvOptions | None = None
 ) -> HorizonEvaluation:
     """Measure a survival model on rows that have its columns, times and events."""
     loss = hazard_of(model)
@@ -101,6 +102,7 @@ def evaluate_at(
             f"{horizon:g}. Nobody was seen longer."
         )
 
+    # predicted risks beside those of Kaplan and Meier
     risks = 1.0 - survival_at(model, source, [horizon])[:, 0]
     observed = _risk_by(horizon, times, events)
     return HorizonEvaluation(
@@ -159,7 +161,7 @@ def _bins(
     risks: Vector, times: Vector, events: Vector, horizon: float
 ) -> tuple[tuple[int, float, Measure], ...]:
     order = np.argsort(risks, kind="stable")
-    n_bins = min(_N_BINS, max(1, len(order) // _LEAST_ROWS))
+    n_bins = min(_N_BINS, max(1, len(order) // _LEAST_BIN))
     return tuple(
         (len(part), float(risks[part].mean()), _risk_by(horizon, times[part], events[part]))
         for part in np.array_split(order, n_bins)

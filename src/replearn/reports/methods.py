@@ -2,24 +2,62 @@
 
 from dataclasses import replace
 
-from replearn.glm import Model
+from replearn.glm import GlmDesign, GlmModel
 from replearn.reports.evaluate import Evaluation
-from replearn.study import Study
-from replearn.tables import MISSING, NumberColumn
+from replearn.study import GlmStudy
+from replearn.tables import MISSING, LevelColumn, NumberColumn, NumberProfile
 from replearn.words import Facts, Table, counted, percent
 
 
-def methods(study: Study) -> str:
+def methods(study: GlmStudy) -> str:
     """How the model is made, in words that a paper can print."""
     design = study.design
+    sentences = _terms(design)
+
+    # what is missing, classes and constants
+    sentences.append(f"{missing_rule(study)}.")
+    if len(design.classes or ()) > 2:
+        sentences.append("Classes were taken as unordered.")
+    if design.constant == "local":
+        sentences.append(
+            "Centres agreed on the slopes; each fitted its own constant to its own rows, given "
+            "these slopes."
+        )
+
+    # who published what, and what was planned
+    if study.commitment is not None:
+        sentences.append(
+            f"The original centre ({study.n_original:,} rows, as it states) published the study "
+            f"file {study.fingerprint[:16]} with {counted(design.bits, 'bit')} per coefficient, "
+            "and not the model."
+        )
+    else:
+        sentences.append(
+            f"The study file {study.fingerprint[:16]} was registered before any centre fitted it; "
+            "nobody is first."
+        )
+    sentences.append(f"Centres: {between_centres(study)}.")
+    sentences.append(
+        f"A lab with at least {study.n_replication:,} rows was planned to obtain the identical "
+        f"model with probability {percent(1 - float(study.max_disagreement))}, for "
+        f"{study.condition}. Fits used exact integer arithmetic "
+        "(replearn), so that identical means bit for bit; models were compared by SHA-256 "
+        "fingerprints."
+    )
+    return " ".join(sentences)
+
+
+def _terms(design: GlmDesign) -> list[str]:
+    """The model, and how columns become terms."""
     columns = design.encoding.columns
     numbers = [column for column in columns if isinstance(column, NumberColumn)]
     n_levels = len(columns) - len(numbers)
     curved = any(column.knots for column in numbers)
     what = f"a {design.loss.title} for {design.target}"
-    form = "piecewise linear (hats at published quantiles)" if curved else "linear"
+    form = "linear"
+    if curved:
+        form = "piecewise linear (hats at published quantiles)"
 
-    # 1 the model and its terms
     sentences = [
         f"We fitted {what} with {counted(design.n_numbers, 'coefficient')} and a ridge penalty "
         f"(weight {design.ridge} beside the mean loss).",
@@ -34,43 +72,14 @@ def methods(study: Study) -> str:
         )
     if products := design.encoding.products:
         times = 4**design.encoding.products_halved
-        shrunk = f", which the penalty shrinks {times} times as much" if times > 1 else ""
+        shrunk = ""
+        if times > 1:
+            shrunk = f", which the penalty shrinks {times} times as much"
         sentences.append(f"{counted(len(products), 'product')} of terms entered as well{shrunk}.")
-
-    # 2 what is missing, classes and constants
-    sentences.append(f"{missing_rule(study)}.")
-    if len(design.classes or ()) > 2:
-        sentences.append("Classes were taken as unordered.")
-    if design.constant == "local":
-        sentences.append(
-            "Centres agreed on the slopes; each fitted its own constant to its own rows, given "
-            "these slopes."
-        )
-
-    # 3 who published what, and what was planned
-    if study.commitment is not None:
-        sentences.append(
-            f"The original centre ({study.n_original:,} rows, as it states) published the study "
-            f"file {study.fingerprint[:16]} with {counted(design.bits, 'bit')} per coefficient, "
-            "and not the model."
-        )
-    else:
-        sentences.append(
-            f"The study file {study.fingerprint[:16]} was registered before any centre fitted it; "
-            "nobody is first."
-        )
-    sentences.append(f"Centres: {between_centres(study)}.")
-    sentences.append(
-        f"Every centre with at least {study.n_replication:,} rows of the same population was "
-        "planned to obtain the identical model with probability "
-        f"{percent(1 - float(study.max_disagreement))}. Fits used exact integer arithmetic "
-        "(replearn), so that identical means bit for bit; models were compared by SHA-256 "
-        "fingerprints."
-    )
-    return " ".join(sentences)
+    return sentences
 
 
-def missing_rule(study: Study) -> str:
+def missing_rule(study: GlmStudy) -> str:
     """What is done with a missing cell: the rule that the encoding applies."""
     encoding = study.design.encoding
     if encoding.missing == "refuse":
@@ -86,7 +95,7 @@ def missing_rule(study: Study) -> str:
     return f"{kept}; elsewhere {others}"
 
 
-def between_centres(study: Study) -> str:
+def between_centres(study: GlmStudy) -> str:
     """What is assumed of centres, as TRIPOD+AI asks under 12d."""
     if study.n_centres == 0:
         return "none are assumed to differ"
@@ -97,8 +106,8 @@ def between_centres(study: Study) -> str:
 
 def with_methods(
     facts: Facts,
-    study: Study,
-    model: Model | None = None,
+    study: GlmStudy,
+    model: GlmModel | None = None,
     performance: tuple[str, Evaluation] | None = None,
 ) -> Facts:
     """Facts for a paper's supplement: predictors, coefficients and the methods paragraph.
@@ -115,13 +124,23 @@ def with_methods(
     return replace(facts, details=[*details, items], figures=[*figures, *own.figures])
 
 
-def tripod_items(study: Study, model: Model | None = None, measured: bool = False) -> Table:
+def tripod_items(study: GlmStudy, model: GlmModel | None = None, measured: bool = False) -> Table:
     """What the checklist TRIPOD+AI asks and the study answers; the rest is for the authors."""
     design = study.design
-    performance = "above" if measured else "replearn evaluate MODEL TABLE --page FILE"
-    output = "probabilities" if design.classes else "expected values"
-    output = "hazard, and risk at a horizon" if design.loss.kind == "hazard" else output
-    updating = "each centre's own constant" if design.constant == "local" else "none in this study"
+    output = {"logistic": "probabilities", "survival": "hazard, and risk at a horizon"}
+    updating = {"local": "each centre's own constant"}
+
+    # what was not opened or measured is asked for
+    specification, performance = "not opened", "replearn evaluate MODEL TABLE --page FILE"
+    if model:
+        specification = "all coefficients, above"
+    if measured:
+        performance = "above"
+    imbalance = "no weights"
+    if design.class_weight:
+        imbalance = "weights of classes"
+
+    # numbers are those of the checklist
     rows = [
         ("7", "data preparation", "constants under Predictors; values beyond the range: its ends"),
         ("8a", "outcome", f"{design.target}, {design.loss.title}"),
@@ -130,11 +149,11 @@ def tripod_items(study: Study, model: Model | None = None, measured: bool = Fals
         ("11", "missing data", missing_rule(study)),
         ("12b, c", "analysis", f"ridge {design.ridge}, exact arithmetic; see Methods"),
         ("12d", "heterogeneity", between_centres(study)),
-        ("12f, 24", "updating", updating),
-        ("13", "class imbalance", "weights of classes" if design.class_weight else "no weights"),
-        ("15", "output", output),
+        ("12f, 24", "updating", updating.get(design.constant or "", "none in this study")),
+        ("13", "class imbalance", imbalance),
+        ("15", "output", output.get(design.recipe, "expected values")),
         ("18c, f", "protocol, code", f"study {study.fingerprint[:16]}; replearn, open source"),
-        ("22", "specification", "all coefficients, above" if model else "not opened"),
+        ("22", "specification", specification),
         ("23a", "performance", performance),
         ("23b", "heterogeneity", "a page of each centre; replearn evaluate MODEL TABLE --by"),
         ("others", "", "for the authors: setting, participants, fairness, ethics, use"),
@@ -142,14 +161,16 @@ def tripod_items(study: Study, model: Model | None = None, measured: bool = Fals
     return Table("TRIPOD+AI", ("item", "about", "answer"), rows, key="tripod")
 
 
-def columns_table(study: Study) -> Table:
+def columns_table(study: GlmStudy) -> Table:
     """Predictors with the constants that a study publishes."""
     rows: list[tuple[str, str, str]] = []
     for column, seen in zip(study.design.encoding.columns, study.profile.columns, strict=True):
-        if isinstance(column, NumberColumn):
-            quantiles = ", ".join(getattr(seen, "quantiles", ())) or "not published"
+        if isinstance(seen, NumberProfile):
+            quantiles = ", ".join(seen.quantiles) or "not published"
             rows.append((column.name, "number", f"quantiles {quantiles}"))
-        else:
-            levels = ", ".join(column.levels[:6]) + (", ..." if len(column.levels) > 6 else "")
+        elif isinstance(column, LevelColumn):
+            levels = ", ".join(column.levels[:6])
+            if len(column.levels) > 6:
+                levels += ", ..."
             rows.append((column.name, "levels", f"{column.reference} (reference), {levels}"))
     return Table("Predictors", ("column", "kind", "published"), rows, key="predictors")

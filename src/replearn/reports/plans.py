@@ -6,8 +6,37 @@ from typing import Any
 
 from replearn.codes import Mode, Plan, Promise, Recipe, Sizes, after_constant, has_intercept
 from replearn.errors import ReplearnError, short, whole_number
+from replearn.glm import GLM
 from replearn.halfspaces.recipes import TABLE1
+from replearn.halfspaces.rounded import BatchPlan, calm_variance
 from replearn.words import Facts, Figure, Row, Spoken, by_rows
+
+#: All recipes by name: the model of studies, whose sizes follow from rows, and those of Table 1.
+RECIPES: dict[str, Recipe] = {GLM.name: GLM} | TABLE1
+
+#: Sizes in words, in the order of a fit; programs read all sizes by their names.
+_WORDS = {
+    "one_fit": "one fit of all rows",
+    "n_batches": "batches",
+    "batch_size": "rows of a batch",
+    "n_repetitions": "runs of a batch",
+    "n_validation": "rows that choose the best run",
+    "regularization": "weight of |u|^2 / 2",
+    "n_rounds": "rounds, at most",
+    "projection": "projection",
+    "n_components": "components",
+    "log_size": "logarithm of the candidates",
+    "low": "threshold, lowest",
+    "high": "threshold, highest",
+    "inverse_temperature": "inverse temperature",
+    "populations": "disagreement bounded for",
+    "rounding": "rounding",
+    "grid_width": "side of a cell",
+    "noise": "noise of a score",
+    "sketch_bits": "published bits per component",
+    "n_held_out": "rows held out for a test",
+    "n_allowed": "errors allowed among them",
+}
 
 #: Fields of every plan, which are said apart.
 _COMMON = {field.name for field in fields(Plan)}
@@ -40,10 +69,12 @@ class Planned(Spoken):
     def facts(self) -> Facts:
         """In words."""
         promise = self.plan.promise
-        sizes = [
-            Row(field.name.replace("_", " "), _plain(getattr(self.plan, field.name)))
-            for field in fields(self.plan)
-            if field.name not in _COMMON and _plain(getattr(self.plan, field.name)) is not None
+        sizes = self._sizes()
+        unused = {"n_batches", "batch_size"} if sizes.get("one_fit") else set()
+        if sizes.get("n_repetitions") == 1:
+            unused.add("n_repetitions")
+        told = [
+            Row(words, sizes[n]) for n, words in _WORDS.items() if sizes.get(n) and n not in unused
         ]
         disagreement = self.disagreement(self.plan.n_rows)
         picture = Figure(
@@ -59,13 +90,34 @@ class Planned(Spoken):
                 Row("disagreement at most", promise.max_disagreement, "%"),
             ],
             details=[
-                Row("disagreement with so many rows", disagreement, "%"),
+                Row("disagreement by the plan", disagreement, "%"),
                 Row("rate", self.recipe.rate, note="without logarithms"),
-                *sizes,
+                *self._calm(),
+                *told,
             ],
             figures=[picture] if disagreement < 1 else [],  # a proof may say nothing
-            values={"algorithm": self.recipe.name, "n_rows": self.plan.n_rows},
+            values={"algorithm": self.recipe.name, "n_rows": self.plan.n_rows} | sizes,
         )
+
+    def _sizes(self) -> dict[str, Any]:
+        """All sizes of this algorithm by name, those of its net among them."""
+        sizes = vars(self.plan)
+        if "cover" in sizes:
+            sizes = sizes | vars(sizes["cover"])
+        return {
+            name: plain
+            for name, value in sizes.items()
+            if name not in _COMMON and (plain := _plain(value)) is not None
+        }
+
+    def _calm(self) -> list[Row]:
+        """Of a plan that looks at its rows: for which populations no lab refuses but rarely."""
+        made = self.plan
+        if not (isinstance(made, BatchPlan) and made.looks):
+            return []
+        variance = float(f"{calm_variance(made, made.n_batches):.2g}")
+        note = "of batches; above it one lab may refuse where the other does not"
+        return [Row("Definition 1.1 in full up to a variance of", variance, note=note)]
 
 
 def plan(
@@ -113,16 +165,32 @@ def plan(
     table1 : all algorithms beside each other.
     ReplicableSVMClassifier : fits such a plan.
 
+    Notes
+    -----
+    Sizes invert the bound of the algorithm, ``Recipe.stability``, by bisection. No row is looked
+    at, so both labs may plan alone.
+
+    References
+    ----------
+    .. [KKLVZ24] Kalavasis, Karbasi, Larsen, Velegkas and Zhou. Replicable Learning of Large-Margin
+       Halfspaces. ICML 2024, arXiv:2402.13857.
+
     Examples
     --------
     >>> plan("svm", n_features=20, margin=0.2).plan.n_rows > 1000
     True
     """
-    recipe = TABLE1.get(algorithm)
-    if recipe is None:
+    recipe = RECIPES.get(algorithm)
+    if recipe is GLM:
         raise ReplearnError(
-            f"algorithm must be one of {', '.join(TABLE1)}, got {short(algorithm)}."
+            "sizes of a GLM follow from an original's rows, and not from a promise alone. Fit an "
+            "original: its certificate_ and study_.disagreement(n_rows) say what labs need."
         )
+    if recipe is None:
+        known = ", ".join(TABLE1)
+        raise ReplearnError(f"algorithm must be one of {known}, got {short(algorithm)}.")
+
+    # a constant is one input more, and costs margin
     n_features = whole_number("n_features", n_features)
     promise = Promise(margin, max_error, max_disagreement, failure_prob)
     constant = has_intercept(mode, fit_intercept)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from replearn.documents import DecimalText, Document, Length, Range
 from replearn.errors import ReplearnError
-from replearn.study import Study
+from replearn.study import GlmStudy
 from replearn.words import Facts, Row, Spoken
 
 Kind = Literal["study", "model", "sums", "predictions", "page", "rows"]
@@ -50,11 +50,15 @@ class Policy(Spoken, Document):
                 f"the data owner's policy lets {', '.join(self.may_leave) or 'nothing'} leave, "
                 f"got {kind}. Ask the data owner."
             )
+
+        # few rows show single persons
         if n_rows is not None and n_rows < self.least_rows:
             raise ReplearnError(
                 f"the data owner's policy asks for at least {self.least_rows:,} rows, got "
                 f"{n_rows:,}. Get more rows, or ask the data owner."
             )
+
+        # and so do many coefficients of few rows
         most = float(self.most_coefficients_per_row)
         if n_rows is not None and n_numbers is not None and n_numbers > most * n_rows:
             raise ReplearnError(
@@ -62,7 +66,7 @@ class Policy(Spoken, Document):
                 f"{n_numbers:,} of {n_rows:,} rows. Drop columns, or ask the data owner."
             )
 
-    def allow_levels(self, study: Study) -> None:
+    def allow_levels(self, study: GlmStudy) -> None:
         """Refuse a study with levels of too few rows."""
         least = self.least_count / study.n_original
         rare = [

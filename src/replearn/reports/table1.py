@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from replearn.codes import MODES, Mode, Promise
-from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
+from replearn.errors import NotSearchable, ReplearnError, ReplicabilityWarning, UselessModelWarning
 from replearn.halfspaces.recipes import TABLE1
 from replearn.reports.plans import plan, rows_text, title_of
 from replearn.words import Facts, Figure, Spoken, Table, forest
@@ -15,7 +15,7 @@ from replearn.words import Facts, Figure, Spoken, Table, forest
 #: Bits about each component in the rows with a sketch.
 BITS = 3
 
-#: Rows of the table by name: a recipe, and the bits that an original publishes.
+#: Lines of the table by name: a recipe, and the bits that an original publishes.
 LINES = {
     **{name: (recipe, 0) for name, recipe in TABLE1.items()},
     **{f"{name}+{BITS}": (TABLE1[name], BITS) for name in ("svm", "sgd")},
@@ -50,7 +50,7 @@ class Table1(Spoken):
     fit_intercept : bool or None
         As estimators have it: None is a constant, but in paper mode.
     counted : dict
-        By name: pairs that were run.
+        By name: pairs that were run, or in words why none were.
     counted_mode : str
         The mode in which they were.
     exponents : dict
@@ -64,14 +64,14 @@ class Table1(Spoken):
     See Also
     --------
     table1 : makes one.
-    plan : one row of it, with all sizes.
+    plan : one line of it, with all sizes.
     """
 
     promise: Promise
     n_features: int
     fit_intercept: bool | None
     rows: dict[str, dict[Mode, int | None]]
-    counted: dict[str, Counted] = field(default_factory=dict)
+    counted: "dict[str, Counted | str]" = field(default_factory=dict)
     counted_mode: Mode = "practical"
     exponents: dict[str, dict[Mode, dict[str, float | None]]] = field(default_factory=dict)
 
@@ -94,8 +94,8 @@ class Table1(Spoken):
 
         rates = Table(
             "Rates, without logarithms (d: columns, tau: margin)",
-            ("name", "rows"),
-            [(name, recipe.rate) for name, recipe in TABLE1.items()],
+            ("name", "printed", "certified", "from"),
+            [(name, r.rate, r.certified_rate, r.source) for name, r in TABLE1.items()],
             key="rates",
         )
 
@@ -103,10 +103,7 @@ class Table1(Spoken):
         counted = Table(
             f"Counted in {self.counted_mode} mode",
             ("name", "rows", "pairs that differ", "error"),
-            [
-                (name, rows_text(c.n_rows), f"{c.n_differ} of {c.n_pairs}", f"{c.error:.4f}")
-                for name, c in self.counted.items()
-            ],
+            [(name, *_counted_cells(found)) for name, found in self.counted.items()],
             key="counted",
         )
         growth = Table(
@@ -153,7 +150,7 @@ def table1(
 ) -> Table1:
     """Table 1 of the paper with numbers for one promise: the rows that `plan` says.
 
-    Below the six rows stand Algorithms 1 and 2 with a sketch: an original publishes three bits
+    Below the six lines stand Algorithms 1 and 2 with a sketch: an original publishes three bits
     about each component, so somebody is first.
 
     Parameters
@@ -165,7 +162,7 @@ def table1(
     fit_intercept : bool or None, default=None
         As estimators have it: None is a constant, but in paper mode.
     measure : int, default=0
-        Pairs of labs that are run for each row of the table, on populations with margins from
+        Pairs of labs that are run for each line of the table, on populations with margins from
         ``margin`` to twice as much. Plans that are too large are left out.
     certified : bool, default=False
         Run the certified plans, and not the practical ones.
@@ -179,7 +176,17 @@ def table1(
 
     See Also
     --------
-    plan : one row of it, with all sizes.
+    plan : one line of it, with all sizes.
+
+    Notes
+    -----
+    Each row is a call of `plan`. Rates in ``docs/theory/table1.md`` are slopes of these numbers on
+    logarithmic scales.
+
+    References
+    ----------
+    .. [KKLVZ24] Kalavasis, Karbasi, Larsen, Velegkas and Zhou. Replicable Learning of Large-Margin
+       Halfspaces. ICML 2024, arXiv:2402.13857.
 
     Examples
     --------
@@ -205,16 +212,40 @@ def table1(
         for name in (LINES if exponents else ())
     }
 
-    # pairs of labs are run only where a laptop can hold the rows
-    counted = {}
     run_mode: Mode = "certified" if certified else "practical"
+    counted = {}
     for name, modes in rows.items() if measure else ():
-        n_rows = modes[run_mode]
-        too_wide = name == "foam" and n_features > _MOST_FOAM
-        if n_rows is not None and n_rows * n_features <= _MOST_NUMBERS and not too_wide:
-            how: dict[str, Any] = {"mode": run_mode, "fit_intercept": fit_intercept}
-            counted[name] = count_pairs(name, promise, n_features, n_rows, measure, **how)
+        how: dict[str, Any] = {"mode": run_mode, "fit_intercept": fit_intercept}
+        counted[name] = _count(name, promise, n_features, modes[run_mode], measure, how)
     return Table1(promise, n_features, fit_intercept, rows, counted, run_mode, growth)
+
+
+def _count(
+    name: str,
+    promise: Promise,
+    n_features: int,
+    n_rows: int | None,
+    n_pairs: int,
+    how: dict[str, Any],
+) -> Counted | str:
+    """Pairs of labs, where a laptop can run them; else why it cannot."""
+    if n_rows is None:
+        return "no plan"
+    if n_rows * n_features > _MOST_NUMBERS:
+        return f"over {_MOST_NUMBERS // 10**6} million numbers"
+    if name == "foam" and n_features > _MOST_FOAM:
+        return f"over {_MOST_FOAM} columns"
+    try:
+        return count_pairs(name, promise, n_features, n_rows, n_pairs, **how)
+    except NotSearchable:
+        return "too many candidates"
+
+
+def _counted_cells(found: Counted | str) -> tuple[str, str, str]:
+    """Rows, pairs that differ, error."""
+    if isinstance(found, str):
+        return "", f"not run: {found}", ""
+    return rows_text(found.n_rows), f"{found.n_differ} of {found.n_pairs}", f"{found.error:.4f}"
 
 
 def count_pairs(
@@ -225,7 +256,7 @@ def count_pairs(
     Parameters
     ----------
     name : str
-        A row of the table, such as ``"svm"`` or ``"svm+3"``.
+        A line of the table, such as ``"svm"`` or ``"svm+3"``.
     **how
         Mode and intercept of the estimators; practical, without one, unless given.
     """
@@ -250,7 +281,7 @@ def count_pairs(
 
 
 def _shell(name: str, promise: Promise, seed: int, study: Any = None, **how: Any) -> Any:
-    """The estimator of a row; with a study it is a replication."""
+    """The estimator of a line; with a study it is a replication."""
     from replearn.estimators.table import ESTIMATORS
 
     recipe, bits = LINES[name]
@@ -297,10 +328,15 @@ def _exponent(
 
 
 def _printed(name: str) -> dict[Any, dict[str, float | None]]:
-    """Powers of d, 1/eps, 1/tau and 1/rho in the rate of Table 1; a sketch has no such row."""
+    """Powers in the rate of Table 1; a sketch has no such line."""
     recipe, bits = LINES[name]
+    return {} if bits else {"printed": powers_of(recipe.rate)}
+
+
+def powers_of(rate: str) -> dict[str, float | None]:
+    """Powers of d, 1/eps, 1/tau and 1/rho in a rate."""
     powers: dict[str, float | None] = dict.fromkeys(_STEPS, 0.0)
-    for factor in recipe.rate.split():
+    for factor in rate.split():
         symbol, _, power = factor.partition("^")
         powers[symbol] = abs(float(power or 1))
-    return {} if bits else {"printed": powers}
+    return powers

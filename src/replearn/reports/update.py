@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from replearn.codes import HalfspaceModel
+from replearn.codes import Model
 from replearn.errors import ReplearnError, short
 from replearn.glm import (
+    GlmModel,
     Loss,
-    Model,
     Recalibration,
     fit_constants,
     fit_factor,
@@ -46,7 +46,7 @@ class Update(Spoken):
 
     Attributes
     ----------
-    model : Model
+    model : GlmModel
         The updated one. It names its parent, and has a fingerprint of its own.
     n_rows : int
         Rows behind the update.
@@ -69,7 +69,7 @@ class Update(Spoken):
     update : makes one.
     """
 
-    model: Model
+    model: GlmModel
     n_rows: int
     n_events: int | None
     shifts: tuple[tuple[str, Measure], ...]
@@ -217,6 +217,16 @@ def update(
     --------
     evaluate : shows whether an update is needed.
 
+    Notes
+    -----
+    The constant alone, or with one factor on all slopes, is fitted by exact Newton steps with the
+    model's score as offset: the first steps of a ladder of updates [Vergouwe17].
+
+    References
+    ----------
+    .. [Vergouwe17] Vergouwe et al. A closed testing procedure to select an appropriate method for
+       updating prediction models. Statistics in Medicine 36(28), 2017.
+
     Examples
     --------
     >>> import replearn as rl
@@ -243,16 +253,18 @@ def update(
     return _updated(parent, rows, n_rows, n_events, slope)
 
 
-def _model_of(given: Any) -> Model:
+def _model_of(given: Any) -> GlmModel:
     """The model to update, or why there is none."""
+    # a file, a model, or a fitted estimator
     if isinstance(given, str | os.PathLike):
         model = load(given)
     else:
         model = getattr(given, "model_", given)
-    if isinstance(model, Model):
+    if isinstance(model, GlmModel):
         return model
 
-    if isinstance(model, HalfspaceModel):
+    # what cannot be updated, and why
+    if isinstance(model, Model):
         raise ReplearnError(
             "update takes a model of a study (replearn/model), got a halfspace, which predicts "
             "labels and has no base risk. Fit it anew: replearn fit."
@@ -264,7 +276,7 @@ def _model_of(given: Any) -> Model:
 
 
 def _table(
-    model: Model, X: Any, y: Any, weights: Any, offset: Any, csv: CsvOptions | None
+    model: GlmModel, X: Any, y: Any, weights: Any, offset: Any, csv: CsvOptions | None
 ) -> Rows_:
     """The rows of a centre with the columns that the model needs."""
     design = model.design
@@ -275,14 +287,12 @@ def _table(
                 "y, weights or an offset beside it. Put both columns into X."
             )
         return table_of(design, X, csv)
-    return open_table(
-        X,
-        columns=model.feature_names,
-        target=design.target if y is None else y,
-        weights=design.weights if weights is None else weights,
-        offset=design.offset if offset is None else offset,
-        csv=csv,
-    )
+
+    # columns have the parent's names, unless others are given
+    given = {"target": y, "weights": weights, "offset": offset}
+    roles = {name: role for name, role in given.items() if role is not None}
+    named = {name: getattr(design, name) for name in given}
+    return open_table(X, columns=model.feature_names, csv=csv, **named | roles)
 
 
 def _check_events(rows: Rows, loss: Loss, n_fitted: int) -> tuple[int, int | None]:
@@ -314,7 +324,7 @@ def _check_events(rows: Rows, loss: Loss, n_fitted: int) -> tuple[int, int | Non
 
 
 def _updated(
-    parent: Model, rows: Rows, n_rows: int, n_events: int | None, with_slope: bool
+    parent: GlmModel, rows: Rows, n_rows: int, n_events: int | None, with_slope: bool
 ) -> Update:
     design, loss = parent.design, parent.design.loss
     decoded = design.decode(parent.codes)
@@ -362,7 +372,7 @@ def _updated(
     )
 
 
-def _theta_here(parent: Model) -> Matrix:
+def _theta_here(parent: GlmModel) -> Matrix:
     """What the parent says; a constant that its study leaves to labs may be absent."""
     local = parent.design.constant is not None and parent.local_constants is None
     if local and parent.recalibration is None:
@@ -385,7 +395,7 @@ def _factor(rows: Rows, loss: Loss, slopes: Matrix, is_needed: bool) -> str | No
 
 
 def _shifts(
-    model: Model, scores: Matrix, targets: Vector, masses: Vector
+    model: GlmModel, scores: Matrix, targets: Vector, masses: Vector
 ) -> tuple[tuple[str, Measure], ...]:
     """How constants differ from the parent's, slopes kept; robust 95% intervals."""
     loss = model.design.loss

@@ -28,6 +28,7 @@ from replearn.study.performance import (
 from replearn.study.registered import register_study
 from replearn.study.replication import (
     MOST_TOLD,
+    GlmReplication,
     Replication,
     agreement_of,
     agreement_rows,
@@ -37,7 +38,7 @@ from replearn.study.replication import (
     spread_findings,
 )
 from replearn.study.sample_size import sample_size_row
-from replearn.study.study import Study
+from replearn.study.study import GlmStudy, Study
 from replearn.study.support import ScoredRows
 
 __all__ = [
@@ -46,6 +47,8 @@ __all__ = [
     "Evidence",
     "Fitted",
     "Founded",
+    "GlmReplication",
+    "GlmStudy",
     "HalfspaceReplication",
     "HalfspaceStudy",
     "LabColumns",

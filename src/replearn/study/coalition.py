@@ -17,10 +17,10 @@ import numpy as np
 
 from replearn.documents import Document, Integers, Range, Sha256, Text, Unfit
 from replearn.errors import ReplearnError
-from replearn.glm import Between, CentreFits, Design, LastIterate, Model, newton
+from replearn.glm import Between, CentreFits, GlmDesign, GlmModel, LastIterate, newton
 from replearn.rows import THETA_BITS, WEIGHT_BITS, ExactSums, integers, on_grid
 from replearn.rows import Integers as Whole
-from replearn.study.disclosure import refuse_few_rows
+from replearn.study.disclosure import refuse_few_rows, refuse_heavy_rows
 from replearn.study.joint_original import Founded, founded
 from replearn.study.participants import (
     Participant,
@@ -31,7 +31,7 @@ from replearn.study.participants import (
     remarks_on,
 )
 from replearn.study.passes import (
-    LEAST_ROWS,
+    LEAST_SUMMED,
     MAX_ROWS,
     MAX_SUM,
     Counts,
@@ -47,12 +47,12 @@ from replearn.study.passes import (
 )
 from replearn.study.plausibility import refuse_impossible
 from replearn.study.replication import (
-    Replication,
+    GlmReplication,
     agreement_of,
     compare_with_original,
     spread_findings,
 )
-from replearn.study.study import Study
+from replearn.study.study import GlmStudy
 from replearn.tables import LEAST_COUNT, Finding, Table
 from replearn.types import Codes, Matrix, Vector
 from replearn.words import Facts, Figure, Landed, Row, Spoken, p_value, where_we_landed
@@ -117,7 +117,7 @@ class LabSums(Spoken, Document):
                 raise Unfit("information must be of the columns of the gradient")
 
     @classmethod
-    def of(cls, study: Study, lab: str, sums: ExactSums) -> "LabSums":
+    def of(cls, study: GlmStudy, lab: str, sums: ExactSums) -> "LabSums":
         """From what a pass gave."""
         fields: dict[str, Any] = dict(sums.values)
         for name in _COUNTED:
@@ -152,19 +152,19 @@ class LabSums(Spoken, Document):
 
 
 def lab_sums(
-    study: "Study | str | os.PathLike[str]",
+    study: "GlmStudy | str | os.PathLike[str]",
     table: Any,
     state: State | None = None,
     *,
     lab: str = "lab",
-    least_rows: int = LEAST_ROWS,
+    least_rows: int = LEAST_SUMMED,
     least_count: int = LEAST_COUNT,
 ) -> LabSums:
     """Exact sums of a lab's rows, to send to a coalition.
 
     Parameters
     ----------
-    study : Study or path
+    study : GlmStudy or path
         The study that all labs fit together.
     table : path, dataframe, Arrow data or Table
         With the columns and the target of the study.
@@ -187,6 +187,11 @@ def lab_sums(
     --------
     combine : adds up the sums of all labs.
 
+    Notes
+    -----
+    A file holds whole numbers that add up in any order, such as the gradient and the curvature at
+    the state of the round. No file is made if a term or a class has 1 to 9 rows.
+
     Examples
     --------
     >>> import replearn as rl
@@ -197,7 +202,7 @@ def lab_sums(
     >>> rl.lab_sums(study, labs[1], lab="Birchwood").rows
     6000
     """
-    study = study if isinstance(study, Study) else Study.load(study)
+    study = study if isinstance(study, GlmStudy) else GlmStudy.load(study)
     design = study.design
     state = study.begin() if state is None else state
     study.check_state(state)
@@ -217,6 +222,8 @@ def lab_sums(
         refuse_other_codes(design, sums)
     asked = state.newton
     refuse_few_rows(design, source, 0 if asked is None else asked.share, least_count)
+    if asked is not None:
+        refuse_heavy_rows(design, source, asked, least_count)
 
     findings = findings_of(study, sums)
     if asked is not None and _is_near_end(state, asked):
@@ -279,9 +286,9 @@ class Coalition(Spoken):
 
     Attributes
     ----------
-    model : Model
+    model : GlmModel
         That of the rows of all labs, to the bit (or one Newton step from an opened model).
-    replication : Replication
+    replication : GlmReplication
         Beside the original.
     heterogeneity : array
         Cochran's Q of each coded number, with one degree of freedom less than labs.
@@ -299,8 +306,8 @@ class Coalition(Spoken):
     combine : makes one.
     """
 
-    model: Model
-    replication: Replication
+    model: GlmModel
+    replication: GlmReplication
     labs: tuple[Participant, ...]
     heterogeneity: Vector
     same_population: float
@@ -365,10 +372,10 @@ class Coalition(Spoken):
 
 
 def combine(
-    study: "Study | str | os.PathLike[str]",
+    study: "GlmStudy | str | os.PathLike[str]",
     *sums: LabSums,
     state: State | None = None,
-    opened: Model | None = None,
+    opened: GlmModel | None = None,
     nonce: str | None = None,
     most_rows: int | None = None,
     publish: bool = False,
@@ -378,14 +385,14 @@ def combine(
 
     Parameters
     ----------
-    study : Study or path
+    study : GlmStudy or path
         The study that all labs fit together.
     *sums : LabSums
         One of each lab, of one round, in any order.
     state : State, optional
         What the labs were asked for; ``study.begin()`` in the first round. After
         ``study.begin(opened)`` one round is all.
-    opened : Model, optional
+    opened : GlmModel, optional
         The original's, to say what differs.
     nonce : str, optional
         Opens a sealed study.
@@ -414,6 +421,11 @@ def combine(
     lab_sums : what each lab sends.
     register_study : a study in which nobody is first.
 
+    Notes
+    -----
+    Newton's method on the joint loss needs the sums of all rows and no row. Because the sums are
+    exact, the joint model is the model of one table, to the bit, whatever the number of labs.
+
     Examples
     --------
     >>> import replearn as rl
@@ -428,7 +440,12 @@ def combine(
     >>> state.replication.same
     True
     """
-    study = study if isinstance(study, Study) else Study.load(study)
+    if publish and not (opened is None and nonce is None):
+        raise ReplearnError("a joint original does not use opened and nonce. Leave them out.")
+    if replication_rows is not None and not publish:
+        raise ReplearnError("replication_rows is of a joint original. Pass publish=True, too.")
+
+    study = study if isinstance(study, GlmStudy) else GlmStudy.load(study)
     state = study.begin() if state is None else state
     study.check_state(state)
     if most_rows is None:
@@ -489,7 +506,7 @@ def _refuse_many(n_numbers: int) -> None:
         )
 
 
-def _check_labs(study: Study, state: State, labs: Sequence[LabSums]) -> None:
+def _check_labs(study: GlmStudy, state: State, labs: Sequence[LabSums]) -> None:
     """Refuse sums that are of something else, or there twice."""
     if not labs:
         raise ReplearnError("there must be sums of at least one lab, got none.")
@@ -527,6 +544,8 @@ def _check_members(state: State, labs: Sequence[LabSums], parts: Sequence[ExactS
         return
 
     first_counts = {member.lab: member.counts for member in state.members}
+
+    # the same labs, with the same rows
     missing = sorted(set(first_counts) - {one.lab for one in labs})
     if missing:
         raise ReplearnError(
@@ -543,13 +562,13 @@ def _check_members(state: State, labs: Sequence[LabSums], parts: Sequence[ExactS
 
 
 def _coalition(
-    study: Study,
+    study: GlmStudy,
     labs: Sequence[LabSums],
     parts: Sequence[ExactSums],
     total: ExactSums,
     fitted: Fitted,
     spreads: Vector,
-    opened: Model | None = None,
+    opened: GlmModel | None = None,
     nonce: str | None = None,
     between_of: Callable[[CentreFits], Between] | None = None,
 ) -> Coalition:
@@ -594,7 +613,7 @@ def _coalition(
     )
 
 
-def _numbers_by_one_step(design: Design, behind: LastIterate) -> Callable[[ExactSums], Vector]:
+def _numbers_by_one_step(design: GlmDesign, behind: LastIterate) -> Callable[[ExactSums], Vector]:
     """The coordinates that some rows alone would have, by one step from the last point."""
     loss, ridge = design.loss, float(design.ridge)
     factor = newton.direction_of(behind, loss, ridge).factor
@@ -616,7 +635,7 @@ def _less(total: ExactSums, part: ExactSums) -> ExactSums:
 
 
 def _participant(
-    study: Study,
+    study: GlmStudy,
     names: Sequence[str],
     fitted: Fitted,
     one: LabSums,

@@ -8,7 +8,7 @@ import numpy as np
 from replearn.tables import (
     INTERVAL,
     LEAST_COUNT,
-    LEAST_ROWS,
+    QUANTILE_ROWS,
     ColumnScan,
     Learned,
     LevelColumn,
@@ -35,6 +35,7 @@ def cohort_table(learned: Learned, target: str, classes: Sequence[Any] | None) -
     header = ["column", "all", *(f"{target} = {label}" for label in shown), "missing"]
     rows: list[list[Any]] = [_counts_row(look, len(shown))] if shown else []
     for column in learned.encoding.columns:
+        # of survival it is time itself, and nobody's property
         if column.name == INTERVAL:
             continue
         scan = look.columns[column.name]
@@ -92,7 +93,7 @@ def _number_cells(look: TableScan, column: NumberColumn, n_classes: int) -> list
 
 
 def _quartiles(values: Vector) -> str:
-    if values.size < LEAST_ROWS:
+    if values.size < QUANTILE_ROWS:
         return "few rows"
     low, middle, high = (quantile(values, share) for share in (0.25, 0.5, 0.75))
     return f"{middle:.3g} ({low:.3g}, {high:.3g})"

@@ -3,7 +3,8 @@
 Where a term (a level, a hat, an indicator, a product) is not zero in one row only, its line of the
 information matrix *is* that row. What holds for a term holds for all that sums can be combined to:
 the level without a term, the ends of a spline, a rare value of a number, cells of two columns with
-products; and for each of them within a class.
+products; and for each of them within a class. A study with a narrow spread clips all numbers but a
+few, and at coefficients that were chosen for it all rows but one weigh nothing.
 """
 
 from collections import Counter
@@ -15,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.glm import Design
-from replearn.rows import ROW_BITS, Block, LevelRows, Rows, marks, pieces
+from replearn.glm import GlmDesign, Loss, State
+from replearn.rows import MAX_ROW, ROW_BITS, Block, LevelRows, Rows, marks, pieces, scores
 from replearn.study.encoder import RowEncoder, TableRows, projected, read_rows
 from replearn.tables import Encoding, NumberColumn, Table
 from replearn.types import is_sparse
@@ -25,6 +26,10 @@ from replearn.types import is_sparse
 _FEW_VALUES = 3
 #: Groups that are named in a refusal.
 _NAMED = 5
+#: The sum of a term is of so many rows at least, as rows that weigh the same.
+_LEAST_OF_TERM = 3.0
+#: What is less than the whole numbers of a pass show.
+_NOTHING = 2.0**-24
 
 Mask = NDArray[np.bool_]
 
@@ -36,12 +41,12 @@ class Group(NamedTuple):
     holds: Callable[[NDArray[Any]], Mask]  # of terms, or of targets in one column
 
 
-def refuse_few_rows(design: Design, table: Table, share: int, least_count: int) -> None:
+def refuse_few_rows(design: GlmDesign, table: Table, share: int, least_count: int) -> None:
     """Stop before sums leave in which a group of rows is there, but small.
 
     Parameters
     ----------
-    design : Design
+    design : GlmDesign
     table : Table
     share : int
         Rows whose mark is below it make the information matrix; 2^32 takes all, 0 none.
@@ -81,6 +86,73 @@ def refuse_few_rows(design: Design, table: Table, share: int, least_count: int) 
         )
 
 
+def refuse_heavy_rows(design: GlmDesign, table: Table, asked: State, least_count: int) -> None:
+    """Stop before sums leave that hardly more than one row makes, at the coefficients asked for.
+
+    Parameters
+    ----------
+    design : Design
+    table : Table
+    asked : State
+        Of the fit: its coefficients, and the share of rows in the information matrix.
+    least_count : int
+        Rows of equal weight that a sum must be of; of single terms a few are enough.
+    """
+    weighing = _Weighing()
+    for block in _small(read_rows(TableRows(table, RowEncoder.of(design)))):
+        weighing.add(block, design.loss, asked)
+
+    few_residuals = weighing.residuals.least() < least_count
+    few_curvatures = weighing.curvatures.least() < least_count
+    if few_residuals or few_curvatures or weighing.terms.least() < _LEAST_OF_TERM:
+        raise ReplearnError(
+            f"sums must be of at least {least_count} rows that weigh about the same, but at these "
+            "coefficients a few rows outweigh all others, and would be seen. Ask whoever combines "
+            "how the coefficients were found, and take outliers and heavy weights out of the table."
+        )
+
+
+class _Effective:
+    """Rows of equal weight that each sum is worth: ``(sum |a|)^2 / sum a^2``."""
+
+    def __init__(self) -> None:
+        self.sums: Any = 0.0
+        self.squares: Any = 0.0
+
+    def add(self, sums: Any, squares: Any) -> None:
+        self.sums = self.sums + sums
+        self.squares = self.squares + squares
+
+    def least(self) -> float:
+        """Of all sums that are not zero."""
+        sums, squares = np.atleast_1d(self.sums), np.atleast_1d(self.squares)
+        there = sums > _NOTHING
+        return float((sums[there] ** 2 / squares[there]).min(initial=np.inf))
+
+
+class _Weighing:
+    """What rows weigh in the sums of a Newton step."""
+
+    def __init__(self) -> None:
+        self.residuals, self.curvatures, self.terms = _Effective(), _Effective(), _Effective()
+
+    def add(self, block: Block, loss: Loss, asked: State) -> None:
+        """Take some rows in."""
+        rows = _dense(block.terms).astype(np.float64)
+        eta = scores(rows, asked.theta, block.offset)
+        weights = np.ones(len(rows)) if block.weights is None else block.weights
+
+        residuals = np.abs(loss.residual(eta, block.targets)) * weights[:, None]
+        self.residuals.add(residuals.sum(axis=0), (residuals**2).sum(axis=0))
+
+        # the matrix is of a sample
+        chosen = block.marks < asked.share
+        curvatures = np.abs(loss.curvature(eta[chosen])) * weights[chosen, None]
+        self.curvatures.add(curvatures.sum(axis=0), (curvatures**2).sum(axis=0))
+        sizes = np.abs(rows[chosen]) * 2.0**-ROW_BITS
+        self.terms.add(curvatures.T @ sizes, (curvatures**2).T @ sizes**2)
+
+
 def _words(group: Group, of_class: Group) -> str:
     names = [one.name for one in (group, of_class) if one.name != "all rows"]
     return repr(" and ".join(names))
@@ -112,7 +184,7 @@ def _frequencies(rows: Rows) -> list[Counter[float]]:
     return counters
 
 
-def _classes(design: Design, common: list[Counter[float]]) -> list[Group]:
+def _classes(design: GlmDesign, common: list[Counter[float]]) -> list[Group]:
     """Classes by name; of numbers those that a sum can single out."""
     if design.classes is None:
         return _of_numbers(design.target, 0, common[-1])
@@ -150,7 +222,7 @@ def _groups(encoding: Encoding, common: list[Counter[float]]) -> list[Group]:
         stop = start + len(column.terms)
         if isinstance(column, NumberColumn):
             partitions.append(_of_numbers(column.name, start, common[start]))
-            groups += _of_spline(column, start)
+            groups += [*_not_clipped(column.name, start), *_of_spline(column, start)]
         else:
             names = [name for _, name in column.terms]
             levels = [_not_zero(name, start + i) for i, name in enumerate(names)]
@@ -177,6 +249,20 @@ def _rest(name: str, reference: str, start: int, stop: int) -> Group:
 
 def _both(a: Group, b: Group) -> Group:
     return Group(f"{a.name} and {b.name}", lambda terms: a.holds(terms) & b.holds(terms))
+
+
+def _not_clipped(name: str, place: int) -> list[Group]:
+    """Numbers within the reach of the study, and those that are not at its centre, too.
+
+    What is clipped has one of two large numbers, so that a sum tells what it is without them.
+    """
+    return [
+        Group(f"{name}, not clipped", lambda terms: np.abs(terms[:, place]) < MAX_ROW),
+        Group(
+            f"{name}, neither clipped nor at the centre",
+            lambda terms: np.asarray((np.abs(terms[:, place]) < MAX_ROW) & (terms[:, place] != 0)),
+        ),
+    ]
 
 
 def _of_spline(column: NumberColumn, start: int) -> list[Group]:

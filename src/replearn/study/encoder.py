@@ -1,8 +1,6 @@
 """The one door from a table to encoded rows: every fit, pass and check comes through here."""
 
 import math
-import tempfile
-import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,7 +11,7 @@ from numpy.typing import NDArray
 
 from replearn.documents import Label
 from replearn.errors import ReplearnError
-from replearn.glm import DIRECTION_BITS, Design, Loss
+from replearn.glm import DIRECTION_BITS, GlmDesign, Loss
 from replearn.rows import (
     LEAST_LEVELS,
     MAX_ROW,
@@ -32,6 +30,8 @@ from replearn.tables import (
     Encoding,
     EncodingCounts,
     LevelColumn,
+    Scratch,
+    Stored,
     Table,
     class_numbers,
     levels_of,
@@ -42,9 +42,8 @@ from replearn.words import threads
 
 #: Encoded rows are kept in memory up to so many bytes, and in a scratch file beyond.
 MOST_KEPT = 1 << 28
-#: Bytes of encoded rows that are made at once, and of a scratch file.
+#: Bytes of encoded rows that are made at once.
 MOST_AT_ONCE = 1 << 26
-MOST_STORED = 1 << 36
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class RowEncoder:
     directions: Codes | None = None
 
     @classmethod
-    def of(cls, design: Design) -> "RowEncoder":
+    def of(cls, design: GlmDesign) -> "RowEncoder":
         """That of a study's design."""
         weights = None
         if design.class_weight is not None:
@@ -161,6 +160,7 @@ class TableRows(Rows):
         """A power of two that no weight exceeds."""
         if self.table.roles["weights"] is None and self.reading.class_weight is None:
             return 1.0
+        self.table = self.table.kept()  # the largest weight takes a pass of its own
         largest = 0.0
         for batch in self.table.batches():
             masses = self.reading.masses(batch, self.reading.targets(batch))
@@ -205,32 +205,23 @@ class ScratchBlocks:
 
     n_terms: int
     work: BlockMap
-    file: Any = field(default_factory=tempfile.TemporaryFile)
-    shapes: list[tuple[int, bool, bool]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        weakref.finalize(self, self.file.close)
+    scratch: Scratch = field(default_factory=Scratch)
+    stored: list[list[Stored | None]] = field(default_factory=list)
 
     def add(self, block: Block) -> None:
         """Write some rows."""
         parts = (block.terms, block.targets, block.weights, block.offset)
-        for part in parts:
-            if part is not None:
-                self.file.write(np.ascontiguousarray(part).data)
-        self.shapes.append((block.n_rows, block.weights is not None, block.offset is not None))
+        self.stored.append([None if part is None else self.scratch.put(part) for part in parts])
 
     def blocks(self) -> Iterator[Block]:
         """The rows, from the beginning."""
-        self.file.seek(0)
-        for n_rows, weighted, offset in self.shapes:
-            terms = self._read(n_rows * self.n_terms, np.int16).reshape(n_rows, self.n_terms)
-            targets = self._read(n_rows, np.float64)
-            weights = self._read(n_rows, np.float64) if weighted else None
-            offsets = self._read(n_rows, np.float64) if offset else None
-            yield Block(terms, targets, weights, offsets)
+        for parts in self.stored:
+            terms, targets, weights, offset = map(self._read, parts)
+            assert targets is not None
+            yield Block(terms, targets, weights, offset)
 
-    def _read(self, size: int, kind: type) -> NDArray[Any]:
-        return np.frombuffer(self.file.read(size * np.dtype(kind).itemsize), dtype=kind)
+    def _read(self, part: Stored | None) -> NDArray[Any] | None:
+        return None if part is None else self.scratch.get(part)
 
 
 def read_rows(rows: TableRows, n_jobs: int | None = None) -> Rows:
@@ -251,7 +242,7 @@ def read_rows(rows: TableRows, n_jobs: int | None = None) -> Rows:
 
         # too many for memory: all so far go to the file, if it can hold such rows
         named = block.groups is not None or block.centres is not None
-        fits &= not sparse and not named and size <= MOST_STORED
+        fits &= not sparse and not named
         try:
             while kept and fits:
                 stored = stored or ScratchBlocks(rows.n_terms, rows.work)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replearn.codes import chance_of_any, chance_of_leaving, least_whole
-from replearn.glm import Between
+from replearn.codes import least_whole
+from replearn.glm import GLM, GlmPlan, OwnSpread
 from replearn.types import Vector
 
 #: Below so many guesses, as a power of two, agreement is no evidence.
@@ -24,22 +24,16 @@ _MOST_COUNTED = 256
 _MOST_BITS = 1000.0
 
 
-def rows_to_match(widths: Vector, spreads: Vector, n_original: int, between: Between) -> int:
-    """Rows at which a lab gets the model half of the time.
+def rows_to_match(plan: GlmPlan) -> int:
+    """Rows at which a lab gets the model half of the time, if it lies in the middle of its cells.
 
-    ``spreads`` are standard deviations of one row's influence on each number; the original, with
-    its ``n_original`` rows, is uncertain too.
+    The original, with its own rows, is uncertain too.
     """
+    middle = np.zeros(plan.widths.size)
 
     def matches_half(n_rows: int) -> bool:
-        sampling = spreads * math.sqrt(1 / n_rows + 1 / n_original)
-        deviations, freedoms = between.with_sampling(sampling)
-        ratios = (widths / deviations).tolist()
-        chances = (
-            chance_of_leaving(ratio, 0, freedom, residual=0.0)
-            for ratio, freedom in zip(ratios, freedoms, strict=True)
-        )
-        return chance_of_any(chances) <= 0.5
+        spread = OwnSpread(plan.sampling(n_rows), middle)
+        return GLM.stability(plan, n_rows, spread).in_mode(plan.mode) <= 0.5
 
     return least_whole(matches_half)
 
@@ -107,6 +101,8 @@ def _log_mass(low: Vector, high: Vector) -> Vector:
 def _count_cheaper(ladders: list[Vector], places: list[int]) -> float:
     """How many code vectors are at least as likely as the true one, from a histogram of costs."""
     budget = sum(float(costs[place]) for costs, place in zip(ladders, places, strict=True))
+
+    # a histogram of sums of costs: one convolution for each ladder
     step = max(budget / 2048, 1e-6)
     n_bins = int(budget / step) + 1
 
@@ -129,6 +125,8 @@ def _search(ladders: list[Vector], places: list[int]) -> int:
     reached once: raise the last one further, raise the next one too, or move on from a first step.
     """
     is_long = [costs.size > 1 for costs in ladders]
+
+    # ladders of one step have nothing to raise
     chosen = sorted(
         (i for i, long in enumerate(is_long) if long), key=lambda i: float(ladders[i][1])
     )
@@ -141,6 +139,8 @@ def _search(ladders: list[Vector], places: list[int]) -> int:
         n_guesses += 1
         if dict(raised) == true or n_guesses >= 4 * _MOST_RUN:
             return n_guesses
+
+        # raise the last ladder further, or raise the next one as well
         last, rank = raised[-1] if raised else (-1, 0)
         before = raised[:-1]
         if raised and rank + 1 < steps[last].size:
@@ -172,7 +172,7 @@ class Evidence:
 
     See Also
     --------
-    replearn.study.Replication : its ``evidence`` is one.
+    replearn.study.GlmReplication : its ``evidence`` is one.
     compare : states it for models of several labs.
     """
 
@@ -199,10 +199,10 @@ class Evidence:
                 "too. Whatever the outcomes are, a lab matches."
             )
         if self.is_weak:
-            return (
-                "Agreement here is no evidence: the study file gives the model away in about "
-                f"{self.guesses} guesses."
-            )
+            tries = f"in about {self.guesses} guesses"
+            if self.guesses == "1":
+                tries = "at the first guess"
+            return f"Agreement here is no evidence: the study file gives the model away {tries}."
         return (
             f"Guessing this model from the study file takes about {self.guesses} tries; fitting "
             f"it takes about {_two_digits(self.rows)} patients."

@@ -1,18 +1,19 @@
 """A study of Algorithm 1 or 2: what an original publishes, and what a replication found."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from replearn.codes import CodeSpace, HalfspaceDesign
-from replearn.documents import Document, Range, Sha256, Unfit
+from replearn.documents import Range, Sha256, Unfit
 from replearn.halfspaces.published_plan import PublishedPlan
 from replearn.halfspaces.rounded import BatchPlan
-from replearn.study.study import MAX_ROWS
-from replearn.words import Facts, Row, Spoken
+from replearn.study.replication import Replication, Verdict
+from replearn.study.study import MAX_ROWS, Study
+from replearn.words import Facts, Row
 
 
 @dataclass(frozen=True)
-class HalfspaceStudy(Spoken, Document):
+class HalfspaceStudy(Study):
     """What a replication of Algorithm 1 or 2 may know: design, plan and commitment, not the model.
 
     Attributes
@@ -29,10 +30,9 @@ class HalfspaceStudy(Spoken, Document):
     See Also
     --------
     ReplicableSVMClassifier : its ``study_`` is one.
-    Study : the same for regressions.
+    GlmStudy : the same for regressions.
     """
 
-    FORMAT = "replearn/study"
     KIND = "halfspace"
 
     design: HalfspaceDesign
@@ -58,13 +58,6 @@ class HalfspaceStudy(Spoken, Document):
         """The plan of a replication: as many rows as the original had."""
         return self.plan.plan(self.design.recipe, self.space, self.n_original)
 
-    def commits_to(self, fingerprint: str) -> bool:
-        """Whether the original's model has this fingerprint."""
-        return self.commitment == fingerprint
-
-    def evidence(self, model: Any) -> None:
-        """None: bits of the sketch tell how much of a match is proof in a replication alone."""
-
     def facts(self) -> Facts:
         """The study in words."""
         design = self.design
@@ -85,12 +78,12 @@ class HalfspaceStudy(Spoken, Document):
 
 
 @dataclass(frozen=True)
-class HalfspaceReplication(Spoken):
+class HalfspaceReplication(Replication):
     """Whether a replication got the original's halfspace.
 
     Attributes
     ----------
-    same : bool
+    same : bool or None
         Whether the model is the original's.
     fingerprint : str
         Of this lab's model.
@@ -107,7 +100,7 @@ class HalfspaceReplication(Spoken):
     ReplicableSVMClassifier : its ``replication_`` is one.
     """
 
-    same: bool
+    same: bool | None
     # of the replication's model, and of the original's
     fingerprint: str
     commitment: str
@@ -116,6 +109,13 @@ class HalfspaceReplication(Spoken):
     # nothing, and the model is what the sketch says
     noise_matches: bool
 
+    @property
+    def verdict(self) -> Verdict:
+        """Agreement in one word; whether the rows support the halfspace is not tested."""
+        if self.same:
+            return "undecided"
+        return "different"
+
     def facts(self) -> Facts:
         """The verdict first."""
         verdict = (
@@ -123,6 +123,8 @@ class HalfspaceReplication(Spoken):
             if self.same
             else "A different model: these rows do not give the original's model."
         )
+
+        # cells may be so wide that anything matches
         weak = (
             "Labels that are pure noise would give this model too: cells are wide, and a match "
             "proves nothing about the labels. Studies of more rows have narrower cells."

@@ -19,10 +19,10 @@ from replearn.glm import (
     RIDGES,
     CentreFits,
     Coordinates,
-    Design,
+    GlmDesign,
+    GlmModel,
     Influence,
     Kind,
-    Model,
     Summary,
     loss_of,
 )
@@ -31,8 +31,8 @@ from replearn.glm import sketched as glm
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.original import read_labels, without_model
 from replearn.study.participants import Participant, lab_table, remarks_on
-from replearn.study.passes import LEAST_ROWS, MAX_ROWS, Fitted
-from replearn.study.study import Study
+from replearn.study.passes import LEAST_SUMMED, MAX_ROWS, Fitted
+from replearn.study.study import GlmStudy, bits_each
 from replearn.tables import (
     LEAST_COUNT,
     OTHER,
@@ -103,11 +103,13 @@ def lab_columns(
     """
     least_count = max(1, least_count)
     known, labels = read_labels(table, kind)
-    if len(labels) < LEAST_ROWS:
+    if len(labels) < LEAST_SUMMED:
         raise ReplearnError(
-            f"columns must be of at least {LEAST_ROWS} rows, got {len(labels)}: those of few rows "
-            "may tell what stands in single ones. Pool them with those of a different lab."
+            f"columns must be of at least {LEAST_SUMMED} rows, got {len(labels)}: those of few "
+            "rows may tell what stands in single ones. Pool them with those of a different lab."
         )
+
+    # what columns are, as an original would read them
     learned = learn_encoding(table, labels, categories=categories)
     refuse_unsafe(learned.remarks)
 
@@ -118,6 +120,8 @@ def lab_columns(
             values, counts = _groups(look.numbers(name), column.n_numbers, least_count)
         else:
             values, counts = _frequent_levels(column.counts, least_count)
+
+        # few gaps are nobody's business
         missing = column.n_missing if column.n_missing >= least_count else 0
         columns.append(ColumnCounts(name, values, np.array(counts), missing, are_numbers))
 
@@ -175,7 +179,7 @@ def draft_study(
     max_disagreement: float = 0.01,
     shared_seed: int | str = 0,
     basis: Any = "linear",
-) -> Study:
+) -> GlmStudy:
     """A registered study with the columns of all labs, for them to fit together.
 
     The ridge is by default the one of 1, 0.3, 0.1, ... at or above ten over the number of rows.
@@ -212,7 +216,7 @@ def draft_study(
     deviation = (2 / n_rows) ** 0.5  # a row's influence is about 1 in these coordinates
     width = width_for(chance_of_each(max_disagreement, n_numbers), 0) * deviation
 
-    design = Design(
+    design = GlmDesign(
         target=labs[0].target.name,
         encoding=learned.encoding,
         loss=loss,
@@ -226,7 +230,7 @@ def draft_study(
     profile = make_profile(learned, labels)
     rho = decimal_text(max_disagreement)
     spreads, between = ("1",) * n_numbers, ("0",) * n_numbers
-    return Study(design, rho, n_rows, n_rows, spreads, between, 0, profile)
+    return GlmStudy(design, rho, n_rows, n_rows, spreads, between, 0, profile)
 
 
 def _default_ridge(n_rows: int) -> str:
@@ -277,9 +281,9 @@ class Founded(Spoken):
 
     Attributes
     ----------
-    study : Study
+    study : GlmStudy
         To publish.
-    model : Model
+    model : GlmModel
         That of all labs together.
     labs : sequence of Participant
         What each lab adds.
@@ -291,8 +295,8 @@ class Founded(Spoken):
     combine : makes one, with ``publish``.
     """
 
-    study: Study
-    model: Model
+    study: GlmStudy
+    model: GlmModel
     labs: Sequence[Participant]
     copies: Sequence[tuple[str, str]] = ()
 
@@ -313,7 +317,7 @@ class Founded(Spoken):
                 *study.problems,
                 *self.remarks,
                 Row("rows of all labs", study.n_original),
-                Row("coefficients", study.design.n_numbers, note=f"{study.design.bits} bits each"),
+                Row("coefficients", study.design.n_numbers, note=bits_each(study.design.bits)),
                 Row("fingerprint", self.model.fingerprint),
             ],
             details=[lab_table(self.labs)],
@@ -322,7 +326,7 @@ class Founded(Spoken):
 
 
 def founded(
-    draft: Study,
+    draft: GlmStudy,
     fitted: Fitted,
     spread: Influence,
     fits: CentreFits,
@@ -342,14 +346,14 @@ def founded(
         between = centres.learned(fits, spread.variance, coordinates, numbers)
 
     # cells, codes and sketch, as for an original with all rows
-    total_spread = glm.Spread(spread, between)
+    total_spread = glm.NumberSpread(spread, between)
     rho = float(draft.max_disagreement)
     promise = glm.Promise(rho, bits, n_rows, replication_rows or n_rows)
     widths = glm.widths_of(total_spread, promise)
     design = replace(draft.design, widths=widths, bits=bits, sketch=None)
     codes, sketch = design.cells.publish(numbers)
     design = replace(design, sketch=sketch)
-    model = Model(design, codes)
+    model = GlmModel(design, codes)
 
     # why the study must not be published
     shares = Summary.from_totals(n_rows, counts.weight, counts.totals).shares
@@ -362,18 +366,7 @@ def founded(
             f"{_named(unlike)}. Ask them, or begin anew without them."
         )
 
-    study = replace(
-        draft,
-        design=design,
-        n_original=n_rows,
-        n_replication=promise.n_there,
-        spreads=total_spread.stated,
-        between=tuple(map(decimal_text, between.deviations.tolist())),
-        n_centres=between.n_centres,
-        commitment=model.fingerprint,
-        slopes_commitment=model.without_constants.fingerprint,
-        problems=tuple(problems),
-    )
+    study = GlmStudy.of(design, promise, total_spread, draft.profile, model, problems=problems)
     return Founded(study, model, labs, copies)
 
 

@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
+from statistics import median_low
 from typing import Any, Literal
 
 import numpy as np
@@ -13,18 +14,21 @@ from replearn.codes import least_whole, seed_text
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError, is_real, plain_float, probability, short, whole_number
 from replearn.glm import (
-    LEAST_ROWS,
+    GLM,
     MAX_NUMBERS,
     MOST_INFLATION,
+    PROMISED_ROWS,
     Between,
     CentreFits,
-    Design,
     Estimates,
     Fold,
+    GlmDesign,
+    GlmModel,
+    GlmPlan,
     Hazard,
     Kind,
     Loss,
-    Model,
+    OwnSpread,
     Poisson,
     Promise,
     RidgeFit,
@@ -33,7 +37,6 @@ from replearn.glm import (
     named_pair,
     repeated_columns,
     scored,
-    stability,
 )
 from replearn.glm import sketched as glm
 from replearn.rows import (
@@ -51,7 +54,7 @@ from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.own_estimates import own_estimates
 from replearn.study.performance import Performance
 from replearn.study.sample_size import rows_needed
-from replearn.study.study import Study, sealed_commitment
+from replearn.study.study import GlmStudy, commitments
 from replearn.tables import (
     AT_RISK,
     INTERVAL,
@@ -68,6 +71,7 @@ from replearn.tables import (
     interval_names,
     learn_classes,
     learn_encoding,
+    levels_of,
     make_profile,
     rows_at_risk,
     target_numbers,
@@ -132,6 +136,8 @@ class Request(Options):
         _check_choice("constant", self.constant, ("shared", "local"))
         _check_choice("basis", self.basis, ("linear", "splines", "auto"))
         _check_choice("missing", self.missing, ("indicator", "refuse"))
+
+        # numbers, as files can hold them
         if self.ridge != "auto":
             if not is_real(self.ridge) or not 1e-9 <= self.ridge <= 1e3:
                 raise ReplearnError(
@@ -255,8 +261,8 @@ class Original:
 
     Attributes
     ----------
-    study : Study
-    model : Model
+    study : GlmStudy
+    model : GlmModel
     certificate : Certificate
     worth : Worth
         Held-out worth of the model after rounding.
@@ -271,8 +277,8 @@ class Original:
         Opens a sealed study.
     """
 
-    study: Study
-    model: Model
+    study: GlmStudy
+    model: GlmModel
     certificate: Certificate
     worth: Performance
     own_worth: Performance
@@ -307,6 +313,12 @@ class Original:
         """What the original's own rows say about each coefficient, without the ridge."""
         return self.own_later()
 
+    def sealed_with(self, nonce: str) -> "Original":
+        """The same original, sealed with a different nonce."""
+        commitment, slopes_commitment = commitments(self.model, nonce)
+        study = replace(self.study, commitment=commitment, slopes_commitment=slopes_commitment)
+        return replace(self, study=study, nonce=nonce)
+
 
 @dataclass
 class _Candidate:
@@ -338,7 +350,9 @@ def publish(table: Table, request: Request) -> Original:
     original : Original
     """
     request.check()
-    table, cuts = table.without(request.drop), tuple[str, ...]()
+    table, cuts = table.without(request.drop).kept(), tuple[str, ...]()
+    if request.replication_rows is None and table.roles.get("centres") is not None:
+        request = replace(request, replication_rows=_rows_of_a_centre(table))
     if request.kind == "survival":
         table, request, cuts = _at_risk(table, request)
 
@@ -366,6 +380,19 @@ def publish(table: Table, request: Request) -> Original:
     remarks = (*best.learned.remarks, *_about_columns(best))
     best = replace(best, learned=replace(best.learned, remarks=remarks))
     return _published(best, request, promise, classes, labels)
+
+
+def _rows_of_a_centre(table: Table) -> int | None:
+    """What a new centre is taken to have: the median of these, but for those too small for a fit.
+
+    The original pools them all; nobody who replicates it has as many rows.
+    """
+    codes, names = levels_of(table.whole("centres"))
+    sizes = np.bincount(codes[codes >= 0], minlength=len(names))
+    sizes = sizes[sizes >= glm.LEAST_CENTRE]
+    if sizes.size < 2:
+        return None
+    return int(median_low(sizes.tolist()))
 
 
 def _promise(request: Request, n_rows: int) -> Promise:
@@ -522,7 +549,7 @@ def _published(
     codes, sketch = (np.where(design.is_agreed, part, 0) for part in published)
     if promise.bits:
         design = replace(design, sketch=sketch)
-    model = Model(design, codes).with_constants_of(rows)
+    model = GlmModel(design, codes).with_constants_of(rows)
 
     # the worth of the model, and what can be promised
     own_worth = worth_of(design.loss, trial.validation.folds)
@@ -533,21 +560,17 @@ def _published(
 
     # the study, which commits to the model
     nonce = secrets.token_hex(16) if request.sealed else None
-    commitment, slopes_commitment = _commitments(model, nonce)
-    between = trial.spread.between
-    study = Study(
-        design=design,
-        max_disagreement=decimal_text(promise.max_disagreement),
-        n_original=promise.n_here,
-        n_replication=promise.n_there,
-        spreads=trial.spread.stated,
-        between=tuple(map(decimal_text, between.deviations.tolist())),
-        n_centres=between.n_centres,
-        profile=make_profile(learned, labels),
-        commitment=commitment,
-        slopes_commitment=slopes_commitment,
-        sealed=request.sealed,
-        problems=(*certificate.problems, *_unsafe(learned.remarks, request)),
+    committed = None
+    if design.bits:
+        committed = model
+    study = GlmStudy.of(
+        design,
+        promise,
+        trial.spread,
+        make_profile(learned, labels),
+        committed,
+        nonce,
+        (*certificate.problems, *_unsafe(learned.remarks, request)),
     )
 
     # not everybody reads these, and they take as long as the fit
@@ -569,12 +592,13 @@ def _published(
     )
 
 
-def _design_of(best: _Candidate, request: Request, promise: Promise, classes: Any) -> Design:
+def _design_of(best: _Candidate, request: Request, promise: Promise, classes: Any) -> GlmDesign:
     """What a replication needs of the original's fit; the sketch comes later."""
+    # weights of classes as the fit had them
     class_weight = None
     if best.reading.class_weight is not None:
         class_weight = tuple(map(decimal_text, best.reading.class_weight.tolist()))
-    return Design(
+    return GlmDesign(
         target=request.target,
         encoding=best.learned.encoding,
         loss=best.reading.loss,
@@ -589,16 +613,6 @@ def _design_of(best: _Candidate, request: Request, promise: Promise, classes: An
         offset=request.offset,
         constant="local" if request.constant == "local" else None,
     )
-
-
-def _commitments(model: Model, nonce: str | None) -> tuple[str | None, str | None]:
-    """To the model and to its slopes; none without a sketch."""
-    if not model.design.bits:
-        return None, None
-    model_print, slopes = model.fingerprint, model.without_constants.fingerprint
-    if nonce is None:
-        return model_print, slopes
-    return sealed_commitment(nonce, model_print), sealed_commitment(nonce, slopes)
 
 
 def _unsafe(remarks: Sequence[Remark], request: Request) -> list[str]:
@@ -677,6 +691,7 @@ def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> Vector | None:
             second = _squared(X)
             fourth = _squared(second)
 
+            # rows of each class for themselves
             label = np.zeros(piece.n_rows)
             if loss.by_class:
                 label = piece.targets
@@ -706,7 +721,7 @@ def held_out(folds: tuple[Fold, ...]) -> tuple[Matrix, Vector, Vector | None]:
 
 
 def _certificate(
-    best: _Candidate, promise: Promise, model: Model, worth: Performance, shares: Vector
+    best: _Candidate, promise: Promise, model: GlmModel, worth: Performance, shares: Vector
 ) -> Certificate:
     trial, design, agreed = best.trial, model.design, model.design.is_agreed
     no_model, problems = without_model(design.loss, shares, promise, trial.theta)
@@ -716,13 +731,14 @@ def _certificate(
     z = trial.coordinates.of_theta(trial.theta)
     residual = (z - design.cells.decode(model.codes, design.published))[agreed]
     sampling = trial.spread.central(promise.n_here, promise.n_there)[agreed]
-    widths = design.cells.widths[agreed]
+    own = OwnSpread(sampling, residual)
 
     def disagreement(between: Between) -> float:
         """A model that differs, or none at all."""
-        bound = stability(widths, promise.bits, sampling, between.of(agreed), residual)
-        assert bound.expected is not None
-        return bound.expected + no_model * (1.0 - bound.expected)
+        stated = np.array([float(text) for text in trial.spread.stated])
+        plan = GlmPlan(promise, stated, between, design.cells.widths).of(agreed)
+        differs = GLM.stability(plan, promise.n_there, own).in_mode(plan.mode)
+        return differs + no_model * (1.0 - differs)
 
     # the coefficient that the fewest rows carry
     effective = trial.spread.influence.effective
@@ -762,10 +778,12 @@ def _column_names(encoding: Encoding) -> tuple[str, ...]:
 def _about_rows(best: _Candidate, promise: Promise) -> list[str]:
     """Rows that are too few, too dependent or too unequal for a promise."""
     problems, inflation = [], best.trial.spread.inflation
-    if promise.n_here < LEAST_ROWS:
+    if promise.n_here < PROMISED_ROWS:
         problems.append(
-            f"{promise.n_here} rows are too few for any promise. Get at least {LEAST_ROWS}."
+            f"{promise.n_here} rows are too few for any promise. Get at least {PROMISED_ROWS}."
         )
+
+    # parts differ more than independent rows do
     if inflation > MOST_INFLATION:
         needed = math.ceil(promise.n_here * inflation / 2)
         problems.append(
@@ -777,7 +795,7 @@ def _about_rows(best: _Candidate, promise: Promise) -> list[str]:
     return problems + _about_weights(best.rows, names, best.reading.loss, promise)
 
 
-def _cautions(best: _Candidate, design: Design, worth: Performance) -> list[str]:
+def _cautions(best: _Candidate, design: GlmDesign, worth: Performance) -> list[str]:
     """What does not stop a study, but whoever reads it should know."""
     cautions = []
     if worth.is_useless:
@@ -815,6 +833,8 @@ def _about_columns(best: _Candidate) -> tuple[Remark, ...]:
             Remark(encoding.columns[place].name, "copy", reason)
             for place, reason in copies_of_numbers(block, encoding)
         ]
+
+    # columns that follow from others
     for name, others in repeated_columns(block, encoding):
         listed = ", ".join(map(repr, others))
         remarks.append(
@@ -837,6 +857,8 @@ def _about_centres(fits: CentreFits | None) -> list[str]:
         cautions.append(
             "Fewer than two centres have a fit of their own, so centres are taken to be typical."
         )
+
+    # centres that were left out
     if fits.without_fit:
         named = ", ".join(map(repr, fits.without_fit[:3]))
         cautions.append(

@@ -20,11 +20,11 @@ from replearn.documents import Document, Integers, Length, Part, Range, Sha256, 
 from replearn.errors import ReplearnError
 from replearn.exact import algebra
 from replearn.glm import (
-    Design,
+    GlmDesign,
+    GlmModel,
     Hazard,
     Influence,
     LastIterate,
-    Model,
     Summary,
     influence_of,
     mean_information,
@@ -60,7 +60,7 @@ from replearn.types import Matrix
 from replearn.words import Facts, Row, Spoken
 
 if TYPE_CHECKING:
-    from replearn.study.study import Study
+    from replearn.study.study import GlmStudy
 
 #: Rows of all labs, and sums over them, stay below these.
 MAX_ROWS, MAX_SUM = 1 << 50, 1 << 100
@@ -68,7 +68,7 @@ MAX_ROWS, MAX_SUM = 1 << 50, 1 << 100
 LARGEST_GAIN = 0.05
 
 #: Sums of fewer rows may tell what stands in single ones.
-LEAST_ROWS = 100
+LEAST_SUMMED = 100
 #: Squares of what single rows do to coded numbers have units of 2^-30.
 SPREAD_BITS = 30
 
@@ -201,7 +201,7 @@ class State(Spoken, Document):
 class Fitted:
     """The end of all passes; ``theta`` has units of 2^-26, ``behind`` is the last point before."""
 
-    model: Model
+    model: GlmModel
     theta: Matrix
     counts: Counts
     behind: LastIterate
@@ -212,7 +212,7 @@ def spread_state(state: State, theta: Matrix, counts: Counts, behind: LastIterat
     return replace(state, counts=counts, newton=NewtonState(theta, 0, behind), then="spread")
 
 
-def begin(design: Design, study: str, opened: Model | None = None) -> State:
+def begin(design: GlmDesign, study: str, opened: GlmModel | None = None) -> State:
     """The first state of a study; from an opened model a single Newton step is the fit."""
     if design.weights is not None:
         if opened is not None:
@@ -237,7 +237,7 @@ def begin(design: Design, study: str, opened: Model | None = None) -> State:
     return State(study, scale, newton=NewtonState(theta, 1 << 32))
 
 
-def add_up(design: Design, state: State, batches: Iterable[Any]) -> Sums:
+def add_up(design: GlmDesign, state: State, batches: Iterable[Any]) -> Sums:
     """What a pass gives on some of the rows; the sums of all parts add up.
 
     Batches are `Encoded`, Arrow record batches, dataframes, or other sources of a table with the
@@ -260,7 +260,7 @@ def add_up(design: Design, state: State, batches: Iterable[Any]) -> Sums:
     return Sums(state.fingerprint, {**total.values, "cells": integers(cells)}, seen)
 
 
-def encode(design: Design, state: State, batches: Iterable[Any]) -> Encoded:
+def encode(design: GlmDesign, state: State, batches: Iterable[Any]) -> Encoded:
     """Encoded rows, for engines that keep them: `add_up` takes them in place of batches."""
     assert state.scale is not None
     seen = EncodingCounts(design.encoding)
@@ -269,12 +269,12 @@ def encode(design: Design, state: State, batches: Iterable[Any]) -> Encoded:
     return Encoded(joined(blocks or [_no_rows(design)]), seen)
 
 
-def _no_rows(design: Design) -> Block:
+def _no_rows(design: GlmDesign) -> Block:
     return Block(np.zeros((0, RowEncoder.of(design).n_terms), dtype=np.int16), np.zeros(0))
 
 
 def _blocks(
-    design: Design, scale: int, batches: Iterable[Any], seen: EncodingCounts | None, *most: int
+    design: GlmDesign, scale: int, batches: Iterable[Any], seen: EncodingCounts | None, *most: int
 ) -> Iterator[Block]:
     reading = RowEncoder.of(design)
     for source in batches:
@@ -287,7 +287,7 @@ def _blocks(
                 yield reading.block(batch, 2.0**scale, seen)
 
 
-def _batches(design: Design, source: Any, *most: int) -> Iterator[Batch]:
+def _batches(design: GlmDesign, source: Any, *most: int) -> Iterator[Batch]:
     if isinstance(source, ReplearnError):  # what a worker found in place of rows
         raise source
     if not isinstance(source, Table):
@@ -298,7 +298,7 @@ def _batches(design: Design, source: Any, *most: int) -> Iterator[Batch]:
 
 
 def table_of(
-    design: Design, source: Any, csv: CsvOptions | None = None, target: str | None = None
+    design: GlmDesign, source: Any, csv: CsvOptions | None = None, target: str | None = None
 ) -> Table:
     """The columns of a study in a file, a dataframe or Arrow data; of survival rows at risk."""
     loss, names = design.loss, design.encoding.names
@@ -316,7 +316,7 @@ def table_of(
     )
 
 
-def _exponents(design: Design, batches: Iterable[Any]) -> dict[str, Whole]:
+def _exponents(design: GlmDesign, batches: Iterable[Any]) -> dict[str, Whole]:
     """How many rows have weights, and the power of two above the largest: it sets the scale."""
     reading = RowEncoder.of(design)
     counts = np.zeros(2 * _EXPONENTS + 1, dtype=np.int64)
@@ -337,7 +337,7 @@ def _exponents(design: Design, batches: Iterable[Any]) -> dict[str, Whole]:
     return {"rows": integers([rows]), "exponents": integers(counts)}
 
 
-def _of_block(design: Design, state: State, block: Block) -> ExactSums:
+def _of_block(design: GlmDesign, state: State, block: Block) -> ExactSums:
     weight, totals = totals_of(block, design.loss)
     values = {"rows": integers([block.n_rows]), "weight": integers([weight]), "totals": totals}
     if state.newton is not None:
@@ -347,7 +347,7 @@ def _of_block(design: Design, state: State, block: Block) -> ExactSums:
     return ExactSums(state.fingerprint, values)
 
 
-def _spread(design: Design, state: State, block: Block) -> dict[str, Whole]:
+def _spread(design: GlmDesign, state: State, block: Block) -> dict[str, Whole]:
     """Squares, and squares of squares, of what single rows do to each coded number."""
     asked, counts = state.newton, state.counts
     assert asked is not None
@@ -389,7 +389,7 @@ def spread_of(state: State, sums: ExactSums) -> Influence:
     return Influence(variance, np.zeros_like(effective), effective, effective, n_rows)
 
 
-def advance(design: Design, state: State, sums: ExactSums) -> State | Fitted:
+def advance(design: GlmDesign, state: State, sums: ExactSums) -> State | Fitted:
     """What follows from the sums of all rows: the next state, or the fit.
 
     Refuses sums of a different state, and rows that are coded differently or have no model.
@@ -441,9 +441,9 @@ def _scale_of(sums: ExactSums) -> int:
 
 
 def _fitted(
-    design: Design, theta: Matrix, counts: Counts, asked: NewtonState, sums: ExactSums
+    design: GlmDesign, theta: Matrix, counts: Counts, asked: NewtonState, sums: ExactSums
 ) -> Fitted:
-    return Fitted(Model(design, design.codes(theta)), theta, counts, behind_of(asked, sums))
+    return Fitted(GlmModel(design, design.codes(theta)), theta, counts, behind_of(asked, sums))
 
 
 def behind_of(asked: NewtonState, sums: ExactSums) -> LastIterate:
@@ -461,7 +461,7 @@ def behind_of(asked: NewtonState, sums: ExactSums) -> LastIterate:
     )
 
 
-def _one_step(design: Design, state: NewtonState, sums: ExactSums) -> Matrix:
+def _one_step(design: GlmDesign, state: NewtonState, sums: ExactSums) -> Matrix:
     """The last step from an opened model; refused where it would not be the last."""
     behind = behind_of(state, sums)
     direction = newton.direction_of(behind, design.loss, float(design.ridge))
@@ -475,7 +475,7 @@ def _one_step(design: Design, state: NewtonState, sums: ExactSums) -> Matrix:
     return state.theta + on_grid(direction.step, THETA_BITS)
 
 
-def findings_of(study: "Study", sums: Sums) -> list[Finding]:
+def findings_of(study: "GlmStudy", sums: Sums) -> list[Finding]:
     """What looks different in the rows of a pass that counted: units, levels, labels."""
     if sums.seen is None:
         return []
@@ -488,7 +488,7 @@ def findings_of(study: "Study", sums: Sums) -> list[Finding]:
     return compare_profiles(design.encoding, study.profile, sums.seen, labels, study.planned_rows)
 
 
-def refuse_other_codes(design: Design, sums: ExactSums) -> None:
+def refuse_other_codes(design: GlmDesign, sums: ExactSums) -> None:
     """Stop where columns are coded differently from the study."""
     seen = EncodingCounts(design.encoding)
     seen.n_rows = sums.count("rows")

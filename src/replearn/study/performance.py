@@ -198,6 +198,8 @@ def calibration_line(scores: Vector, targets: Vector, masses: Vector) -> list[Me
     spread = float(scores.std())
     if spread == 0 or not 0 < targets.mean() < 1:
         return None
+
+    # 1 Newton steps, cut so that none of them overshoots
     design = np.column_stack([np.ones(len(scores)), scores])
     beta = np.array([0.0, 1.0])
     for _ in range(50):
@@ -211,7 +213,8 @@ def calibration_line(scores: Vector, targets: Vector, masses: Vector) -> list[Me
         beta = beta + np.clip(step, -2, 2)
         if np.abs(step).max() < 1e-10:
             break
-    # rows are independent, their weights are not counts
+
+    # 2 robust errors: rows are independent, their weights are not counts
     moved = design * (masses * (targets - p))[:, None]
     inverse = np.linalg.pinv(information)
     with np.errstate(over="ignore", invalid="ignore"):  # scores of 1e300

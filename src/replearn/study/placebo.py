@@ -9,15 +9,15 @@ from dataclasses import replace
 import numpy as np
 
 from replearn.errors import ReplearnError
-from replearn.glm import Model, Summary, fit, newton
+from replearn.glm import GLM, GlmModel, newton
 from replearn.rows import Block, MemoryBlocks, Rows, joined, row_marks, sampled
-from replearn.study.study import Study
+from replearn.study.study import GlmStudy
 
 #: Rows that are enough: cells that any labels hit are wide beside what rows make differ.
 _MOST_ROWS = 1 << 14
 
 
-def placebo_matches(study: Study, model: Model, rows: Rows, n_rows: int) -> bool:
+def placebo_matches(study: GlmStudy, model: GlmModel, rows: Rows, n_rows: int) -> bool:
     """Whether permuted labels give this model, as far as its slopes go.
 
     The permutation follows the content of rows, so that their order does not matter.
@@ -26,11 +26,10 @@ def placebo_matches(study: Study, model: Model, rows: Rows, n_rows: int) -> bool
     some = sampled(rows, n_rows, _MOST_ROWS, salt=20)
     permuted = MemoryBlocks(_permuted(joined(list(some.blocks()))))
     try:
-        summary = Summary.of(permuted, design.loss).check(design.loss)
-        theta = fit(permuted, design.loss, design.ridge, summary, newton.NEAR_ENOUGH)
+        fitted = GLM.run(permuted, design, newton.NEAR_ENOUGH)
     except ReplearnError:  # labels that no model fits do not match
         return False
-    placebo = Model(design, design.codes(theta))
+    placebo = GlmModel(design, fitted.codes)
     return placebo.without_constants == model.without_constants
 
 

@@ -7,7 +7,7 @@ is not noticed here; it stands beside the others in `replearn.study.coalition`.
 import numpy as np
 
 from replearn.errors import ReplearnError
-from replearn.glm import Design, Loss, unpacked
+from replearn.glm import GlmDesign, Loss, unpacked
 from replearn.glm import State as NewtonState
 from replearn.rows import COARSE, MAX_ROW, ROW_BITS, WEIGHT_BITS, ExactSums, Integers, on_grid
 from replearn.study.passes import SPREAD_BITS, Counts, State, add_up
@@ -20,7 +20,7 @@ _LARGEST = MAX_ROW // _ONE
 
 
 def refuse_impossible(
-    design: Design, state: State, sums: ExactSums, lab: str, most_rows: int
+    design: GlmDesign, state: State, sums: ExactSums, lab: str, most_rows: int
 ) -> None:
     """Refuse sums of a lab that no rows can give; ``most_rows`` is what any lab may claim."""
     problem = _problem(design, state, sums, most_rows)
@@ -28,7 +28,7 @@ def refuse_impossible(
         raise ReplearnError(f"the sums of {lab!r} cannot be of rows: {problem}. Ask that lab.")
 
 
-def _problem(design: Design, state: State, sums: ExactSums, most_rows: int) -> str:
+def _problem(design: GlmDesign, state: State, sums: ExactSums, most_rows: int) -> str:
     rows = sums.count("rows")
     if not 0 < rows <= most_rows:
         return f"they claim {rows:,} rows, and at most {most_rows:,} are believed"
@@ -46,7 +46,7 @@ def _problem(design: Design, state: State, sums: ExactSums, most_rows: int) -> s
     return problem
 
 
-def _are_asked_for(design: Design, state: State, sums: ExactSums) -> bool:
+def _are_asked_for(design: GlmDesign, state: State, sums: ExactSums) -> bool:
     """Whether they have the names and shapes that a lab without rows would send."""
     asked, values = add_up(design, state, ()).values, sums.values
     if set(asked) != set(values):
@@ -64,7 +64,7 @@ def _on_exponents(sums: ExactSums) -> str:
     return "their weights do not add up to their rows"
 
 
-def _on_step(design: Design, state: State, asked: NewtonState, sums: ExactSums) -> str:
+def _on_step(design: GlmDesign, state: State, asked: NewtonState, sums: ExactSums) -> str:
     problem = _on_gradient(design, asked, sums) or _on_information(design, asked, sums)
     if problem or asked.behind is not None or state.counts is None:
         return problem
@@ -79,7 +79,7 @@ def _on_spread(sums: ExactSums) -> str:
     return ""
 
 
-def _on_counts(design: Design, sums: ExactSums) -> str:
+def _on_counts(design: GlmDesign, sums: ExactSums) -> str:
     loss, counts = design.loss, Counts.of(sums)
 
     # rows weigh from one unit to 1; without weights all of them 1
@@ -109,7 +109,7 @@ def _cut(loss: Loss, counts: Counts) -> int:
     return int(loss.cut) * counts.weight + counts.rows
 
 
-def _residuals(design: Design, sums: ExactSums) -> "tuple[list[int], list[int], list[int]]":
+def _residuals(design: GlmDesign, sums: ExactSums) -> "tuple[list[int], list[int], list[int]]":
     """For each score the sum of residuals, at least and at most, and of their sizes at most.
 
     With P the sum of predictions and T that of targets, the residuals add up to P - T, and their
@@ -139,7 +139,7 @@ def _times(value: int, shift: int) -> int:
     return value << shift if shift >= 0 else -(-value >> -shift)
 
 
-def _on_gradient(design: Design, asked: NewtonState, sums: ExactSums) -> str:
+def _on_gradient(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> str:
     gradient = sums.values["gradient"]
     if gradient.shape != asked.theta.shape:
         return f"their gradient has the shape {gradient.shape} in place of {asked.theta.shape}"
@@ -154,7 +154,7 @@ def _on_gradient(design: Design, asked: NewtonState, sums: ExactSums) -> str:
     return ""
 
 
-def _on_first_gradient(design: Design, asked: NewtonState, sums: ExactSums) -> str:
+def _on_first_gradient(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> str:
     """At the constant model every class has one residual, so that its rows are counted again."""
     loss, counts = design.loss, Counts.of(sums)
     if not loss.by_class or design.offset or (asked.theta[:, 1:]).any():
@@ -162,6 +162,7 @@ def _on_first_gradient(design: Design, asked: NewtonState, sums: ExactSums) -> s
     if design.weights or design.class_weight:
         return ""
 
+    # one residual for each class, the same for all of its rows
     n_classes = len(counts.totals)
     constant = np.repeat(asked.theta[:, :1].T * 2.0**-26, n_classes, axis=0)
     residuals = on_grid(loss.residual(constant, np.arange(n_classes, dtype=np.float64)), loss.bits)
@@ -174,7 +175,7 @@ def _on_first_gradient(design: Design, asked: NewtonState, sums: ExactSums) -> s
     return ""
 
 
-def _on_information(design: Design, asked: NewtonState, sums: ExactSums) -> str:
+def _on_information(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> str:
     loss, weight, sampled = design.loss, sums.count("weight"), sums.count("sampled")
     n_scores, n_columns = asked.theta.shape
     is_sample = asked.share != 1 << 32

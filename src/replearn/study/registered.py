@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 
 from replearn.codes import seed_text
-from replearn.documents import decimal_text
 from replearn.errors import UselessModelWarning, probability, whole_number
 from replearn.exact import algebra
-from replearn.glm import DIRECTION_BITS, Design, Kind, loss_of
+from replearn.glm import DIRECTION_BITS, GlmDesign, Kind, loss_of
 from replearn.glm import sketched as glm
 from replearn.rows import MOST_TRIED, MemoryBlocks, Rows, sampled
 from replearn.study.encoder import RowEncoder, TableRows, projected, read_rows
 from replearn.study.original import read_labels, worth_of
-from replearn.study.study import Study
+from replearn.study.study import GlmStudy
 from replearn.tables import learn_encoding, make_profile, open_table
 from replearn.types import Codes, Matrix
 from replearn.words import warn
@@ -33,7 +32,7 @@ def register_study(
     pilot: Any,
     pilot_y: Any,
     *,
-    samples_per_lab: int,
+    replication_rows: int,
     scores: Sequence[str] | None = None,
     kind: Kind = "logistic",
     target: str = "y",
@@ -41,7 +40,7 @@ def register_study(
     shared_seed: int | str = 0,
     categories: Sequence[str] = (),
     drop: Sequence[str] = (),
-) -> Study:
+) -> GlmStudy:
     """Plan a study in which nobody is first, from a pilot or from public rows.
 
     Parameters
@@ -50,7 +49,7 @@ def register_study(
         Its rows are no lab's rows.
     pilot_y : column name or array
         Labels of the pilot.
-    samples_per_lab : int
+    replication_rows : int
         Rows that each lab will have, at least.
     scores : sequence of str, optional
         Columns that hold finished scores: labs fit a constant and a slope for each. Otherwise labs
@@ -70,7 +69,7 @@ def register_study(
 
     Returns
     -------
-    study : Study
+    study : GlmStudy
         With 0 bits: `replicate` it at every lab.
 
     See Also
@@ -78,24 +77,39 @@ def register_study(
     ReplicableLogisticClassifier : an original, which is first.
     combine : labs that fit together.
 
+    Notes
+    -----
+    Cells have no bits of anybody's fit. So labs agree only if cells are wide beside the sampling
+    error of all coefficients together, and rows grow with the cube of their number: statement 2 of
+    ``docs/theory/guarantees.md`` says why.
+
+    References
+    ----------
+    .. [KKLVZ24] Kalavasis, Karbasi, Larsen, Velegkas and Zhou. Replicable Learning of Large-Margin
+       Halfspaces. ICML 2024, arXiv:2402.13857.
+
     Examples
     --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(1000, 4)) * [3, 1, 1, 1]
     >>> y = X[:, 0] + 3 * rng.logistic(size=1000) > 0
-    >>> study = register_study(X, y, samples_per_lab=50_000)
+    >>> study = register_study(X, y, replication_rows=50_000)
     >>> study.design.bits, len(study.design.directions) < 4
     (0, True)
     """
-    samples_per_lab = whole_number("samples_per_lab", samples_per_lab)
+    replication_rows = whole_number("replication_rows", replication_rows)
     max_disagreement = probability("max_disagreement", max_disagreement)
     table = open_table(pilot, target=pilot_y, columns=scores, drop=() if scores else drop)
     classes, labels = read_labels(table, kind)
     loss = loss_of(kind, classes, labels)
+
+    # 1 the pilot: columns, encoded rows
     learned = learn_encoding(table, labels, categories=categories)
     rows = read_rows(TableRows(table, RowEncoder(learned.encoding, loss, classes)))
-    promise = glm.Promise(max_disagreement, 0, samples_per_lab, samples_per_lab)
+
+    # 2 finished scores are recalibrated; of columns as many directions as pay
+    promise = glm.Promise(max_disagreement, 0, replication_rows, replication_rows)
     if scores is not None:
         directions, found = None, glm.original(rows, loss, promise)[1]
     else:
@@ -103,11 +117,13 @@ def register_study(
     worth = worth_of(loss, found.folds)
     if worth.is_useless:
         warn(
-            f"With {samples_per_lab:,} rows per lab and no published bits the model is no better "
+            f"With {replication_rows:,} rows per lab and no published bits the model is no better "
             "than the base rate. Get more rows per lab, or let one lab be first (publish).",
             UselessModelWarning,
         )
-    design = Design(
+
+    # 3 a study without a commitment: no code was published
+    design = GlmDesign(
         target=pilot_y if isinstance(pilot_y, str) else target,
         encoding=learned.encoding,
         loss=loss,
@@ -119,16 +135,7 @@ def register_study(
         classes=classes,
         directions=directions,
     )
-    return Study(
-        design=design,
-        max_disagreement=decimal_text(max_disagreement),
-        n_original=samples_per_lab,
-        n_replication=samples_per_lab,
-        spreads=found.spread.stated,
-        between=("0",) * design.n_numbers,
-        n_centres=0,
-        profile=make_profile(learned, labels),
-    )
+    return GlmStudy.of(design, promise, found.spread, make_profile(learned, labels))
 
 
 def _worthwhile(rows: Rows, loss: Any, promise: glm.Promise) -> tuple[Codes, glm.RidgeFit]:

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.glm import LEAST_ROWS, Estimates, Model, Summary, fit
+from replearn.glm import GLM, PROMISED_ROWS, Estimates, GlmModel
 from replearn.rows import MemoryBlocks, Rows, joined
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.evidence import Evidence
 from replearn.study.own_estimates import estimates_in_range, own_estimates
 from replearn.study.performance import Performance
 from replearn.study.placebo import placebo_matches
-from replearn.study.study import MOST_SPREAD, Study
+from replearn.study.study import MOST_SPREAD, GlmStudy
 from replearn.study.support import UNLIKELY, Support, support_of
 from replearn.tables import EncodingCounts, Finding, Table, compare_profiles, in_sentences
 from replearn.types import Later, Matrix, Vector
@@ -32,8 +32,40 @@ Verdict = Literal[
 ]
 
 
-@dataclass(frozen=True)
 class Replication(Spoken):
+    """Whether a lab got the original's model.
+
+    Attributes
+    ----------
+    same : bool or None
+        Agreement. None: the study is sealed, or registered, and does not tell.
+    fingerprint : str
+        Of this lab's codes.
+    n_rows : int
+        Rows of this lab.
+
+    See Also
+    --------
+    replearn.study.GlmReplication : with what the patients say about the model.
+    """
+
+    same: bool | None
+    fingerprint: str
+    n_rows: int
+
+    @property
+    def verdict(self) -> Verdict:
+        """Agreement and support in one word."""
+        raise NotImplementedError
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether nothing speaks against the model: what a command's exit code says."""
+        return self.verdict in ("confirmed", "undecided", "untold")
+
+
+@dataclass(frozen=True)
+class GlmReplication(Replication):
     """Whether a lab got the original's model, whether its patients support it, and what follows.
 
     Attributes
@@ -59,7 +91,7 @@ class Replication(Spoken):
         Rows of this lab.
     names : tuple of str
         Names of the coefficients.
-    planned_rows : int
+    replication_rows : int
         Rows for which the study promises the model.
     local_constant : bool
         Whether labs agree on slopes, and each has a constant of its own.
@@ -80,7 +112,7 @@ class Replication(Spoken):
     nearest: tuple[str, ...]
     names: tuple[str, ...]
     landed: Landed
-    planned_rows: int
+    replication_rows: int
     local_constant: bool  # labs agree on slopes, and each has a constant of its own
     # what takes as long as the fit and not everybody reads
     evidence_later: Later[Evidence] = field(compare=False, repr=False)
@@ -146,15 +178,16 @@ class Replication(Spoken):
             if support is not None and support.beats_base_rate:
                 return "confirmed"
             return "undecided"
+
+        # a different base risk alone
         if self.same_slopes and support is not None and not support.contradicts_slopes:
             return "same slopes"
         return "different"
 
     @property
     def succeeded(self) -> bool:
-        """Whether nothing speaks against the model: what a command's exit code says."""
-        is_good = self.verdict in ("confirmed", "undecided", "untold")
-        return is_good and not self.look_first
+        """Whether nothing speaks against the model, columns to look at first among it."""
+        return super().succeeded and not self.look_first
 
     def facts(self) -> Facts:
         """In words: the verdict first."""
@@ -168,7 +201,7 @@ class Replication(Spoken):
             items.append(self.evidence.words())
         if support is not None:
             items += support.rows()
-        items.append(Row("rows here", self.n_rows, note=f"planned for {self.planned_rows:,}"))
+        items.append(Row("rows here", self.n_rows, note=f"planned for {self.replication_rows:,}"))
 
         details: list[Any] = [*findings[MOST_TOLD:]]
         if support is not None:
@@ -273,9 +306,10 @@ class Replication(Spoken):
     def _why_different(self) -> list[str]:
         """Too few rows, the rung that was reached, coefficients; and what to do."""
         support, reasons = self.support, []
-        if self.n_rows < self.planned_rows and self.disagreement > 0.05:
+        if self.n_rows < self.replication_rows and self.disagreement > 0.05:
             reasons.append(
-                f"{self.n_rows:,} rows are few: the study was planned for {self.planned_rows:,}."
+                f"{self.n_rows:,} rows are few: the study was planned for "
+                f"{self.replication_rows:,}."
             )
         if support is not None:
             reasons.append(_rung(support))
@@ -354,7 +388,7 @@ def _rung(support: Support) -> str:
     """How far the original's model holds here, after Vergouwe's closed test."""
     test = support.test
     if support.p_value >= UNLIKELY:
-        return "Your patients do not contradict the original's model: chance made codes differ."
+        return "Your patients do not contradict the original's model: chance may be the reason."
     if test.p_slopes >= UNLIKELY:
         return "Your patients have the original's slopes and a different base risk."
     if test.p_factor >= UNLIKELY:
@@ -379,12 +413,12 @@ def agreement_rows(disagreement: float, at_new_centre: float, n_rows: int) -> li
 
 
 def replicate(
-    study: Study,
+    study: GlmStudy,
     table: Table,
-    opened: Model | None = None,
+    opened: GlmModel | None = None,
     nonce: str | None = None,
     n_jobs: int | None = None,
-) -> tuple[Model, Replication]:
+) -> tuple[GlmModel, GlmReplication]:
     """Fit a study on a lab's own rows.
 
     With the original's model, once it is open, the answer says what differs; a nonce opens the
@@ -398,8 +432,8 @@ def replicate(
 
 
 def replicate_more(
-    study: Study, table: Table, before: tuple[MemoryBlocks, EncodingCounts, Any] | None = None
-) -> tuple[tuple[MemoryBlocks, EncodingCounts, Any], Model, Replication]:
+    study: GlmStudy, table: Table, before: tuple[MemoryBlocks, EncodingCounts, Any] | None = None
+) -> tuple[tuple[MemoryBlocks, EncodingCounts, Any], GlmModel, GlmReplication]:
     """The same for the rows of a table and those ``before``; what is kept of both comes first."""
     source = TableRows(table, RowEncoder.of(study.design))
     rows = read_rows(source)
@@ -416,22 +450,22 @@ def replicate_more(
 
 
 def replicate_rows(
-    study: Study,
+    study: GlmStudy,
     rows: Rows,
     seen: EncodingCounts,
     label_counts: NDArray[np.int64] | None,
-    opened: Model | None = None,
+    opened: GlmModel | None = None,
     nonce: str | None = None,
     source: TableRows | None = None,
-) -> tuple[Model, Replication]:
+) -> tuple[GlmModel, GlmReplication]:
     """The same for rows that are encoded; ``seen`` and ``label_counts`` describe their table.
 
     Own estimates ask the ``source`` of the rows for numbers beyond the study's range.
     """
-    design, loss = study.design, study.design.loss
-    summary = Summary.of(rows, loss).check(loss)
-    theta = fit(rows, loss, design.ridge, summary)
-    model = Model(design, design.codes(theta)).with_constants_of(rows)
+    design = study.design
+    fitted = GLM.run(rows, design)
+    theta, summary = fitted.theta, fitted.summary
+    model = GlmModel(design, fitted.codes).with_constants_of(rows)
 
     agreement = agreement_of(study, model, theta, opened, nonce)
 
@@ -472,9 +506,9 @@ def replicate_rows(
     return agreement.usable(model), replace(replication, own_later=Later(own))
 
 
-def spread_findings(study: Study, spreads: Vector | None, n_rows: int) -> tuple[Finding, ...]:
+def spread_findings(study: GlmStudy, spreads: Vector | None, n_rows: int) -> tuple[Finding, ...]:
     """Whether rows here vary as the study states: what a match proves rests on that."""
-    if spreads is None or n_rows < LEAST_ROWS:
+    if spreads is None or n_rows < PROMISED_ROWS:
         return ()
     ratio = study.stated_spreads / np.maximum(spreads, 1e-30)
 
@@ -496,17 +530,21 @@ def spread_findings(study: Study, spreads: Vector | None, n_rows: int) -> tuple[
 class Agreement:
     """What is known about the original's model."""
 
-    original: Model | None
+    original: GlmModel | None
     same: bool | None
     same_slopes: bool | None
 
-    def usable(self, model: Model) -> Model:
+    def usable(self, model: GlmModel) -> GlmModel:
         """A lab's model, which nobody can use if it is not the original's."""
         return replace(model, is_mismatch=True) if self.same is False else model
 
 
 def agreement_of(
-    study: Study, model: Model, theta: Matrix, opened: Model | None = None, nonce: str | None = None
+    study: GlmStudy,
+    model: GlmModel,
+    theta: Matrix,
+    opened: GlmModel | None = None,
+    nonce: str | None = None,
 ) -> Agreement:
     """Whether a lab's model is the original's, and that one as far as the lab knows it."""
     if study.sealed and opened is not None and nonce is None:
@@ -540,7 +578,7 @@ def agreement_of(
     return Agreement(original, committed, committed_slopes)
 
 
-def _with_other_constants(study: Study, model: Model, nonce: str | None) -> Model | None:
+def _with_other_constants(study: GlmStudy, model: GlmModel, nonce: str | None) -> GlmModel | None:
     """The original's model, if only its constants differ: the nearest ones that it commits to."""
     n_scores = study.design.loss.n_scores
     reach = {1: 200, 2: 8, 3: 3}.get(n_scores, 1)
@@ -551,22 +589,22 @@ def _with_other_constants(study: Study, model: Model, nonce: str | None) -> Mode
     for move in sorted(moves, key=lambda m: sum(map(abs, m))):
         codes = model.codes.copy()
         codes[places[: len(move)]] += np.array(move)
-        other = Model(study.design, codes)
+        other = GlmModel(study.design, codes)
         if study.commits_to(other.fingerprint, nonce):
             return other
     return None
 
 
 def compare_with_original(
-    study: Study,
-    model: Model,
+    study: GlmStudy,
+    model: GlmModel,
     theta: Matrix,
     n_rows: int,
     agreement: Agreement,
     findings: Later[tuple[Finding, ...]] | None = None,
     evidence: Later[Evidence] | None = None,
     support: Later[Support | None] | None = None,
-) -> Replication:
+) -> GlmReplication:
     """What a lab's fit says about the original's model."""
     design, agreed = study.design, study.design.is_agreed
     names = tuple(name for name, one in zip(design.number_names, agreed, strict=True) if one)
@@ -583,7 +621,7 @@ def compare_with_original(
     nearest = np.argsort(np.abs(np.abs(offsets - own) - 0.5), kind="stable")[:5]
 
     reach = 1.96 * study.stated_spreads / math.sqrt(n_rows) / study.widths
-    return Replication(
+    return GlmReplication(
         same=agreement.same,
         same_slopes=agreement.same_slopes,
         fingerprint=model.fingerprint,
@@ -594,7 +632,7 @@ def compare_with_original(
         nearest=tuple(names[i] for i in nearest),
         names=names,
         landed=Landed(offsets - codes, reach[agreed]),
-        planned_rows=study.n_replication,
+        replication_rows=study.n_replication,
         local_constant=design.constant == "local",
         evidence_later=evidence or Later(lambda: study.evidence(model)),
         findings_later=findings or Later(tuple),
@@ -602,7 +640,7 @@ def compare_with_original(
     )
 
 
-def _neighbour(study: Study, model: Model, z: Vector) -> Model | None:
+def _neighbour(study: GlmStudy, model: GlmModel, z: Vector) -> GlmModel | None:
     """The original's model, if one or two numbers next to a wall make the difference."""
     offsets = study.design.cells.offsets(z, study.design.published) - model.codes
     order = np.argsort(np.abs(np.abs(offsets) - 0.5), kind="stable")
@@ -614,7 +652,7 @@ def _neighbour(study: Study, model: Model, z: Vector) -> Model | None:
         codes = model.codes.copy()
         for i in places:
             codes[i] += across[i]
-        other = Model(study.design, codes)
+        other = GlmModel(study.design, codes)
         if study.commits_to(other.fingerprint):
             return other
     return None

@@ -4,12 +4,13 @@ import hashlib
 import math
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any
 
 import numpy as np
 
+from replearn.codes import HalfspaceDesign
 from replearn.documents import (
     Document,
     Length,
@@ -19,9 +20,19 @@ from replearn.documents import (
     Sha256,
     Share3,
     Unfit,
+    decimal_text,
 )
 from replearn.errors import ReplearnError, whole_number
-from replearn.glm import MAX_NUMBERS, Between, Design, Model, planned_widths, stability
+from replearn.glm import (
+    GLM,
+    MAX_NUMBERS,
+    Between,
+    GlmDesign,
+    GlmModel,
+    GlmPlan,
+    NumberSpread,
+    Promise,
+)
 from replearn.rows import ExactSums
 from replearn.study import passes
 from replearn.study.encoder import RowEncoder
@@ -29,7 +40,10 @@ from replearn.study.evidence import Evidence, guess_bits, rows_to_match
 from replearn.study.passes import Fitted, State, Sums
 from replearn.tables import Profile
 from replearn.types import Vector
-from replearn.words import Facts, Figure, Row, Spoken, by_rows
+from replearn.words import Facts, Figure, Row, Spoken, by_rows, counted
+
+#: What labs share besides a promise: told apart by its ``kind``.
+Design = GlmDesign | HalfspaceDesign
 
 #: Rows that a study may speak of.
 MAX_ROWS = 1 << 40
@@ -41,13 +55,113 @@ MOST_SPREAD = 3.0
 _LEAST_SPREAD = 1e-6
 
 
-@dataclass(frozen=True)
 class Study(Spoken, Document):
     """What a replication may know: the design, the promise and a commitment, not the model.
 
     Attributes
     ----------
-    design : Design
+    design : GlmDesign or HalfspaceDesign
+        How rows become codes; its kind is that of the study.
+    n_original : int
+        Rows of the original.
+    commitment : SHA-256 or None
+        Of the original's model: its fingerprint, or, if sealed, that of nonce and fingerprint.
+    sealed : bool
+        Whether the commitment hides the fingerprint until the original opens it.
+
+    See Also
+    --------
+    replearn.study.GlmStudy : of a generalised linear model.
+    replearn.study.HalfspaceStudy : of one of the paper's algorithms.
+    load : reads one from a file.
+
+    Notes
+    -----
+    A study is one-way advice about the original's rows, a secure sketch [DORS08]: it says where
+    inside its cell each number lies, and nothing about which cell. ``docs/format.md`` specifies
+    every byte of the file.
+
+    References
+    ----------
+    .. [DORS08] Dodis, Ostrovsky, Reyzin and Smith. Fuzzy extractors: how to generate strong keys
+       from biometrics and other noisy data. SIAM Journal on Computing 38(1), 2008.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 2000)
+    >>> y = table.pop("readmitted")
+    >>> study = rl.ReplicableLogisticClassifier().fit(table, y).study_
+    >>> study.n_original, study.design.target
+    (2000, 'readmitted')
+    """
+
+    FORMAT = "replearn/study"
+
+    design: Design
+    n_original: int
+    commitment: str | None
+    sealed: bool = False
+
+    def commits_to(self, fingerprint: str, nonce: str | None = None) -> bool | None:
+        """Whether the original's model has this fingerprint; None if the seal hides it.
+
+        Parameters
+        ----------
+        fingerprint : str
+            Of a model.
+        nonce : str, optional
+            Opens a sealed study.
+
+        Returns
+        -------
+        same : bool or None
+            None: not known.
+        """
+        return self._commits(self.commitment, fingerprint, nonce)
+
+    def _commits(self, commitment: str | None, fingerprint: str, nonce: str | None) -> bool | None:
+        """Whether a commitment is one to this fingerprint."""
+        if commitment is None or (self.sealed and nonce is None):
+            return None
+        if self.sealed:
+            assert nonce is not None
+            return commitment == sealed_commitment(nonce, fingerprint)
+        return commitment == fingerprint
+
+    def facts(self) -> Facts:
+        """What the study says, in words.
+
+        Returns
+        -------
+        facts : Facts
+            A verdict, rows and figures: what ``print`` shows.
+        """
+        raise NotImplementedError
+
+    def evidence(self, model: Any) -> Evidence | None:
+        """What it proves that somebody gets this model; None if the study cannot tell.
+
+        Parameters
+        ----------
+        model : Model
+            Of this study.
+
+        Returns
+        -------
+        evidence : Evidence or None
+            Rows that a match takes, and guesses that find the model.
+        """
+        return None
+
+
+@dataclass(frozen=True)
+class GlmStudy(Study):
+    """What a replication of a generalised linear model may know.
+
+    Attributes
+    ----------
+    design : GlmDesign
         How rows become codes, with the sketch.
     max_disagreement : decimal text
         Planned probability that a replication gets a different model.
@@ -88,10 +202,9 @@ class Study(Spoken, Document):
     True
     """
 
-    FORMAT = "replearn/study"
     KIND = "glm"
 
-    design: Design
+    design: GlmDesign
     max_disagreement: Share3
     n_original: Annotated[int, Range(1, MAX_ROWS)]
     n_replication: Annotated[int, Range(1, MAX_ROWS)]
@@ -103,6 +216,41 @@ class Study(Spoken, Document):
     slopes_commitment: Sha256 | None = None
     sealed: bool = False
     problems: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        design: GlmDesign,
+        promise: Promise,
+        spread: NumberSpread,
+        profile: Profile,
+        model: GlmModel | None = None,
+        nonce: str | None = None,
+        problems: Iterable[str] = (),
+    ) -> "GlmStudy":
+        """What an original states of itself; without a ``model`` nobody is first.
+
+        A ``nonce`` seals the commitments to the model, and to its slopes.
+        """
+        commitment, slopes_commitment = None, None
+        if model is not None:
+            commitment, slopes_commitment = commitments(model, nonce)
+
+        deviations = spread.between.deviations.tolist()
+        return cls(
+            design=design,
+            max_disagreement=decimal_text(promise.max_disagreement),
+            n_original=promise.n_here,
+            n_replication=promise.n_there,
+            spreads=spread.stated,
+            between=tuple(map(decimal_text, deviations)),
+            n_centres=spread.between.n_centres,
+            profile=profile,
+            commitment=commitment,
+            slopes_commitment=slopes_commitment,
+            sealed=nonce is not None,
+            problems=tuple(problems),
+        )
 
     def save(
         self, path: "str | os.PathLike[str]", private: bool = False, new: bool = False
@@ -179,8 +327,12 @@ class Study(Spoken, Document):
     @property
     def implied_widths(self) -> Vector:
         """Widths that rows, spreads and centres imply, without what upper bounds add."""
-        rho, bits = float(self.max_disagreement), self.design.bits
-        return planned_widths(self.sampling(self.n_replication), self.centres, rho, bits)
+        return self._widths_for(self.promise, self.centres)
+
+    def _widths_for(self, promise: Promise, between: Between) -> Vector:
+        """Widths that a promise implies, with the spreads that the original states."""
+        widths: Vector = GLM.sizes(promise, self.stated_spreads, between).widths
+        return widths
 
     def sampling(self, n_rows: int) -> Vector:
         """Standard deviations of what the rows of the original and of a lab make differ.
@@ -237,42 +389,38 @@ class Study(Spoken, Document):
             centres = self.centres
 
         upper = np.sqrt(self.widths / self.implied_widths)
-        sampling = self.sampling(n_rows) * upper
-        agreed = self.design.is_agreed
-        expected = stability(
-            self.widths[agreed], self.design.bits, sampling[agreed], centres.of(agreed)
-        ).expected
-        assert expected is not None
-        return expected
+        plan = self.plan(self.stated_spreads * upper, centres)
+        return GLM.stability(plan, n_rows, None).in_mode(plan.mode)
 
-    def commits_to(self, fingerprint: str, nonce: str | None = None) -> bool | None:
-        """Whether the original's model has this fingerprint; None if the seal hides it.
+    def plan(self, spreads: Vector, between: Between) -> GlmPlan:
+        """The study's cells, for labs whose rows have such spreads and whose centres so differ.
 
         Parameters
         ----------
-        fingerprint : str
-            Of a model.
-        nonce : str, optional
-            Opens a sealed study.
+        spreads : array
+            Standard deviation of one row's influence on each number.
+        between : Between
+            What centres differ by.
 
         Returns
         -------
-        same : bool or None
-            None: not known.
+        plan : GlmPlan
+            Of the numbers that labs agree on.
         """
-        if self.commitment is None or (self.sealed and nonce is None):
-            return None
-        if self.sealed:
-            assert nonce is not None
-            return self.commitment == sealed_commitment(nonce, fingerprint)
-        return self.commitment == fingerprint
+        return GlmPlan(self.promise, spreads, between, self.widths).of(self.design.is_agreed)
 
-    def commits_to_slopes(self, model: Model, nonce: str | None = None) -> bool | None:
+    @property
+    def promise(self) -> Promise:
+        """To a lab with the rows of the smallest replication."""
+        rho, bits = float(self.max_disagreement), self.design.bits
+        return Promise(rho, bits, self.n_original, self.n_replication)
+
+    def commits_to_slopes(self, model: GlmModel, nonce: str | None = None) -> bool | None:
         """Whether the original's model is this one but for the constants; None if sealed.
 
         Parameters
         ----------
-        model : Model
+        model : GlmModel
             Of this study.
         nonce : str, optional
             Opens a sealed study.
@@ -282,15 +430,10 @@ class Study(Spoken, Document):
         same : bool or None
             None: not known.
         """
-        if self.slopes_commitment is None or (self.sealed and nonce is None):
-            return None
         fingerprint = model.without_constants.fingerprint
-        if self.sealed:
-            assert nonce is not None
-            return self.slopes_commitment == sealed_commitment(nonce, fingerprint)
-        return self.slopes_commitment == fingerprint
+        return self._commits(self.slopes_commitment, fingerprint, nonce)
 
-    def evidence(self, model: Model, spreads: Vector | None = None) -> Evidence:
+    def evidence(self, model: GlmModel, spreads: Vector | None = None) -> Evidence:
         """What it proves that somebody gets this model.
 
         ``spreads`` are those that a lab finds in its own rows; numbers whose spread they deny count
@@ -299,7 +442,7 @@ class Study(Spoken, Document):
 
         Parameters
         ----------
-        model : Model
+        model : GlmModel
             Of this study.
         spreads : array, optional
             Those that a lab finds in its own rows.
@@ -317,11 +460,7 @@ class Study(Spoken, Document):
             counts &= (ratio > 1 / MOST_SPREAD) & (ratio < MOST_SPREAD)
 
         # the rows that a match takes
-        believed = self._believed_spreads(spreads)
-        agreed = design.is_agreed
-        rows = rows_to_match(
-            self.widths[agreed], believed[agreed], self.n_original, self.centres.of(agreed)
-        )
+        rows = rows_to_match(self.plan(self._believed_spreads(spreads), self.centres))
         offsets = design.cells.offsets(np.zeros(design.n_numbers), design.published)
         bits = guess_bits(self.widths[counts], offsets[counts], decoded[counts])
         if self.n_centres > 1:  # learned widths tell how strong each slope is, not its sign
@@ -335,12 +474,12 @@ class Study(Spoken, Document):
             return stated
         return np.minimum(stated, np.maximum(spreads, _LEAST_SPREAD * stated))
 
-    def planned_bits(self, model: Model, n_rows: int) -> float:
+    def planned_bits(self, model: GlmModel, n_rows: int) -> float:
         """What a match would prove in cells of one population, planned for labs of so many rows.
 
         Parameters
         ----------
-        model : Model
+        model : GlmModel
             Of this study.
         n_rows : int
             Rows of such a lab.
@@ -350,20 +489,20 @@ class Study(Spoken, Document):
         bits : float
             Guesses that find the model, as a power of two.
         """
-        design, rho = self.design, float(self.max_disagreement)
+        design = self.design
         one_population = Between.none(design.n_numbers)
-        widths = planned_widths(self.sampling(n_rows), one_population, rho, design.bits)
+        widths = self._widths_for(replace(self.promise, n_there=n_rows), one_population)
         decoded = design.cells.decode(model.codes, design.published)
         is_slope = np.arange(design.n_numbers) % design.coordinates.n_columns > 0
         offsets = design.cells.offsets(np.zeros(design.n_numbers), design.published)
         return guess_bits(widths[is_slope], offsets[is_slope], decoded[is_slope])
 
-    def begin(self, opened: Model | None = None) -> State:
+    def begin(self, opened: GlmModel | None = None) -> State:
         """What the first pass over rows is asked for; from an opened model one pass is enough.
 
         Parameters
         ----------
-        opened : Model, optional
+        opened : GlmModel, optional
             The original's, once it is known.
 
         Returns
@@ -433,6 +572,7 @@ class Study(Spoken, Document):
                 f"{state.study[:16]}. Use the files of one study."
             )
 
+        # shapes that cannot be those of this design
         loss, asked, counts = self.design.loss, state.newton, state.counts
         shape = (loss.n_scores, 1 + RowEncoder.of(self.design).n_terms)
         n_totals = 1
@@ -445,6 +585,15 @@ class Study(Spoken, Document):
                 f"the state must hold {shape} coefficients and {n_totals} counts, got others. Ask "
                 "whoever combines for it again."
             )
+
+    @property
+    def condition(self) -> str:
+        """Which labs the planned rate is for."""
+        if self.n_centres == 0:
+            return "samples of one population"
+        if self.n_centres == 1:
+            return "centres that differ as is typical"
+        return f"centres that differ as these {self.n_centres} do"
 
     def facts(self) -> Facts:
         """What the study says, in words.
@@ -463,23 +612,19 @@ class Study(Spoken, Document):
         rows = [
             Row("target", design.target),
             Row("columns", len(design.encoding.columns)),
-            Row(
-                "coefficients",
-                design.n_numbers,
-                note=f"{design.bits} bits each",
-                key="coded_numbers",
-            ),
+            Row("coefficients", design.n_numbers, note=bits_each(design.bits), key="coded_numbers"),
         ]
         if design.constant:
             rows.append(Row("constant", "each lab fits its own"))
         if self.commitment:
             rows.append(Row("rows of the original", self.n_original, note="as the lab states"))
 
+        # what was planned, and for whom
         promised = 1 - float(self.max_disagreement)
         commitment = "sealed" if self.sealed else self.commitment or "none"
         rows += [
             Row("planned for labs with", self.n_replication, "rows or more", key="rows_of_a_lab"),
-            Row("agreement rate", promised, "%", note="planned"),
+            Row("agreement rate", promised, "%", note=f"planned for {self.condition}"),
             Row("commitment", commitment),
         ]
         return Facts(
@@ -498,6 +643,19 @@ class Study(Spoken, Document):
                 )
             ],
         )
+
+
+def bits_each(n_bits: int) -> str:
+    """What is published about each coefficient."""
+    return "one byte each" if n_bits == 8 else f"{counted(n_bits, 'bit')} each"
+
+
+def commitments(model: GlmModel, nonce: str | None) -> tuple[str, str]:
+    """To the model, and to the model whose codes of constants are 0; a nonce seals both."""
+    whole, slopes = model.fingerprint, model.without_constants.fingerprint
+    if nonce is None:
+        return whole, slopes
+    return sealed_commitment(nonce, whole), sealed_commitment(nonce, slopes)
 
 
 def sealed_commitment(nonce: str, fingerprint: str) -> str:

@@ -14,8 +14,8 @@ import numpy as np
 
 from replearn.errors import ReplearnError
 from replearn.glm import (
+    GlmModel,
     Loss,
-    Model,
     Reference,
     ScoreTest,
     fit_constants,
@@ -32,7 +32,7 @@ from replearn.study.performance import (
     calibration_line,
     observed_to_expected,
 )
-from replearn.study.study import Study
+from replearn.study.study import GlmStudy
 from replearn.tables import NumberColumn
 from replearn.types import Matrix, Vector
 from replearn.words import Row, p_value
@@ -82,7 +82,7 @@ class Support:
 
     See Also
     --------
-    replearn.study.Replication : its ``support`` is one.
+    replearn.study.GlmReplication : its ``support`` is one.
     """
 
     test: ScoreTest
@@ -156,6 +156,7 @@ class Support:
                 key="coefficients",
             )
         )
+
         return found
 
 
@@ -204,7 +205,9 @@ def rungs_of(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> Score
     return test
 
 
-def support_of(study: Study, model: Model, rows: Rows, n_rows: int, own_theta: Matrix) -> Support:
+def support_of(
+    study: GlmStudy, model: GlmModel, rows: Rows, n_rows: int, own_theta: Matrix
+) -> Support:
     """Test a model on a lab's rows and measure its performance there.
 
     Where the study leaves constants to labs, the model must have those of this lab.
@@ -255,7 +258,7 @@ def calibration_of(
     return calibration_in_the_large(loss, found, targets, masses), line[1]
 
 
-def _columns(model: Model, test: ScoreTest) -> tuple[ColumnDifference, ...]:
+def _columns(model: GlmModel, test: ScoreTest) -> tuple[ColumnDifference, ...]:
     """Coefficients per unit, the model's and the lab's own, those that differ most first."""
     design = model.design
     if design.directions is not None or test.step.shape[1] != design.coordinates.n_columns:

@@ -26,11 +26,20 @@ from replearn.tables.encoding import (
 )
 from replearn.tables.files import BATCH_ROWS, CsvOptions, ParquetFile, reading
 from replearn.tables.labels import class_numbers, classes_like, learn_classes, target_numbers
-from replearn.tables.learning import LEAST_ROWS, Learned, learn_encoding, place_text
-from replearn.tables.profile import Finding, Profile, compare_profiles, in_sentences, make_profile
+from replearn.tables.learning import QUANTILE_ROWS, Learned, learn_encoding, place_text
+from replearn.tables.profile import (
+    Finding,
+    LevelProfile,
+    NumberProfile,
+    Profile,
+    compare_profiles,
+    in_sentences,
+    make_profile,
+)
 from replearn.tables.safety import LEAST_COUNT, Remark, refuse_unsafe
 from replearn.tables.samples import ParquetRows, StreamedRows, group_sizes
 from replearn.tables.scan import ColumnScan, TableScan, quantile, row_hashes
+from replearn.tables.scratch import Scratch, Stored
 from replearn.tables.survival import (
     AT_RISK,
     INTERVAL,
@@ -58,19 +67,23 @@ __all__ = [
     "INTERVAL",
     "LEAST_COUNT",
     "LEAST_EVENTS",
-    "LEAST_ROWS",
+    "QUANTILE_ROWS",
     "Learned",
     "LevelColumn",
+    "LevelProfile",
     "MISSING",
     "MISSING_WORDS",
     "Name",
     "NumberColumn",
+    "NumberProfile",
     "OTHER",
     "ParquetFile",
     "ParquetRows",
     "Product",
     "Profile",
     "Remark",
+    "Scratch",
+    "Stored",
     "StreamedRows",
     "Table",
     "TableScan",

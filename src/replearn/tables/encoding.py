@@ -513,6 +513,7 @@ class Encoding(Part):
             seen.missing += n_missing
             seen.keep_beyond(columns[x != values], values[x != values])
 
+        # on the grid; what is stored and rounds to 0 need not be
         z = np.floor(x / spreads[columns] * ONE + 0.5).astype(np.int16)
         terms = sparse.csr_array((z, columns, rows.indptr), shape=rows.shape)
         terms.eliminate_zeros()

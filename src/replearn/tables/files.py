@@ -14,11 +14,12 @@ import os
 import re
 import zipfile
 import zlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -253,7 +254,7 @@ class CsvFile:
                 reading(self.path),
                 pa.input_stream(self.path, compression=_packing(self.path)) as file,
                 arrow_csv.open_csv(
-                    file,
+                    pa.PythonFile(watched := _Watched(file), mode="r"),
                     arrow_csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
                     arrow_csv.ParseOptions(
                         delimiter=self.options.delimiter, newlines_in_values=True
@@ -275,20 +276,21 @@ class CsvFile:
             raise self._in_words(problem, names) from None
 
         if not self._is_closed:  # once is enough: a file that changes is refused elsewhere
-            self._check_quotes(n_rows)
+            self._check_quotes(watched, n_rows)
         self._is_closed = True
 
-    def _check_quotes(self, n_rows: int) -> None:
+    def _check_quotes(self, watched: "_Watched", n_rows: int) -> None:
         """Refuse a quote that is never closed, and one that swallows rows."""
         delimiter = str(self.options.delimiter)
-        if _ends_in_quotes(self.path, delimiter):
+        if watched.may_end_in_quotes(delimiter) and _ends_in_quotes(self.path, delimiter):
             raise ReplearnError(
                 f"{self.path} must close every quote, but it ends inside of one. Check that the "
                 "file is complete."
             )
 
-        line = _swallowing_line(self.path, delimiter, len(self.names), n_rows)
-        if line:
+        # a row of two cells has one delimiter, as many a text has
+        is_suspect = len(self.names) > 2 and watched.n_lines > n_rows + 1
+        if is_suspect and (line := _swallowing_line(self.path, delimiter)):
             raise ReplearnError(
                 f"{self.path}, line {line:,}, must not begin a quote that takes the rows after it "
                 "into one cell. Remove the stray quote, or write it twice."
@@ -339,40 +341,66 @@ def _opener(path: str) -> Any:
     return open
 
 
-def _ends_in_quotes(path: str, delimiter: str) -> bool:
-    """Whether a text ends before its last quote is closed."""
-    # count first, which is fast: most files need no second look
-    n_quotes, before_last, end = 0, b"", b"\n"
-    with _opener(path)(path, "rb") as file:
-        for block in iter(partial(file.read, _BLOCK_BYTES), b""):
-            n_quotes += block.count(b'"')
-            if (place := block.rfind(b'"')) >= 0:
-                before_last = (end + block[:place])[-1:]
-            end = block[-1:]
-    if n_quotes % 2 == 0 and before_last not in (b"\n", b"\r", delimiter.encode()):
-        return False  # the last quote opens no cell
+class _Watched:
+    """The bytes of a text as Arrow reads them, and what can tell of stray quotes.
 
+    Most files need no second look.
+    """
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.n_quotes = self.n_breaks = 0
+        self.before_last, self.end = b"", b"\n"  # signs before the last quote, and at the end
+
+    def read(self, size: int = -1) -> bytes:
+        """Some bytes, which are counted."""
+        block: bytes = self._file.read(size)
+        self.n_quotes += block.count(b'"')
+        self.n_breaks += block.count(b"\n")
+        if (place := block.rfind(b'"')) >= 0:
+            self.before_last = (self.end + block[:place])[-1:]
+        self.end = block[-1:] or self.end
+        return block
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file is closed."""
+        return bool(self._file.closed)
+
+    def close(self) -> None:
+        """Leave that to whoever opened the file."""
+
+    @property
+    def n_lines(self) -> int:
+        """Lines, blank ones too."""
+        return self.n_breaks + (self.end != b"\n")
+
+    def may_end_in_quotes(self, delimiter: str) -> bool:
+        """Whether a quote is left over, or the last one may open a cell."""
+        return self.n_quotes % 2 == 1 or self.before_last in (b"\n", b"\r", delimiter.encode())
+
+
+@contextmanager
+def _records(path: str, delimiter: str, *after: str) -> Iterator[Any]:
+    """The records of a text as Python reads them, and of lines after it."""
+    csv.field_size_limit(max(csv.field_size_limit(), _BLOCK_BYTES))
     with _opener(path)(path, "rt", encoding="utf-8", newline="") as file:
-        try:
-            for _ in csv.reader(file, delimiter=delimiter, strict=True):
-                pass
-        except csv.Error as problem:
-            return "expected after" not in str(problem)
-    return False
+        yield csv.reader(chain(file, after), delimiter=delimiter)
 
 
-def _swallowing_line(path: str, delimiter: str, n_columns: int, n_rows: int) -> int:
+def _ends_in_quotes(path: str, delimiter: str) -> bool:
+    """Whether a text ends before its last quote is closed: what follows is part of its cell."""
+    end = "the end"
+    with _records(path, delimiter, end) as records:
+        return deque(records, maxlen=1).pop() != [end]
+
+
+def _swallowing_line(path: str, delimiter: str) -> int:
     """The line on which a quoted cell begins that holds whole rows; 0 if there is none.
 
     Texts of several lines are fine. But lines with as many delimiters as a row has are rows.
     """
-    with _opener(path)(path, "rb") as file:
-        n_lines = sum(1 for line in file if line.strip())
-    if n_columns < 3 or n_lines <= n_rows + 1:  # no cell has several lines
-        return 0
-
-    with _opener(path)(path, "rt", encoding="utf-8", newline="") as file:
-        records = csv.reader(file, delimiter=delimiter)
+    with _records(path, delimiter) as records:
         n_before = 0  # lines up to this record
         for cells in records:
             several = records.line_num > n_before + 1

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from replearn.documents import MAX_WHOLE, Label
 from replearn.errors import ReplearnError, short
 from replearn.tables.cells import Column, column_from, is_number_text, levels_of, numbers_of
-from replearn.types import Vector
+from replearn.types import Vector, unmasked
 
 #: More classes than this are no classes, and would take hours.
 MAX_CLASSES = 100
@@ -125,7 +125,7 @@ def _spelled(label: Label) -> str:
 
 def classes_like(classes: Sequence[Label], y: Any) -> NDArray[Any]:
     """The classes, as an array spelled like the labels in memory: [1.0, 2.0] for floats."""
-    given = np.asarray(y)
+    given = np.asarray(unmasked(y))
     parts = [given]
     if given.dtype.kind in "iuf":
         # equal numbers are one label, so that a few that have all classes show how each is spelled
@@ -133,7 +133,8 @@ def classes_like(classes: Sequence[Label], y: Any) -> NDArray[Any]:
 
     for labels in parts:
         if labels.dtype == object:
-            distinct = np.array(sorted(set(labels.tolist())))
+            # of several types, whose order means nothing here
+            distinct = np.array(sorted(set(labels.tolist()), key=str), dtype=object)
         else:
             distinct = np.unique(labels)
         numbers = class_numbers(column_from(distinct), classes)

@@ -29,7 +29,7 @@ from replearn.tables.table import Table
 from replearn.types import Vector
 
 #: Rows behind each published quantile, and between knots.
-LEAST_ROWS = 50
+QUANTILE_ROWS = 50
 
 _TAIL = 0.05  # the spread is that of the middle 90%
 _FAR_TAIL = 0.01  # at most so many rows on one side are clipped
@@ -105,7 +105,7 @@ def learn_encoding(
             column = _number_column(name, scales[name], scan.worth_missing >= least_rows)
             if basis == "splines":
                 share = look.n_sampled / look.n_rows
-                apart = max(LEAST_ROWS, least_rows) * min(1.0, share)
+                apart = max(QUANTILE_ROWS, least_rows) * min(1.0, share)
                 column = replace(column, knots=_knots(look.numbers(name), column, n_knots, apart))
             columns.append(column)
     if not columns:
@@ -117,7 +117,7 @@ def learn_encoding(
     encoding = Encoding(tuple(columns), missing=missing)
     if interactions:
         pairs = _column_pairs(encoding, interactions)
-        encoding = _with_products(encoding, pairs, table, max(LEAST_ROWS, least_rows))
+        encoding = _with_products(encoding, pairs, table, max(QUANTILE_ROWS, least_rows))
     return Learned(encoding, look, remarks)
 
 
@@ -172,7 +172,12 @@ def _scales(
         if clusters is not None:
             worths = clusters.worth_apart(table, alike)
         for name, apart in numbers_apart(table, alike).items():
-            if worths.get(name, apart.size) >= max(least_rows, LEAST_ROWS):
+            # of two values, 0 and 1 say, no quantile is published: they are like two levels
+            least = max(least_rows, QUANTILE_ROWS)
+            if apart.size and apart[0] == apart[-1] and not table.is_sparse:
+                least = least_rows
+
+            if worths.get(name, apart.size) >= least:
                 scales[name] = alike[name], _spread_apart(apart, alike[name])
     return {name: scales[name] for name in names if name in scales}
 
@@ -189,7 +194,7 @@ def _scale(values: Vector, is_sparse: bool) -> tuple[float, float | None]:
     """Centre and spread of sorted numbers; no spread if nearly all are alike."""
     # too few to publish quantiles: the ends, which repeated rows do not move
     low, high = float(values[0]), float(values[-1])
-    is_few = values.size < LEAST_ROWS and high > low
+    is_few = values.size < QUANTILE_ROWS and high > low
 
     centre = quantile(values, 0.5)
     if is_few:
@@ -199,10 +204,10 @@ def _scale(values: Vector, is_sparse: bool) -> tuple[float, float | None]:
     if is_few:
         return centre, (high - low) / 3.29
 
-    tail = _tail(_TAIL, LEAST_ROWS, values)
+    tail = _tail(_TAIL, QUANTILE_ROWS, values)
     width = quantile(values, 1 - tail) - quantile(values, tail)
     if width > 0:
-        far = _tail(_FAR_TAIL, LEAST_ROWS, values)
+        far = _tail(_FAR_TAIL, QUANTILE_ROWS, values)
         reach = max(quantile(values, 1 - far) - centre, centre - quantile(values, far))
         return centre, max(width / (-2 * NormalDist().inv_cdf(tail)), reach / CLIP)
 

@@ -1,8 +1,9 @@
 """What a study says about the original's columns, and what a lab's columns say to it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from replearn.tables.encoding import (
     NumberColumn,
     Place,
 )
-from replearn.tables.learning import LEAST_ROWS, Learned, place_text
+from replearn.tables.learning import QUANTILE_ROWS, Learned, place_text
 from replearn.tables.safety import LEAST_COUNT, MANY_GAPS, missing_code, published_share
 from replearn.tables.scan import SAMPLE_ROWS, quantile
 from replearn.tables.survival import INTERVAL
@@ -180,10 +181,10 @@ def quantiles_of(values: Vector) -> list[float]:
 
     The outer ones move inwards until 50 rows are beyond them, to the quartiles at most.
     """
-    if values.size < LEAST_ROWS:
+    if values.size < QUANTILE_ROWS:
         return []
 
-    tail = min(max(_SHARES[0], LEAST_ROWS / values.size), _SHARES[1])
+    tail = min(max(_SHARES[0], QUANTILE_ROWS / values.size), _SHARES[1])
     return [quantile(values, share) for share in (tail, *_SHARES[1:-1], 1 - tail)]
 
 
@@ -399,6 +400,27 @@ def _other_unit(ours: Vector, study: Vector, spread: float) -> str:
     return f"has very different values: {middle}"
 
 
+def _exchanged(ours: Mapping[str, float], study: Mapping[str, float], rows: _Rows) -> str:
+    """Two levels whose shares are the other way round, while all others are as they were.
+
+    Older or younger patients are no exchange: then shares of many levels differ.
+    """
+    chance = {name: rows.chance(study[name], share) for name, share in ours.items()}
+    for first, second in permutations(ours, 2):
+        gap, turned = study[first] - study[second], ours[second] - ours[first]
+        if gap <= 0.2 or gap + turned <= chance[first] + chance[second]:
+            continue
+
+        back = {**ours, first: ours[second], second: ours[first]}
+        if all(abs(back[name] - study[name]) <= gap / 4 + chance[name] for name in ours):
+            return (
+                f"may have its levels {first!r} and {second!r} exchanged: here "
+                f"{ours[first]:.0%} and {ours[second]:.0%} of the rows, in the study "
+                f"{study[first]:.0%} and {study[second]:.0%}"
+            )
+    return ""
+
+
 def _on_levels(
     column: LevelColumn, theirs: LevelProfile, seen: EncodingCounts, place: int, rows: _Rows
 ) -> _Odd:
@@ -408,21 +430,11 @@ def _on_levels(
     if len(present) == 1 and not seen.missing[place]:
         return _on_constant(study.get(present[0], study.get(OTHER, 0.0)), rows)
 
-    # levels whose shares are the other way round
     names = [name for name in (column.reference, *column.levels) if name not in (OTHER, MISSING)]
-    ours = {name: counts[name] / max(1, n_rows) for name in names}
-    for first in names:
-        for second in names:
-            gap, turned = study[first] - study[second], ours[second] - ours[first]
-            chance = rows.chance(study[first], ours[first])
-            chance += rows.chance(study[second], ours[second])
-            if gap > 0.2 and turned > gap / 2 and gap + turned > chance:
-                return _Odd(
-                    f"may have its levels {first!r} and {second!r} exchanged: here "
-                    f"{ours[first]:.0%} and {ours[second]:.0%} of the rows, in the study "
-                    f"{study[first]:.0%} and {study[second]:.0%}",
-                    first=True,
-                )
+    if exchanged := _exchanged(
+        {name: counts[name] / max(1, n_rows) for name in names}, study, rows
+    ):
+        return _Odd(exchanged, first=True)
 
     # unknown levels, then gaps
     others = column.reference

@@ -393,6 +393,7 @@ def _on_label(name: str, joint: NDArray[np.int64], has_all: bool, meant: bool) -
     if (classes != 1).any() or len(told) < 2:
         return None
 
+    # one value for each class is a copy; more values may be chance
     if has_all and joint.shape[0] == len(told) and not meant:
         return Remark(name, "copy", "is a copy of the label")
     if _is_chance(joint):

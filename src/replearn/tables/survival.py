@@ -98,6 +98,7 @@ def rows_at_risk(table: Table, cuts: Sequence[str], event: str) -> Table:
     table.require("target")
     table.require("offset")
     intervals = interval_names(cuts)
+    table = table.kept()  # people are fewer than rows at risk
 
     def read(names: Sequence[str], n_rows: int) -> Iterator[dict[str, Column]]:
         for batch in table.batches(max(1, n_rows // len(intervals))):

@@ -34,6 +34,7 @@ from replearn.tables.files import (
     pandas_levels,
 )
 from replearn.tables.labels import learn_classes
+from replearn.tables.scratch import ScratchColumns
 from replearn.types import is_sparse, stacked
 
 
@@ -107,6 +108,7 @@ class Table:
     is_named: bool = True  # whether columns have names of their own
     # categories of whole numbers, as pandas has them; texts say what they are
     levels: frozenset[str] = frozenset()
+    is_text: bool = False  # whether each pass parses a text
     # of target, weights, offset, groups and centres the name of a column, a column, or None
     roles: dict[str, Any] = field(default_factory=dict)
     stamp: tuple[int, int] | None = None
@@ -191,6 +193,14 @@ class Table:
         if not kept:
             raise ReplearnError(f"{self.place} must have a feature column, got none. Drop fewer.")
         return replace(self, names=kept)
+
+    def kept(self) -> "Table":
+        """The same table for several passes, of which the first alone parses a text."""
+        if not self.is_text:
+            return self
+        named = [role for role in self.roles.values() if isinstance(role, str)]
+        columns = ScratchColumns(self.read, tuple(dict.fromkeys([*self.names, *named])))
+        return replace(self, read=columns.read, is_text=False)
 
     def _check_lengths(self, n_rows: int, is_all: bool = True) -> None:
         """Refuse columns that have fewer rows than the table; or more, if these are all."""
@@ -307,7 +317,7 @@ def _open_file(path: str, csv: CsvOptions, columns: Sequence[str] | None) -> tup
     name, y = path.lower(), None
     if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".xlsx", ".xls", ".ods")):
         text = CsvFile(path, csv)
-        table = Table(path, text.names, None, text.read)
+        table = Table(path, text.names, None, text.read, is_text=True)
     elif name.endswith((".parquet", ".pq")):
         file = ParquetFile(path)
         table = Table(path, file.names, file.n_rows, file.read, levels=file.levels)

@@ -12,7 +12,7 @@ from typing import Any
 from replearn.errors import printable
 
 #: Lines below the verdict, without details.
-MAX_LINES = 8
+MAX_LINES = 10
 #: Rows of a table that a terminal shows; JSON and pages have all.
 MAX_TABLE_ROWS = 40
 
@@ -117,7 +117,7 @@ class Facts:
     def text(
         self, width: int = 78, details: bool = False, more: str = "facts().text(details=True)"
     ) -> str:
-        """Lines for a terminal: the verdict, then at most eight lines unless details are wanted.
+        """Lines for a terminal: the verdict, then at most ten lines unless details are wanted.
 
         Questions about rows stand between, all of them.
 
@@ -137,13 +137,13 @@ class Facts:
         """Items and details, tables with an empty line on either side."""
         lines: list[str] = []
         after_table = False
-        for items in (self.items, self.details):
-            for item, item_lines in zip(items, _item_lines(items, width), strict=True):
-                is_table = isinstance(item, Table)
-                if is_table or after_table:
-                    lines.append("")
-                lines += item_lines
-                after_table = is_table
+        items = [*self.items, *self.details]
+        for item, item_lines in zip(items, _item_lines(items, width), strict=True):
+            is_table = isinstance(item, Table)
+            if is_table or after_table:
+                lines.append("")
+            lines += item_lines
+            after_table = is_table
         return lines
 
     def _first_lines(self, width: int, more: str) -> list[str]:
@@ -505,12 +505,13 @@ def _table_lines(table: Table, width: int) -> list[str]:
     rows = list(zip(*(cells[:MAX_TABLE_ROWS] for cells in columns), strict=True))
     sizes = [max(map(_columns_of, column)) for column in zip(heads, *rows, strict=True)]
 
-    # the widest text gives way, down to twelve columns
+    # the widest text gives way, down to twelve columns; then the next
     excess = sum(sizes) + 2 * len(sizes) - width
     texts = [i for i in range(len(sizes)) if not numeric[i]]
-    if excess > 0 and texts:
-        widest = max(texts, key=lambda i: sizes[i])
-        sizes[widest] = max(sizes[widest] - excess, 12)
+    for i in sorted(texts, key=lambda i: -sizes[i]):
+        given = max(0, min(excess, sizes[i] - 12))
+        sizes[i] -= given
+        excess -= given
 
     lines: list[str] = []
     if table.title:
@@ -627,6 +628,7 @@ _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta name="generator" content="replearn">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy"
   content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">

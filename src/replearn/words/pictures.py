@@ -48,7 +48,8 @@ def where_we_landed(
         max(abs(float(lab.positions[i])) for lab in labs.values()) for i in range(len(names))
     ]
     shown = sorted(sorted(range(len(names)), key=lambda i: -furthest[i])[:most])
-    span = min(reach, max(0.75, *furthest) + 0.1)
+    ends = [abs(lab.positions[i]) + lab.reach[i] for lab in labs.values() for i in shown]
+    span = min(reach, max(0.75, *map(float, ends)) + 0.05)  # with intervals
 
     # lines of cells, and a legend of four labs in each line below
     row, left, width = 20 + 4 * len(labs), 230, 640
@@ -87,8 +88,8 @@ def where_we_landed(
 
     axis = 26 + row * len(shown)
     parts.append(
-        f'<text x="{middle:.1f}" y="{axis}" text-anchor="middle" font-size="12">'
-        "distance from the cell's centre: the box is one cell wide</text>"
+        f'<text x="{middle:.1f}" y="{axis}" text-anchor="middle" font-size="13">'
+        "distance from the cell's centre; a box is one cell</text>"
     )
     for number, name in enumerate(labs):
         x, y = 12 + 156 * (number % 4), height - legend + 4 + 20 * (number // 4)
@@ -98,7 +99,7 @@ def where_we_landed(
     outside = sum(far > 0.5 for far in furthest)
     said = {0: "all marks are inside", 1: "1 has a mark outside"}
     what = said.get(outside, f"{outside} have a mark outside")
-    return svg(width, height, parts, f"Where labs landed: {len(names)} numbers, {what}.")
+    return svg(width, height, parts, f"Estimates in rounding cells: {len(names)} numbers, {what}.")
 
 
 def ladder(rungs: Sequence[Rung], unit: str) -> str:
@@ -180,6 +181,8 @@ def forest(
                 f'<text x="{across(value):.1f}" y="{foot + 14}" text-anchor="middle" '
                 f'font-size="12" fill-opacity="0.8">{escape(text)}</text>'
             )
+
+    # a line for each number, from the top
     for number, (i, (name, text, at, low, high)) in enumerate(zip(places, shown, strict=True)):
         y = 16 + number * row
         parts.append(_name_at(left - 14, y + 4, name))

@@ -223,6 +223,15 @@ function otherUnit(ours, study, spread) {
     `has very different values: ${middle}`;
 }
 
+/** Whether shares of two levels are the other way round, while all others are as they were. */
+function isExchanged(first, second, { names, ours, study, rows }) {
+  const gap = study(first) - study(second), turned = ours(second) - ours(first);
+  const chance = (name) => rows.chance(study(name), ours(name));
+  if (gap <= 0.2 || gap + turned <= chance(first) + chance(second)) return false;
+  const back = (name) => ours(name === first ? second : name === second ? first : name);
+  return names.every((name) => Math.abs(back(name) - study(name)) <= gap / 4 + chance(name));
+}
+
 function onLevels({ column, counts, missing, odd }, theirs, rows) {
   const all = [column.reference, ...column.levels];
   const study = (name) => Number(theirs.shares[all.indexOf(name)]);
@@ -235,13 +244,10 @@ function onLevels({ column, counts, missing, odd }, theirs, rows) {
   const ours = (name) => (counts.get(name) ?? 0) / Math.max(1, rows.here);
   for (const first of names) {
     for (const second of names) {
-      const gap = study(first) - study(second), turned = ours(second) - ours(first);
-      const chance = rows.chance(study(first), ours(first)) + rows.chance(study(second), ours(second));
-      if (gap > 0.2 && turned > gap / 2 && gap + turned > chance) {
-        return [`may have its levels ${quoted(first)} and ${quoted(second)} exchanged: here ` +
-          `${percent(ours(first))} and ${percent(ours(second))} of the rows, in the study ` +
-          `${percent(study(first))} and ${percent(study(second))}`, true];
-      }
+      if (!isExchanged(first, second, { names, ours, study, rows })) continue;
+      return [`may have its levels ${quoted(first)} and ${quoted(second)} exchanged: here ` +
+        `${percent(ours(first))} and ${percent(ours(second))} of the rows, in the study ` +
+        `${percent(study(first))} and ${percent(study(second))}`, true];
     }
   }
   const others = quoted(all.includes(OTHER) ? OTHER : column.reference);

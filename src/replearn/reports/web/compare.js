@@ -71,6 +71,11 @@ function openedBy(study, files) {
       throw new Refusal("the file opens a different study. Ask the original for this.");
     }
     ({ nonce } = file);
+    // a wrong nonce would call every model a different one
+    if (commits(file.model) === false) {
+      throw new Refusal("the opening must hold the nonce and the model that the study commits " +
+        "to, got others. Ask the original for its opening.");
+    }
   }
   for (const file of files) {
     if (file.format === "replearn/opening") continue;
@@ -159,8 +164,9 @@ const guessesInWords = ({ bits }) => bits < 30 ? twoDigits(2 ** bits) : `2^${fix
 /** What a match proves, in a sentence. */
 function proofInWords(proof) {
   if (proof.isWeak) {
-    return "Agreement here is no evidence: the study file gives the model away in about " +
-      `${guessesInWords(proof)} guesses.`;
+    const guesses = guessesInWords(proof);
+    const tries = guesses === "1" ? "at the first guess" : `in about ${guesses} guesses`;
+    return `Agreement here is no evidence: the study file gives the model away ${tries}.`;
   }
   return `Guessing this model from the study file takes about ${guessesInWords(proof)} tries; ` +
     `fitting it takes about ${twoDigits(proof.rows)} patients.`;
@@ -238,7 +244,7 @@ function sentenceOf({ design }, { word, support, nRows, lookFirst }) {
 function rungOf(support) {
   const { pSlopes, pFactor } = support.test;
   if (support.p >= UNLIKELY) {
-    return "Your patients do not contradict the original's model: chance made codes differ.";
+    return "Your patients do not contradict the original's model: chance may be the reason.";
   }
   if (pSlopes >= UNLIKELY) {
     return "Your patients have the original's slopes and a different base risk.";
@@ -382,7 +388,8 @@ export function picture({ names, positions, reach }) {
   const far = positions.map(Math.abs), row = 24, left = 230, width = 640, mark = "#0072b2";
   const shown = names.map((_, i) => i).sort((a, b) => far[b] - far[a]).slice(0, 30)
     .sort((a, b) => a - b);
-  const span = Math.min(1.5, Math.max(0.75, ...far) + 0.1);  // cells to each side that are shown
+  const ends = shown.map((i) => far[i] + reach[i]);  // with intervals
+  const span = Math.min(1.5, Math.max(0.75, ...ends) + 0.05);  // cells to each side that are shown
   const height = row * shown.length + 74, middle = left + (width - left) / 2;
   const cell = (width - left - 20) / (2 * span);  // at each edge half a mark, so that none is cut
   const dot = (x, y) =>
@@ -404,13 +411,13 @@ export function picture({ names, positions, reach }) {
       `stroke="${mark}" stroke-opacity="0.55"/>${dot(x, y)}${beyond}`;
   });
   parts.push(`<text x="${fixed(middle, 1)}" y="${26 + row * shown.length}" text-anchor="middle" ` +
-    'font-size="12">distance from the cell\'s centre: the box is one cell wide</text>');
+    'font-size="13">distance from the cell\'s centre; a box is one cell</text>');
   parts.push(`${dot(12, height - 20)}<text x="21" y="${height - 16}">this lab</text>`);
   const outside = far.filter((place) => place > 0.5).length;
   const what = outside ? `${outside} ${outside === 1 ? "has" : "have"} a mark outside` :
     "all marks are inside";
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" ` +
-    `role="img" aria-label="Where labs landed: ${names.length} numbers, ${what}." ` +
+    `role="img" aria-label="Estimates in rounding cells: ${names.length} numbers, ${what}." ` +
     'font-family="system-ui,sans-serif" font-size="14" fill="currentColor">' +
     `${parts.join("")}</svg>`;
 }

@@ -1,8 +1,9 @@
 // Sums of few rows, which would show single patients and must not leave: the twin of disclosure.py.
-import { Refusal, marks } from "./exact.js";
+import { Refusal, curvature, marks, residual, scoresInto, toMeans } from "./exact.js";
 import { quoted } from "./words.js";
 
-const LEAST_COUNT = 10, FEW_VALUES = 3, NAMED = 5;
+const LEAST_COUNT = 10, FEW_VALUES = 3, NAMED = 5, LEAST_OF_TERM = 3, NOTHING = 2 ** -24;
+const ONE = 1 << 12, MAX_ROW = 1 << 14;
 const ALL_ROWS = { name: "all rows", holds: () => true };
 
 const equal = (name, column, value) => ({ name, holds: (i) => column[i] === value });
@@ -22,6 +23,14 @@ function ofNumbers(name, column) {
   if (2 * count <= column.length) return [];
   return [equal(`${name}, usual`, column, usual),
     { name: `${name}, not usual`, holds: (i) => column[i] !== usual }];
+}
+
+/** Numbers within the reach of the study, and those that are not at its centre, too. */
+function notClipped(name, column) {
+  const isNear = (i) => Math.abs(column[i]) < MAX_ROW;
+  return [{ name: `${name}, not clipped`, holds: isNear },
+    { name: `${name}, neither clipped nor at the centre`,
+      holds: (i) => isNear(i) && column[i] !== 0 }];
 }
 
 /** Hats, both ends of the spline, and rows with or without a value. */
@@ -54,7 +63,7 @@ function groupsOf({ columns, products }, terms) {
     const mine = terms.slice(start, names.length);
     if (column.kind === "number") {
       partitions.push(ofNumbers(column.name, mine[0]));
-      found.push(...ofSpline(column, mine));
+      found.push(...notClipped(column.name, mine[0]), ...ofSpline(column, mine));
     } else {
       partitions.push([...own.map((name, j) => notZero(name, mine[j])),
         { name: `${column.name} = ${column.reference}`,
@@ -115,6 +124,67 @@ export function refuseFewRows(design, terms, rows, share) {
     `none: those of fewer show single patients. Here are fewer of ` +
     `${few.slice(0, NAMED).join(", ")}${more}. Join these rows with those of a different lab, ask ` +
     "for a study without such terms, or add up in secret shares (guide: Pool small centres).");
+}
+
+/** Rows of equal weight that a sum is worth, (sum |a|)^2 / sum a^2; infinite if it is nothing. */
+class Effective {
+  sum = 0;
+  squares = 0;
+
+  add(value) {
+    const size = Math.abs(value);
+    this.sum += size;
+    this.squares += size * size;
+  }
+
+  get rows() {
+    return this.sum > NOTHING ? this.sum * this.sum / this.squares : Infinity;
+  }
+}
+
+/**
+ * Stop before sums leave that hardly more than one row makes, at the coefficients asked for.
+ *
+ * @param design of the study
+ * @param rows as a fit takes them
+ * @param newton the coefficients `theta`, and the `share` of rows in the information matrix
+ */
+export function refuseHeavyRows({ loss }, rows, { theta, share }) {
+  const { columns, targets, weights, offset, nRows } = rows, q = theta.length;
+  const means = theta.map((row) => {
+    const scores = new Float64Array(nRows);
+    scoresInto(scores, columns, row, 0, nRows, offset);
+    return scores;
+  });
+  toMeans(loss, means, nRows);
+
+  const made = () => new Effective(), rowMarks = share ? (rows.marks ??= marks(rows)) : null;
+  const residuals = theta.map(made), curvatures = [], terms = [];
+  for (let k = 0; k < q; k++) {
+    for (let i = 0; i < nRows; i++) {
+      residuals[k].add(residual(loss, k, means[k][i], targets[i]) * (weights ? weights[i] : 1));
+    }
+    for (let l = k; l < q && share; l++) {
+      const own = made(), ofTerms = columns.map(made);
+      for (let i = 0; i < nRows; i++) {
+        if (rowMarks[i] >= share) continue;
+        const value = curvature(loss, k, l, means[k][i], means[l][i]) * (weights ? weights[i] : 1);
+        own.add(value);
+        columns.forEach((column, j) => ofTerms[j].add(value * column[i] / ONE));
+      }
+      curvatures.push(own);
+      terms.push(...ofTerms);
+    }
+  }
+
+  const isLess = (sums, least) => sums.some((sum) => sum.rows < least);
+  if (isLess(residuals, LEAST_COUNT) || isLess(curvatures, LEAST_COUNT) ||
+      isLess(terms, LEAST_OF_TERM)) {
+    throw new Refusal(`sums must be of at least ${LEAST_COUNT} rows that weigh about the same, but ` +
+      "at these coefficients a few rows outweigh all others, and would be seen. Ask whoever " +
+      "combines how the coefficients were found, and take outliers and heavy weights out of the " +
+      "table.");
+  }
 }
 
 /** Few cells that are missing, unknown or clipped are nobody's business, and count as none. */

@@ -5,6 +5,7 @@ import { general } from "./words.js";
 
 const LEAST_SPREAD = 1e-6;  // of the stated one: no row is needed for such a number
 const MOST_FREEDOM = 400, MOST_CHANCE = 1 - 1e-12, MOST_UPPER = 8, MOST_ROWS = 2 ** 40;
+const LEAST_CHANCE = 2 ** -50; // nobody estimates that labs never differ
 
 /** The complementary error function: a series of positive terms, or a continued fraction. */
 export function erfc(x) {
@@ -89,8 +90,8 @@ function chanceOfLeaving(width, bits, freedom) {
 const chanceFromCentre = (width, freedom) => Math.min(1, 2 * tail(width / 2, freedom));
 
 /** Probability that some number leaves its cell. */
-const chanceOfAny = (chances) => -Math.expm1(chances.reduce((sum, chance) =>
-  sum + Math.log1p(-Math.min(chance, MOST_CHANCE)), 0));
+const chanceOfAny = (chances) => Math.max(LEAST_CHANCE, -Math.expm1(chances.reduce((sum, chance) =>
+  sum + Math.log1p(-Math.min(chance, MOST_CHANCE)), 0)));
 
 /** Even degrees of freedom of a difference whose variance has two parts; null: the normal law. */
 function freedomOf(sampling, between, nCentres) {

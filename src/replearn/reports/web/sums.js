@@ -3,7 +3,7 @@ import {
   MOST_STEERED, Refusal, canonicalJson, contentOf, fingerprintOf, nScores, power2, sumsAt, totalsOf,
 } from "./exact.js";
 import { refuseUnknown } from "./check.js";
-import { refuseFewRows, withoutFew } from "./disclosure.js";
+import { refuseFewRows, refuseHeavyRows, withoutFew } from "./disclosure.js";
 import { rowsOf, scaleOf } from "./replicate.js";
 import { counted, quoted } from "./words.js";
 
@@ -100,7 +100,9 @@ export function labSums(study, read, given, lab) {
   }
   const plain = design.directions ? { ...read, columns: table.encoded() } : read;
   const raw = rowsOf(design, plain, scaleOf(read));
-  refuseFewRows(design, raw.columns, rowsOf(design, read, scaleOf(read)), share);
+  const fitted = rowsOf(design, read, scaleOf(read));
+  refuseFewRows(design, raw.columns, fitted, share);
+  if (state.newton) refuseHeavyRows(design, fitted, state.newton);
   const numbers = Object.values(content).filter((value) => Array.isArray(value)).flat(2).length +
     ["rows", "weight", "sampled"].filter((name) => name in content).length;
   return {
