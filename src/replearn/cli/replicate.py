@@ -76,6 +76,8 @@ def _replicate(options: argparse.Namespace, study: "GlmStudy") -> Outcome:
     stated = model.stating(found.own)
     # after a mismatch nothing looks like a model: only what this lab's own rows say
     facts = replace(facts, details=[*facts.details, *stated.coefficients.own_tables()])
+    if found.same is False:
+        facts = replace(facts, figures=[*facts.figures, *stated.coefficients.figures()])
     if options.out is not None or options.page is not None:  # the page has all coefficients
         may_leave("model", found.n_rows, study.design.n_numbers)
     if options.out is not None and found.same is not False:

@@ -32,9 +32,7 @@ from replearn.glm import (
     Poisson,
     Promise,
     RidgeFit,
-    Summary,
     copies_of_numbers,
-    estimates_of,
     loss_of,
     named_pair,
     repeated_columns,
@@ -54,6 +52,7 @@ from replearn.rows import (
 from replearn.study.cohort import cohort_table, gaps_told
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.opening import Opening
+from replearn.study.own_estimates import own_estimates
 from replearn.study.performance import Performance
 from replearn.study.sample_size import rows_needed
 from replearn.study.study import GlmStudy
@@ -350,8 +349,13 @@ class _Candidate:
     basis: str
     learned: Learned
     rows: Rows
-    reading: RowEncoder
+    source: TableRows
     trial: RidgeFit
+
+    @property
+    def reading(self) -> RowEncoder:
+        """How rows are encoded."""
+        return self.source.reading
 
 
 def publish(table: Table, request: Request) -> Original:
@@ -441,7 +445,8 @@ def _tried(
     """Encode the rows and fit them, with progress."""
     # what would take hours is refused before rows are read, or before the fit
     _refuse_too_many(learned.encoding, reading.loss)
-    rows = read_rows(TableRows(table, reading), request.n_jobs)
+    source = TableRows(table, reading)
+    rows = read_rows(source, request.n_jobs)
     _refuse_dense(rows)
 
     ridge = None
@@ -450,7 +455,7 @@ def _tried(
     done = count(1)
     with progress("fitting the original", glm.N_TICKS, bool(request.verbose)) as advance:
         _, trial = glm.original(rows, reading.loss, promise, ridge, lambda: advance(next(done)))
-    return _Candidate(basis, learned, rows, reading, trial)
+    return _Candidate(basis, learned, rows, source, trial)
 
 
 def read_labels(table: Table, kind: Kind) -> tuple[tuple[Any, ...] | None, Any]:
@@ -584,9 +589,7 @@ def _published(
         study = study.committed_to(model, nonce)
 
     # not everybody reads these, and they take as long as the fit
-    def own() -> Estimates | None:
-        summary = Summary.of(rows, design.loss)
-        return estimates_of(rows, design.encoding, design.loss, trial.theta, summary)
+    source, theta = best.source, trial.theta
 
     return Original(
         study,
@@ -598,7 +601,7 @@ def _published(
         best.basis,
         trial.folds,
         nonce,
-        own_later=Later(own),
+        own_later=Later(lambda: own_estimates(source, rows, theta)),
         cohort_later=Later(lambda: cohort_table(learned, design.target, classes)),
         gaps=gaps_told(learned),
     )
