@@ -399,6 +399,7 @@ def main():
     for part in (worth, centres, hard, retraining, months, support, adversary, speed):
         if (HERE / "results" / f"{part.__name__}.csv").exists():
             parts.extend(part())
+    parts.append((HERE / "results" / "large.md").read_text(encoding="utf-8"))
     (HERE / "results.md").write_text("\n".join(parts), encoding="utf-8")
 
 

@@ -1281,9 +1281,49 @@ rows_of <- function(design, data, ...) {
     X <- pmin(pmax(floor(tcrossprod(X, directions_of(design)) * POWER(-12) + 0.5), -16384), 16384)
   kept <- if (is.null(weights)) rep(TRUE, table$n) else weights > 0
   counts <- if (has_classes) tabulate(targets[kept] + 1, length(design$classes))
-  list(X = cbind(4096, X)[kept, , drop = FALSE], targets = targets[kept], weights = weights[kept],
-       offset = offset[kept], n = sum(kept),
-       findings = function(study) findings_of(study, table, counts))
+  rows <- list(X = cbind(4096, X)[kept, , drop = FALSE], targets = targets[kept],
+               weights = weights[kept], offset = offset[kept], n = sum(kept),
+               n_beyond = n_beyond(design, table))
+
+  # the same in a range that holds all numbers, with its design
+  reaching <- function() {
+    wider <- reaching_design(design, table)
+    rows$X <- cbind(4096, encode(wider$encoding, table)$X)[kept, , drop = FALSE]
+    rows$targets <- targets_of(wider, table)[kept]
+    list(design = wider, rows = rows)
+  }
+  c(rows, list(reaching = reaching, findings = function(study) findings_of(study, table, counts)))
+}
+
+# How far the numbers of a column go, in spreads from its centre.
+reach_of <- function(column, values) {
+  values <- values[is.finite(values)]
+  max(0, abs(values - decimals(column$centre))) / decimals(column$spread)
+}
+
+# Numbers beyond the ends of the study's range.
+n_beyond <- function(design, table) {
+  columns <- Filter(is_number_column, design$encoding$columns)
+  sum(vapply(columns, function(column) {
+    away <- abs(table$numbers[[column$name]] - decimals(column$centre))
+    sum(away > 4 * decimals(column$spread), na.rm = TRUE)
+  }, 0))
+}
+
+# A design whose range holds all numbers of a table; up to 500 spreads, and of columns without hats.
+reaching_design <- function(design, table) {
+  wider <- function(spread, times) sprintf("%.3g", decimals(spread) * times * 1.006)
+  design$encoding$columns <- lapply(design$encoding$columns, function(column) {
+    if (!is_number_column(column) || length(column$knots)) return(column)
+    reach <- reach_of(column, table$numbers[[column$name]])
+    if (reach > 4 && reach <= 500) column$spread <- wider(column$spread, reach / 4)
+    column
+  })
+  if (design$loss$kind == "gaussian") {
+    reach <- reach_of(design$loss, table$numbers[[design$target]])
+    if (reach > 16) design$loss$spread <- wider(design$loss$spread, reach / 16)
+  }
+  design
 }
 
 # --- files ---------------------------------------------------------------------------------------
@@ -1456,7 +1496,21 @@ coef_model <- function(object, ...) plain_coefficients(with_constant(object)$coe
 # that is larger), per unit. For reading, so R may add up as it likes.
 own_estimates <- function(design, rows, theta) {
   if (length(theta) > 500 || !is.null(design$directions)) return(NULL)
-  fitted <- without_ridge(rows, design$loss, theta)
+
+  # numbers beyond the study's range as they are: the same coefficients in wider units
+  n_beyond <- rows$n_beyond
+  wider <- rows$reaching()
+  here <- per_unit(design, diag(1, ncol(theta)))
+  there <- per_unit(wider$design, diag(1, ncol(theta)))
+  if (design$loss$kind == "gaussian") {
+    here[, 1] <- here[, 1] - decimals(design$loss$centre)
+    there[, 1] <- there[, 1] - decimals(design$loss$centre)
+  }
+  theta <- floor(theta %*% here %*% solve(there, tol = 0) + 0.5)
+  stretch <- diag(here) / diag(there)
+  design <- wider$design
+  rows <- wider$rows
+  fitted <- without_ridge(rows, design$loss, theta, stretch)
   influence <- influence_of(rows, design$loss, fitted)
 
   # from encoded columns to units
@@ -1489,7 +1543,7 @@ own_estimates <- function(design, rows, theta) {
   covariance[is_absent, ] <- covariance[, is_absent] <- NA
   labels <- names_of_scores(estimate)
   dimnames(covariance) <- list(labels, labels)
-  list(estimate = estimate, covariance = covariance, n_rows = rows$n)
+  list(estimate = estimate, covariance = covariance, n_rows = rows$n, n_beyond = n_beyond)
 }
 
 # Hazard ratios of Cox's partial likelihood in place of those that intervals give, and the baseline
@@ -1589,22 +1643,37 @@ names_of_scores <- function(matrix) {
 }
 
 # Where Newton's steps end once hardly a ridge is left: a hundredth of a row.
-without_ridge <- function(rows, loss, theta) {
+without_ridge <- function(rows, loss, theta, stretch) {
   q <- nrow(theta)
   p <- ncol(theta)
   mass <- mass_of(rows)
   of_scores <- diag(1, q) - if (q > 1) 1 / (q + 1) else 0
-  left <- kronecker(of_scores, diag(c(0, rep(0.01 * sum(mass) / rows$n, p - 1)), p))
-  beta <- theta * POWER(-26)
-  for (step in 1:12) {
+  left <- kronecker(of_scores, diag(c(0, 0.01 * sum(mass) / rows$n / stretch[-1]^2), p))
+  stretch <- rep(stretch, q)
+  before <- beta <- theta * POWER(-26)
+  move <- rep(0, length(beta))
+  fall <- 0
+  for (step in 1:20) {
     at <- moments_of(rows, loss, on_grid(beta, 26), is_wide = FALSE)
     information <- at$information + left
     gradient <- at$gradient + drop(left %*% as.vector(t(beta)))
+
+    # far beyond the lowest point of the last step: half of it
+    if (sum(gradient * move) > fall) {
+      move <- move / 2
+      fall <- fall / 2
+      beta <- before + matrix(move, q, byrow = TRUE)
+      next
+    }
     move <- -solve(information, gradient, tol = 0)
     if (-sum(gradient * move) * rows$n / sum(mass) < 1e-4) break
+
     # long steps come from columns that nearly separate: one at a time
-    there <- beta + matrix(move * min(1, 4 / max(abs(move))), q, byrow = TRUE)
-    if (max(abs(there)) >= 16) break
+    move <- move * min(1, 4 / max(abs(move / stretch)))
+    fall <- -sum(gradient * move)
+    there <- beta + matrix(move, q, byrow = TRUE)
+    if (max(abs(as.vector(t(there)) / stretch)) >= 16) break
+    before <- beta
     beta <- there
   }
   list(beta = beta, information = information)
@@ -1685,7 +1754,8 @@ confint_replication <- function(object, parm, level = 0.95, ...) {
 
 summary_replication <- function(object, ...)
   structure(list(words = in_words(object), frame = if (!is.null(object$own)) frame_replication(object),
-                 n_rows = object$n_rows, ridge = object$ridge), class = "replearn_summary")
+                 n_rows = object$n_rows, ridge = object$ridge, n_beyond = object$own$n_beyond),
+            class = "replearn_summary")
 
 print_summary <- function(x, ...) {
   writeLines(strwrap(x$words$verdict, 78))
@@ -1693,7 +1763,11 @@ print_summary <- function(x, ...) {
   if (!is.null(x$frame)) {
     title <- paste0("This lab's own estimates (", counted(x$n_rows), " rows), without the ridge")
     print_table(estimates_item(title, x$frame))
-    cat("Intervals are 95%, robust. The shared model has a ridge of ", x$ridge, ".\n", sep = "")
+    said <- paste0("Intervals are 95%, robust. The shared model has a ridge of ", x$ridge)
+    if (x$n_beyond)
+      said <- paste0(said, ", and sets ", counted(x$n_beyond), " values beyond the study's range to ",
+                     "its ends; own estimates take them as they are")
+    writeLines(strwrap(paste0(said, "."), 78))
   }
   invisible(x)
 }
@@ -1881,7 +1955,7 @@ missing_code <- function(x) {
     width <- at(0.95) - at(0.05)
     gap <- if (end == x[1]) others[1] - end else end - others[n]
     is_code <- end %in% CODES && (gap > 0.5 * width || (end < 0 && others[1] >= 0))
-    if (end == 0 && end == x[1] && distinct > 10) is_code <- at(0.01) > 0.6 * width
+    if (end == 0 && end == x[1] && distinct > 10) is_code <- share < 0.5 && at(0.01) > 0.6 * width
     if (is_code)
       return(sprintf(paste("holds %s in %.1f%% of the rows, far from all other values: is it a code",
                            "for missing values? Then leave such cells empty"), number_texts(end),
@@ -1900,13 +1974,16 @@ is_moved <- function(x, ours, study, spread, rows) {
   any(far & (below > share + chance(sampled, share) | up_to < share - chance(sampled, share)))
 }
 
-# Gaps that the study has no coefficient for are told early, others if they are far more.
-on_missing <- function(share, usual, counts_as, rows) {
-  most <- max(usual, 10 / rows$original)
-  many <- max(if (nzchar(counts_as)) 0.05 else 0.2, chance(rows, most, share))
+# Gaps that the study has no coefficient for are told early, others if they are far more. Of levels
+# without a coefficient for gaps no share is stated (NULL): they were too few for one.
+on_missing <- function(share, stated, counts_as, rows) {
+  usual <- c(stated, 0)[1]
+  most <- if (is.null(stated)) min(0.5, 20 / rows$planned) else max(usual, 10 / rows$original)
+  many <- max(if (nzchar(counts_as)) 0.05 else 0.2, most - usual + chance(rows, most, share))
   if (share - usual < many && share < 0.5) return("")
-  words <- sprintf("is missing in %.0f%% of the rows here, in the study in %.0f%%", 100 * share,
-                   100 * usual)
+  in_study <- if (is.null(stated)) paste("fewer than 20 of", counted(rows$planned))
+    else sprintf("%.0f%%", 100 * usual)
+  words <- sprintf("is missing in %.0f%% of the rows here, in the study in %s", 100 * share, in_study)
   if (nzchar(counts_as)) paste0(words, ": such cells count as ", counts_as) else words
 }
 
@@ -1957,7 +2034,7 @@ on_levels <- function(column, theirs, cells, rows) {
   if (unknown > folded + max(0.05, chance(rows, folded, unknown)))
     return(sprintf(paste("has levels here that the study does not have, in %.0f%% of the rows: they",
                          "count as %s"), 100 * unknown, others))
-  on_missing(mean(is.na(cells)), c(share_of("(missing)"), 0)[1],
+  on_missing(mean(is.na(cells)), share_of("(missing)"),
              if (has_missing_term(column)) "" else others, rows)
 }
 
@@ -3158,14 +3235,14 @@ performance_items <- function(support) {
 
 support_details <- function(support) {
   columns <- support$columns
-  names(columns)[names(columns) %in% c("low", "high")] <- c("from", "to")
+  names(columns)[match(c("own", "low", "high"), names(columns))] <- c("step", "from", "to")
   c(value_item("patients fit the model", p_in_words(support$p_value)),
     value_item("slopes alone", p_in_words(support$p_slopes)),
     value_item("slopes up to a factor", p_in_words(support$p_factor)),
     measure_item("gain over the base rate", support$gain, "constant fitted here"),
     if (!is.null(support$calibration))
       measure_item("calibration in the large", support$calibration$in_the_large, "0 is perfect"),
-    table_item(paste0("Coefficients: the model beside your own estimates (", support$scale, ")"),
+    table_item(paste0("The model, and one step towards your patients (", support$scale, ")"),
                columns))
 }
 

@@ -460,6 +460,7 @@ def test_methods_of_r(tmp_path, answers):
     for seed in (0, 1):
         coins = np.random.default_rng(seed)
         age, bmi = coins.normal(60, 10, 2000).round(), coins.normal(25, 4, 2000).round(1)
+        bmi[-10:] += 30  # far beyond the study's range
         died = coins.logistic(size=2000) < (age - 60) / 10 + (bmi - 25) / 20
         lines = [f"{a:.0f},{b},{d:d}" for a, b, d in zip(age, bmi, died, strict=True)]
         (tmp_path / f"{seed}.csv").write_text("\n".join(["age,bmi,died", *lines]))
@@ -476,11 +477,13 @@ def test_methods_of_r(tmp_path, answers):
     assert np.allclose(error, glm_error, rtol=0.1)  # robust ones, of a right model
     assert np.allclose(found["widths"], 2 * 1.6448536 * error)
     assert found["names"] == ["(constant)", "age", "bmi"]
-    assert np.allclose(found["link"], found["by_hand"])  # multiplied and added, per unit
+    inside = slice(-10)  # multiplied and added, per unit
+    assert np.allclose(found["link"][inside], found["by_hand"][inside])
     assert np.allclose(found["response"], 1 / (1 + np.exp(-np.array(found["link"]))))
     assert found["class"] == [int(link > 0) for link in found["link"]]
     assert found["frame"] == ["term", "model", "estimate", "standard_error", "low", "high"]
     assert any("This lab's own estimates (2,000 rows)" in line for line in found["printed"])
+    assert "sets 10 values beyond the study's range" in " ".join(found["printed"])
     assert max(map(len, found["printed"])) <= 78
     assert (tmp_path / "plot.pdf").stat().st_size > 2000
 

@@ -112,7 +112,7 @@ def typical(coordinates: Coordinates, pair: tuple[float, float] = TYPICAL) -> Ve
     counts vary in their logarithm, so that large counts show more of it.
     """
     constant, slopes = pair
-    scores, _ = coordinates.factors()
+    scores = coordinates.scores_factor
     lengths = np.sqrt((scores * scores).sum(axis=0))
 
     tau = np.tile(slopes * np.maximum(1.0, lengths)[:, None], (1, coordinates.n_columns))

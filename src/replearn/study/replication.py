@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.glm import GLM, PROMISED_ROWS, Estimates, GlmModel, estimates_of
+from replearn.glm import GLM, PROMISED_ROWS, Estimates, GlmModel
 from replearn.rows import MemoryBlocks, Rows, joined
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.evidence import Evidence
+from replearn.study.own_estimates import estimates_in_range, own_estimates
 from replearn.study.performance import Performance
 from replearn.study.placebo import placebo_matches
 from replearn.study.study import MOST_SPREAD, GlmStudy
@@ -436,7 +437,9 @@ def replicate(
     """
     source = TableRows(table, RowEncoder.of(study.design))
     rows = read_rows(source, n_jobs)
-    return replicate_rows(study, rows, source.seen, source.label_counts, opened, nonce)
+    return replicate_rows(
+        study, rows, source.seen, source.label_counts, opened, nonce, source=source
+    )
 
 
 def replicate_more(
@@ -464,9 +467,13 @@ def replicate_rows(
     label_counts: NDArray[np.int64] | None,
     opened: GlmModel | None = None,
     nonce: str | None = None,
+    source: TableRows | None = None,
 ) -> tuple[GlmModel, GlmReplication]:
-    """The same for rows that are encoded; ``seen`` and ``label_counts`` describe their table."""
-    design, loss = study.design, study.design.loss
+    """The same for rows that are encoded; ``seen`` and ``label_counts`` describe their table.
+
+    Own estimates ask the ``source`` of the rows for numbers beyond the study's range.
+    """
+    design = study.design
     fitted = GLM.run(rows, design)
     theta, summary = fitted.theta, fitted.summary
     model = GlmModel(design, fitted.codes).with_constants_of(rows)
@@ -500,8 +507,14 @@ def replicate_rows(
     replication = compare_with_original(
         study, model, theta, summary.n_rows, agreement, Later(findings), Later(evidence), supported
     )
-    own = Later(lambda: estimates_of(rows, design.encoding, loss, theta, summary))
-    return agreement.usable(model), replace(replication, own_later=own)
+
+    def own() -> Estimates | None:
+        if source is not None:
+            return own_estimates(source, rows, theta)
+        n_beyond = int(seen.clipped.sum())
+        return estimates_in_range(rows, RowEncoder.of(design), theta, n_beyond)
+
+    return agreement.usable(model), replace(replication, own_later=Later(own))
 
 
 def spread_findings(study: GlmStudy, spreads: Vector | None, n_rows: int) -> tuple[Finding, ...]:

@@ -362,8 +362,8 @@ function supportDetails({ test, p: pAll, gain, line, columns, scale }) {
     ["slopes alone", pValue(test.pSlopes)], ["slopes up to a factor", pValue(test.pFactor)],
     rowOf("gain over the base rate", gain, "constant fitted here")];
   if (line) found.push(rowOf("calibration in the large", line.inTheLarge, "0 is perfect"));
-  found.push(tableOf(`Coefficients: the model beside your own estimates (${scale})`,
-    ["column", "model", "own", "from", "to", "p"],
+  found.push(tableOf(`The model, and one step towards your patients (${scale})`,
+    ["column", "model", "step", "from", "to", "p"],
     columns.map(({ name, model, own, low, high, p }) => [name, model, own, low, high, p])));
   return found;
 }
