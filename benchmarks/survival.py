@@ -1,11 +1,12 @@
-"""A survival study beside R's coxph on real tables of R's package survival.
+"""A survival study beside R's coxph and Python's lifelines, on tables of R's package survival.
 
     python benchmarks/survival.py
 
-Prints for each table the largest difference of own hazard ratios in standard errors of coxph, on
-columns as they are and set to the ends of the published range; concordance, mean risk and Brier
-score at the horizon of both; and observed to expected here. Needs Rscript with the package
-survival, and says so if it is not there.
+Prints two tables. The first: own hazard ratios, and those of lifelines, as the
+largest difference from coxph in its standard errors; numbers beyond the study's range, which own
+estimates take as they are; and the same difference where the ratios are the shared model's. The
+second, at a horizon: concordance, mean risk, Brier score, and observed to expected of all three.
+Needs Rscript with the package survival and, for its columns, lifelines (pip install lifelines).
 """
 
 import json
@@ -13,6 +14,7 @@ import shutil
 import subprocess
 import tempfile
 import warnings
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,8 @@ import numpy as np
 import pandas as pd
 
 import replearn as rl
-from replearn.reports.horizon import brier_score, evaluate_at
-from replearn.tables import LevelColumn, NumberColumn
+from replearn.reports.horizon import brier_score, evaluate_at, kaplan_meier
+from replearn.tables import LevelColumn
 
 #: Table, its time and event, columns and a horizon in its unit.
 TABLES = {
@@ -34,19 +36,17 @@ TABLES = {
 
 SCRIPT = """
 suppressMessages(library(survival))
-folder <- commandArgs(TRUE)[1]
-for (part in list.files(folder, "[.]csv$", full.names = TRUE)) {
-  d <- read.csv(part)
-  fit <- coxph(Surv(time, event) ~ ., d, x = TRUE)
-  horizon <- as.numeric(readLines(sub("csv$", "txt", part)))
-  base <- basehaz(fit, centered = TRUE)
-  H <- max(c(0, base$hazard[base$time <= horizon]))
-  risk <- 1 - exp(-H * exp(predict(fit, type = "lp")))
-  found <- list(names = names(coef(fit)), coef = unname(coef(fit)),
-                se = unname(sqrt(diag(fit$var))), risk = risk,
-                concordance = unname(fit$concordance["concordance"]))
-  writeLines(jsonlite::toJSON(found, auto_unbox = TRUE, digits = 12), sub("csv$", "json", part))
-}
+part <- commandArgs(TRUE)[1]
+d <- read.csv(part)
+fit <- coxph(Surv(time, event) ~ ., d, x = TRUE)
+horizon <- as.numeric(readLines(sub("csv$", "txt", part)))
+base <- basehaz(fit, centered = TRUE)
+H <- max(c(0, base$hazard[base$time <= horizon]))
+risk <- 1 - exp(-H * exp(predict(fit, type = "lp")))
+found <- list(names = names(coef(fit)), coef = unname(coef(fit)),
+              se = unname(sqrt(diag(fit$var))), risk = risk,
+              concordance = unname(fit$concordance["concordance"]))
+writeLines(jsonlite::toJSON(found, auto_unbox = TRUE, digits = 12), sub("csv$", "json", part))
 """
 
 EXPORT = """
@@ -79,15 +79,6 @@ def indicators(frame: pd.DataFrame, model: Any) -> pd.DataFrame:
     return found
 
 
-def clipped(frame: pd.DataFrame, model: Any) -> pd.DataFrame:
-    """Numbers set to the ends of the published range."""
-    found = frame.copy()
-    for column in model.design.encoding.columns:
-        if isinstance(column, NumberColumn):
-            found[column.name] = found[column.name].clip(column.nodes[0], column.nodes[-1])
-    return found
-
-
 def largest(own: dict[str, float], cox: dict[str, Any]) -> float:
     """Difference in standard errors of coxph, of the columns that both name alike."""
     pairs = zip(cox["names"], cox["coef"], cox["se"], strict=True)
@@ -95,11 +86,44 @@ def largest(own: dict[str, float], cox: dict[str, Any]) -> float:
     return max(apart)
 
 
-def measured(name: str, folder: Path) -> str:
-    """A line about one table."""
+@dataclass(frozen=True)
+class AtHorizon:
+    """A model on the rows that it saw."""
+
+    concordance: float
+    risk: float
+    brier: float
+    ratio: float  # observed to expected
+
+    @classmethod
+    def of(cls, concordance: float, risks: Any, frame: pd.DataFrame, horizon: float) -> "AtHorizon":
+        """From the risk of each row at the horizon."""
+        risks, times, events = (
+            np.asarray(part, dtype=np.float64) for part in (risks, frame.time, frame.event)
+        )
+        observed = 1 - kaplan_meier(times, events, np.array([horizon]))[0]
+        brier = brier_score(risks, times, events, horizon)
+        return cls(concordance, float(risks.mean()), brier, observed / float(risks.mean()))
+
+
+def by_lifelines(frame: pd.DataFrame, horizon: float) -> tuple[dict[str, float], AtHorizon] | None:
+    """Log-hazard ratios of lifelines, and its model at the horizon; None without it."""
+    try:
+        from lifelines import CoxPHFitter
+    except ImportError:
+        return None
+    fit = CoxPHFitter().fit(frame, "time", "event")
+    risks = 1 - fit.predict_survival_function(frame, times=[horizon]).to_numpy()[0]
+    known = {name: float(value) for name, value in fit.params_.items()}
+    return known, AtHorizon.of(fit.concordance_index_, risks, frame, horizon)
+
+
+def measured(name: str, folder: Path) -> tuple[str, str]:
+    """A line of each table."""
     time, event, columns, horizon = TABLES[name]
-    run_r(EXPORT, name, time, event, columns, str(folder / f"{name}.csv"))
-    frame = pd.read_csv(folder / f"{name}.csv")
+    path = folder / f"{name}.csv"
+    run_r(EXPORT, name, time, event, columns, str(path))
+    frame = pd.read_csv(path)
     y = np.array(
         list(zip(frame.event == 1, frame.time.astype(float), strict=True)),
         dtype=[("event", "?"), ("time", "f8")],
@@ -109,44 +133,51 @@ def measured(name: str, folder: Path) -> str:
         fitted = rl.ReplicableSurvivalAnalysis(between=0).fit(
             frame.drop(columns=["time", "event"]), y
         )
-    cut_frame = indicators(clipped(frame, fitted.model_), fitted.model_)
-    cut_frame.to_csv(folder / f"{name}.clipped.csv", index=False)
-    indicators(frame, fitted.model_).to_csv(folder / f"{name}.csv", index=False)
-    for part in (name, f"{name}.clipped"):
-        (folder / f"{part}.txt").write_text(str(horizon))
-    run_r(SCRIPT, str(folder))
-    plain, cut = (
-        json.loads((folder / f"{part}.json").read_text()) for part in (name, f"{name}.clipped")
+
+    # coxph and lifelines, with the study's reference levels
+    known = indicators(frame, fitted.model_)
+    known.to_csv(path, index=False)
+    path.with_suffix(".txt").write_text(str(horizon))
+    run_r(SCRIPT, str(path))
+    cox = json.loads(path.with_suffix(".json").read_text())
+    other = by_lifelines(known, horizon)
+
+    columns_of = fitted.coefficients_.columns
+    terms = [term.replace(" = ", "") for term in columns_of["term"]]
+    own = dict(zip(terms, columns_of["estimate"], strict=True))
+    shared = dict(zip(terms, columns_of["model"], strict=True))
+    apart = [largest(own, cox), largest(other[0], cox) if other else np.nan, largest(shared, cox)]
+    n_beyond = fitted.coefficients_.own.n_beyond
+    first = f"{name:10} {len(frame):5,} {int(frame.event.sum()):5,} {n_beyond:6,} "
+    first += "".join(f"{value:10.2f}" for value in apart)
+
+    risks = fitted.predict_risk(frame.drop(columns=["time", "event"]), horizon)
+    found = [
+        AtHorizon.of(evaluate_at(fitted.model_, frame, horizon).concordance, risks, frame, horizon),
+        AtHorizon.of(cox["concordance"], cox["risk"], frame, horizon),
+    ]
+    if other:
+        found.append(other[1])
+    second = f"{name:10} {horizon:5}  " + "   ".join(
+        " ".join(f"{getattr(one, part.name):.3f}" for one in found) for part in fields(AtHorizon)
     )
-    terms = fitted.coefficients_.columns
-    own = {
-        term.replace(" = ", ""): value
-        for term, value in zip(terms["term"], terms["estimate"], strict=True)
-    }
-    found = evaluate_at(fitted.model_, frame, horizon)
-    brier = brier_score(
-        np.array(plain["risk"]), frame.time.to_numpy(float), frame.event.to_numpy(float), horizon
-    )
-    return (
-        f"{name:10} {len(frame):5,} {int(frame.event.sum()):5,}  {largest(own, plain):5.2f} "
-        f"{largest(own, cut):5.2f}   {found.concordance:.3f} {plain['concordance']:.3f}   "
-        f"{found.predicted:.3f} {np.mean(plain['risk']):.3f}   {found.brier:.4f} {brier:.4f}   "
-        f"{found.observed.value / found.predicted:.3f}"
-    )
+    return first, second
 
 
 def main() -> None:
-    """Print a line for each table."""
+    """Print both tables."""
     if shutil.which("Rscript") is None:
         print("Rscript is not installed: nothing to compare with.")
         return
-    print(
-        "table       rows events  SE as is, clipped   concordance   risk at horizon   Brier   O/E"
-    )
-    print("                         (own beside coxph)  here, coxph   here, coxph")
+
     with tempfile.TemporaryDirectory() as folder:
-        for name in TABLES:
-            print(measured(name, Path(folder)), flush=True)
+        lines = [measured(name, Path(folder)) for name in TABLES]
+    print("Standard errors from coxph: own hazard ratios, those of lifelines, the shared model's")
+    print("table       rows events beyond       own lifelines    shared")
+    print("\n".join(first for first, _ in lines))
+    print("\nAt the horizon: here, coxph, lifelines (if it is installed)")
+    print("table     horizon  concordance         mean risk           Brier score         O/E")
+    print("\n".join(second for _, second in lines))
 
 
 if __name__ == "__main__":

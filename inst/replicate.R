@@ -1281,9 +1281,49 @@ rows_of <- function(design, data, ...) {
     X <- pmin(pmax(floor(tcrossprod(X, directions_of(design)) * POWER(-12) + 0.5), -16384), 16384)
   kept <- if (is.null(weights)) rep(TRUE, table$n) else weights > 0
   counts <- if (has_classes) tabulate(targets[kept] + 1, length(design$classes))
-  list(X = cbind(4096, X)[kept, , drop = FALSE], targets = targets[kept], weights = weights[kept],
-       offset = offset[kept], n = sum(kept),
-       findings = function(study) findings_of(study, table, counts))
+  rows <- list(X = cbind(4096, X)[kept, , drop = FALSE], targets = targets[kept],
+               weights = weights[kept], offset = offset[kept], n = sum(kept),
+               n_beyond = n_beyond(design, table))
+
+  # the same in a range that holds all numbers, with its design
+  reaching <- function() {
+    wider <- reaching_design(design, table)
+    rows$X <- cbind(4096, encode(wider$encoding, table)$X)[kept, , drop = FALSE]
+    rows$targets <- targets_of(wider, table)[kept]
+    list(design = wider, rows = rows)
+  }
+  c(rows, list(reaching = reaching, findings = function(study) findings_of(study, table, counts)))
+}
+
+# How far the numbers of a column go, in spreads from its centre.
+reach_of <- function(column, values) {
+  values <- values[is.finite(values)]
+  max(0, abs(values - decimals(column$centre))) / decimals(column$spread)
+}
+
+# Numbers beyond the ends of the study's range.
+n_beyond <- function(design, table) {
+  columns <- Filter(is_number_column, design$encoding$columns)
+  sum(vapply(columns, function(column) {
+    away <- abs(table$numbers[[column$name]] - decimals(column$centre))
+    sum(away > 4 * decimals(column$spread), na.rm = TRUE)
+  }, 0))
+}
+
+# A design whose range holds all numbers of a table; up to 500 spreads, and of columns without hats.
+reaching_design <- function(design, table) {
+  wider <- function(spread, times) sprintf("%.3g", decimals(spread) * times * 1.006)
+  design$encoding$columns <- lapply(design$encoding$columns, function(column) {
+    if (!is_number_column(column) || length(column$knots)) return(column)
+    reach <- reach_of(column, table$numbers[[column$name]])
+    if (reach > 4 && reach <= 500) column$spread <- wider(column$spread, reach / 4)
+    column
+  })
+  if (design$loss$kind == "gaussian") {
+    reach <- reach_of(design$loss, table$numbers[[design$target]])
+    if (reach > 16) design$loss$spread <- wider(design$loss$spread, reach / 16)
+  }
+  design
 }
 
 # --- files ---------------------------------------------------------------------------------------
@@ -1456,7 +1496,21 @@ coef_model <- function(object, ...) plain_coefficients(with_constant(object)$coe
 # that is larger), per unit. For reading, so R may add up as it likes.
 own_estimates <- function(design, rows, theta) {
   if (length(theta) > 500 || !is.null(design$directions)) return(NULL)
-  fitted <- without_ridge(rows, design$loss, theta)
+
+  # numbers beyond the study's range as they are: the same coefficients in wider units
+  n_beyond <- rows$n_beyond
+  wider <- rows$reaching()
+  here <- per_unit(design, diag(1, ncol(theta)))
+  there <- per_unit(wider$design, diag(1, ncol(theta)))
+  if (design$loss$kind == "gaussian") {
+    here[, 1] <- here[, 1] - decimals(design$loss$centre)
+    there[, 1] <- there[, 1] - decimals(design$loss$centre)
+  }
+  theta <- floor(theta %*% here %*% solve(there, tol = 0) + 0.5)
+  stretch <- diag(here) / diag(there)
+  design <- wider$design
+  rows <- wider$rows
+  fitted <- without_ridge(rows, design$loss, theta, stretch)
   influence <- influence_of(rows, design$loss, fitted)
 
   # from encoded columns to units
@@ -1489,7 +1543,7 @@ own_estimates <- function(design, rows, theta) {
   covariance[is_absent, ] <- covariance[, is_absent] <- NA
   labels <- names_of_scores(estimate)
   dimnames(covariance) <- list(labels, labels)
-  list(estimate = estimate, covariance = covariance, n_rows = rows$n)
+  list(estimate = estimate, covariance = covariance, n_rows = rows$n, n_beyond = n_beyond)
 }
 
 # Hazard ratios of Cox's partial likelihood in place of those that intervals give, and the baseline
@@ -1589,22 +1643,37 @@ names_of_scores <- function(matrix) {
 }
 
 # Where Newton's steps end once hardly a ridge is left: a hundredth of a row.
-without_ridge <- function(rows, loss, theta) {
+without_ridge <- function(rows, loss, theta, stretch) {
   q <- nrow(theta)
   p <- ncol(theta)
   mass <- mass_of(rows)
   of_scores <- diag(1, q) - if (q > 1) 1 / (q + 1) else 0
-  left <- kronecker(of_scores, diag(c(0, rep(0.01 * sum(mass) / rows$n, p - 1)), p))
-  beta <- theta * POWER(-26)
-  for (step in 1:12) {
+  left <- kronecker(of_scores, diag(c(0, 0.01 * sum(mass) / rows$n / stretch[-1]^2), p))
+  stretch <- rep(stretch, q)
+  before <- beta <- theta * POWER(-26)
+  move <- rep(0, length(beta))
+  fall <- 0
+  for (step in 1:20) {
     at <- moments_of(rows, loss, on_grid(beta, 26), is_wide = FALSE)
     information <- at$information + left
     gradient <- at$gradient + drop(left %*% as.vector(t(beta)))
+
+    # far beyond the lowest point of the last step: half of it
+    if (sum(gradient * move) > fall) {
+      move <- move / 2
+      fall <- fall / 2
+      beta <- before + matrix(move, q, byrow = TRUE)
+      next
+    }
     move <- -solve(information, gradient, tol = 0)
     if (-sum(gradient * move) * rows$n / sum(mass) < 1e-4) break
+
     # long steps come from columns that nearly separate: one at a time
-    there <- beta + matrix(move * min(1, 4 / max(abs(move))), q, byrow = TRUE)
-    if (max(abs(there)) >= 16) break
+    move <- move * min(1, 4 / max(abs(move / stretch)))
+    fall <- -sum(gradient * move)
+    there <- beta + matrix(move, q, byrow = TRUE)
+    if (max(abs(as.vector(t(there)) / stretch)) >= 16) break
+    before <- beta
     beta <- there
   }
   list(beta = beta, information = information)
@@ -1685,7 +1754,8 @@ confint_replication <- function(object, parm, level = 0.95, ...) {
 
 summary_replication <- function(object, ...)
   structure(list(words = in_words(object), frame = if (!is.null(object$own)) frame_replication(object),
-                 n_rows = object$n_rows, ridge = object$ridge), class = "replearn_summary")
+                 n_rows = object$n_rows, ridge = object$ridge, n_beyond = object$own$n_beyond),
+            class = "replearn_summary")
 
 print_summary <- function(x, ...) {
   writeLines(strwrap(x$words$verdict, 78))
@@ -1693,7 +1763,11 @@ print_summary <- function(x, ...) {
   if (!is.null(x$frame)) {
     title <- paste0("This lab's own estimates (", counted(x$n_rows), " rows), without the ridge")
     print_table(estimates_item(title, x$frame))
-    cat("Intervals are 95%, robust. The shared model has a ridge of ", x$ridge, ".\n", sep = "")
+    said <- paste0("Intervals are 95%, robust. The shared model has a ridge of ", x$ridge)
+    if (x$n_beyond)
+      said <- paste0(said, ", and sets ", counted(x$n_beyond), " values beyond the study's range to ",
+                     "its ends; own estimates take them as they are")
+    writeLines(strwrap(paste0(said, "."), 78))
   }
   invisible(x)
 }
@@ -1881,7 +1955,7 @@ missing_code <- function(x) {
     width <- at(0.95) - at(0.05)
     gap <- if (end == x[1]) others[1] - end else end - others[n]
     is_code <- end %in% CODES && (gap > 0.5 * width || (end < 0 && others[1] >= 0))
-    if (end == 0 && end == x[1] && distinct > 10) is_code <- at(0.01) > 0.6 * width
+    if (end == 0 && end == x[1] && distinct > 10) is_code <- share < 0.5 && at(0.01) > 0.6 * width
     if (is_code)
       return(sprintf(paste("holds %s in %.1f%% of the rows, far from all other values: is it a code",
                            "for missing values? Then leave such cells empty"), number_texts(end),
@@ -1900,13 +1974,16 @@ is_moved <- function(x, ours, study, spread, rows) {
   any(far & (below > share + chance(sampled, share) | up_to < share - chance(sampled, share)))
 }
 
-# Gaps that the study has no coefficient for are told early, others if they are far more.
-on_missing <- function(share, usual, counts_as, rows) {
-  most <- max(usual, 10 / rows$original)
-  many <- max(if (nzchar(counts_as)) 0.05 else 0.2, chance(rows, most, share))
+# Gaps that the study has no coefficient for are told early, others if they are far more. Of levels
+# without a coefficient for gaps no share is stated (NULL): they were too few for one.
+on_missing <- function(share, stated, counts_as, rows) {
+  usual <- c(stated, 0)[1]
+  most <- if (is.null(stated)) min(0.5, 20 / rows$planned) else max(usual, 10 / rows$original)
+  many <- max(if (nzchar(counts_as)) 0.05 else 0.2, most - usual + chance(rows, most, share))
   if (share - usual < many && share < 0.5) return("")
-  words <- sprintf("is missing in %.0f%% of the rows here, in the study in %.0f%%", 100 * share,
-                   100 * usual)
+  in_study <- if (is.null(stated)) paste("fewer than 20 of", counted(rows$planned))
+    else sprintf("%.0f%%", 100 * usual)
+  words <- sprintf("is missing in %.0f%% of the rows here, in the study in %s", 100 * share, in_study)
   if (nzchar(counts_as)) paste0(words, ": such cells count as ", counts_as) else words
 }
 
@@ -1957,7 +2034,7 @@ on_levels <- function(column, theirs, cells, rows) {
   if (unknown > folded + max(0.05, chance(rows, folded, unknown)))
     return(sprintf(paste("has levels here that the study does not have, in %.0f%% of the rows: they",
                          "count as %s"), 100 * unknown, others))
-  on_missing(mean(is.na(cells)), c(share_of("(missing)"), 0)[1],
+  on_missing(mean(is.na(cells)), share_of("(missing)"),
              if (has_missing_term(column)) "" else others, rows)
 }
 
@@ -1997,23 +2074,19 @@ denied_spreads <- function(study, spreads) {
 
 # --- how likely a lab leaves the original's cells ------------------------------------------------
 # As Python's codes/stability.py has it. For reading and for the check of a study, not for codes.
-# Freedoms are those of Student's law; Inf is the normal one.
 
 # Antiderivative of the tail P[Delta > t].
-tail_area <- function(t, freedom) {
-  density <- ifelse(is.infinite(freedom), dnorm(t), (freedom + t^2) / (freedom - 1) * dt(t, freedom))
-  t * pt(-t, freedom) - density
-}
+tail_area <- function(t) t * pnorm(-t) - dnorm(t)
 
 # Probability that a second lab leaves its cell, over the coins; widths are in standard deviations.
-chance_of_leaving <- function(width, bits, freedom) {
+chance_of_leaving <- function(width, bits) {
   half <- width / 2
   reach <- width / 2^(bits + 1)
   if (bits >= 4) {  # the difference of two areas would cancel: Simpson's rule over so little
-    ends <- pt(reach - half, freedom) + pt(-half - reach, freedom)
-    chance <- (ends + 4 * pt(-half, freedom)) / 3
+    ends <- pnorm(reach - half) + pnorm(-half - reach)
+    chance <- (ends + 4 * pnorm(-half)) / 3
   } else {
-    chance <- (tail_area(half + reach, freedom) - tail_area(half - reach, freedom)) / reach
+    chance <- (tail_area(half + reach) - tail_area(half - reach)) / reach
   }
   pmin(1, chance)
 }
@@ -2043,24 +2116,29 @@ least_number <- function(holds) {
   low <- 0
   high <- 1
   while (!holds(high)) high <- 2 * high
-  while (high - low >= high * 2^-40) {
+  for (step in 1:60) {
+    if (high - low < high * 2^-40) break
     middle <- (low + high) / 2
     if (holds(middle)) high <- middle else low <- middle
   }
   high
 }
 
-# Degrees of freedom of differences whose variance has two parts (Satterthwaite); they are even.
-freedoms_of <- function(sampling, between, n_centres) {
-  if (n_centres < 2) return(rep(Inf, length(sampling)))
-  freedom <- (4 + (n_centres - 1)) * ((sampling + between) / between)^2
-  ifelse(between <= 0 | freedom > 400, Inf, 2 * floor(freedom / 2))
-}
+# Sizes of new centres, in what K centres showed, and how many of 100,000 centres have each.
+SIZES <- c(1, 2, 4, 8, 16, 32)
+SHARES <- c(40601, 50379, 8301, 671, 45, 3)
 
-# Standard deviations of rows and centres together, with degrees of freedom.
-with_sampling <- function(sampling, between, n_centres)
-  list(deviations = sqrt(sampling^2 + between^2),
-       freedoms = freedoms_of(sampling^2, between^2, n_centres))
+# Standard deviations of rows and centres together, at a centre of some size.
+with_sampling <- function(sampling, between, size = 1) sqrt(sampling^2 + (size * between)^2)
+
+# Probability that some number of a new centre leaves its cell, whatever the size of the centre.
+stability <- function(widths, sampling, between, n_centres, chance) {
+  sizes <- if (n_centres < 2) 1 else SIZES
+  shares <- if (n_centres < 2) 1 else SHARES / sum(SHARES)
+  chances <- vapply(sizes, function(size)
+    chance_of_any(chance(widths / with_sampling(sampling, between, size))), 0)
+  sum(shares * chances)
+}
 
 between_of <- function(study) decimals(unlist(study$between))
 
@@ -2071,12 +2149,15 @@ sampling_of <- function(study, n)
 # Widths that rows, spreads and centres imply, without what upper bounds add.
 implied_widths <- function(study) {
   sampling <- sampling_of(study, study$n_replication)
-  parts <- with_sampling(sampling, between_of(study), study$n_centres)
-  each <- -expm1(log1p(-as.double(study$max_disagreement)) / length(sampling))
-  distinct <- unique(parts$freedoms)
-  widths <- vapply(distinct, function(freedom)
-    least_number(function(width) chance_of_leaving(width, study$design$bits, freedom) <= each), 0)
-  parts$deviations * widths[match(parts$freedoms, distinct)]
+  between <- between_of(study)
+  rho <- as.double(study$max_disagreement)
+  each <- -expm1(log1p(-rho) / length(sampling))
+  leaves <- function(width) chance_of_leaving(width, study$design$bits)
+  factor <- least_number(function(width) leaves(width) <= each)
+  widths_at <- function(size) factor * with_sampling(sampling, between, size)
+  suffices <- function(size)
+    stability(widths_at(size), sampling, between, study$n_centres, leaves) <= rho * (1 + 1e-9)
+  widths_at(if (study$n_centres < 2) 1 else least_number(suffices))
 }
 
 # Estimated probability that a lab with so many rows gets a different model: a sample of the
@@ -2084,21 +2165,21 @@ implied_widths <- function(study) {
 disagreement_of <- function(study, n, is_new_centre = FALSE) {
   widths <- widths_of(study$design)
   sampling <- sampling_of(study, n) * sqrt(widths / implied_widths(study))
-  parts <- if (is_new_centre) with_sampling(sampling, between_of(study), study$n_centres)
-    else with_sampling(sampling, 0 * sampling, 0)
-  chances <- chance_of_leaving(widths / parts$deviations, study$design$bits, parts$freedoms)
-  chance_of_any(chances[is_agreed(study$design)])
+  agreed <- is_agreed(study$design)
+  stability(widths[agreed], sampling[agreed], between_of(study)[agreed] * is_new_centre,
+            if (is_new_centre) study$n_centres else 0,
+            function(width) chance_of_leaving(width, study$design$bits))
 }
 
 # Rows at which a lab gets the model half of the time, from an original at its cells' centres.
 rows_to_match <- function(study) {
-  widths <- widths_of(study$design)
-  between <- between_of(study)
   agreed <- is_agreed(study$design)
+  widths <- widths_of(study$design)[agreed]
+  between <- between_of(study)[agreed]
   least_whole(function(n) {
-    parts <- with_sampling(sampling_of(study, n), between, study$n_centres)
-    chances <- pmin(1, 2 * pt(-widths / parts$deviations / 2, parts$freedoms))
-    chance_of_any(chances[agreed]) <= 0.5
+    sampling <- sampling_of(study, n)[agreed]
+    stability(widths, sampling, between, study$n_centres,
+              function(width) pmin(1, 2 * pnorm(-width / 2))) <= 0.5
   })
 }
 
@@ -2474,59 +2555,102 @@ p_free <- function(gradient, inverse, free, mean, variance, below) {
   tail_of(square * freedom / left, freedom, below)
 }
 
+# The inverse of an information; columns that a lab does not have are left alone.
+bread_of <- function(information)
+  inverse_of(information + diag(1e-9 * diag(information) + ABSENT, nrow(information)))
+
+# Rows at coefficients `away` from the model's, and their gradient continued from there to these.
+place_at <- function(study, theta, rows, is_wide, known, away) {
+  loss <- study$design$loss
+  moved <- theta
+  if (!is_wide) moved <- floor(theta + matrix(away, nrow(theta), byrow = TRUE) * 2^26 + 0.5)
+  sums <- moments_of(rows, loss, moved, is_wide)
+  pulls <- sums$weight * known$ridges
+  # the ridge's pull was fitted to columns as often as the original had them
+  if (!is_wide) {
+    there <- rowSums(factors_of(study$design$coordinates)$columns^2)
+    pulls <- pulls * rep(sums$second / max(sums$weight, 1e-12) / there, nrow(theta))
+  }
+  information <- sums$information + diag(pulls, length(pulls))
+  list(theta = moved, sums = sums, information = information,
+       sampling = dispersion_of(sums, loss) * sums$noise,
+       gradient = sums$gradient + pulls * (known$parameters + away) -
+         as.vector(information %*% away))
+}
+
+# Covariance of the gradient, with the curvature of where the truth of this centre most likely lies.
+compared <- function(study, theta, rows, is_wide) {
+  known <- prior_of(study, theta, is_wide)
+  size <- length(known$parameters)
+  ratio <- rows$n / study$n_original
+  firsts <- (seq_len(nrow(theta)) - 1) * size / nrow(theta) + 1
+  away <- numeric(size)
+  for (move in 1:6) {
+    place <- place_at(study, theta, rows, is_wide, known, away)
+    information <- place$information
+    centres <- information %*% known$prior %*% information
+    exact <- (1 + ratio) * place$sampling + centres
+    overfitting <- if (is_wide) overfitting_of(rows, study, theta, place$sums)
+    if (is_wide) exact <- exact + diag(overfitting$variance, size)
+    total <- exact + diag(1e-9 * diag(exact) + ABSENT, size)
+    inverse <- inverse_of(total)
+    if (is_wide) break
+
+    # the best linear prediction of what the model differs by from the truth here
+    pulled <- inverse %*% place$gradient
+    of_model <- known$prior %*% (information %*% pulled) +
+      ratio * bread_of(information) %*% (place$sampling %*% pulled)
+    likely <- known$parameters - as.vector(of_model)
+    change <- pmin(pmax(likely, -16), 16) - known$parameters - away
+    constants <- sum(diag(information)[firsts])
+    if (sqrt(max(sum(change * (information %*% change)), 0) / max(constants, ABSENT)) < 0.1) break
+    away <- away + change
+  }
+  c(place, list(overfitting = overfitting, centres = centres, exact = exact, total = total,
+                inverse = inverse, parameters = known$parameters))
+}
+
 # Test a model, `theta` in whole units, with all rows of a lab: p-values of all coefficients, of the
 # slopes, of the slopes up to a factor, of each column; own estimates, one step away; spreads.
 score_test <- function(study, theta, rows) {
   loss <- study$design$loss
   q <- nrow(theta)
   is_wide <- length(theta) > MOST_TESTED
-  sums <- moments_of(rows, loss, theta, is_wide)
-  prior <- prior_of(study, theta, is_wide)
-  factors <- factors_of(study$design$coordinates)
-  width <- length(sums$second)
-  ridges <- prior$ridges
-  # the ridge's pull was fitted to columns as often as the original had them
-  if (!is_wide)
-    ridges <- ridges * rep(sums$second / max(sums$weight, 1e-12) / rowSums(factors$columns^2), q)
+  found <- compared(study, theta, rows, is_wide)
+  information <- found$information
+  inverse <- found$inverse
+  overfitting <- found$overfitting
+  size <- length(found$parameters)
+  width <- size / q
 
-  # 1 covariance of the gradient under the model
-  size <- q * width
-  information <- sums$information + diag(sums$weight * ridges, size)
-  sampling <- dispersion_of(sums, loss) * sums$noise
-  centres <- information %*% prior$prior %*% information
-  exact <- (1 + rows$n / study$n_original) * sampling + centres
-  overfitting <- if (is_wide) overfitting_of(rows, study, theta, sums)
-  if (is_wide) exact <- exact + diag(overfitting$variance, size)
-  total <- exact + diag(1e-9 * diag(exact) + ABSENT, size)
-  inverse <- inverse_of(total)
-
-  # 2 the quadratic form, its mean and its variance
-  gradient <- sums$gradient + sums$weight * ridges * prior$parameters
+  # 1 mean and variance of the quadratic form
+  gradient <- found$gradient
   if (is_wide) gradient <- gradient - pmin(pmax(gradient, 0), overfitting$mean)
-  inside <- inverse %*% exact  # a level without a row here has no variance and counts nothing
+  inside <- inverse %*% found$exact  # a level without a row here has no variance, counts nothing
   mean <- max(sum(diag(inside)), 1e-9)
-  variance <- 2 * sum(inside * t(inside)) + fourth_of(rows, loss, theta, is_wide, inverse)
+  variance <- 2 * sum(inside * t(inside)) + fourth_of(rows, loss, found$theta, is_wide, inverse)
   variance <- max(variance, 0.5 * mean)
-  share <- sum(inverse * t(centres)) / mean
+  share <- sum(inverse * t(found$centres)) / mean
   below <- if (study$n_centres < 2 || share < 1e-6) Inf else (4 + study$n_centres - 1) / share^2
 
-  # 3 the rungs: all, whatever the constants, whatever the constants and one factor
+  # 2 the rungs: all, whatever the constants, whatever the constants and one factor
   constants <- diag(1, size)[, (seq_len(q) - 1) * width + 1, drop = FALSE]
-  factor <- prior$parameters * (seq_len(size) %% width != 1)
+  factor <- found$parameters * (seq_len(size) %% width != 1)
   freed <- if (any(factor != 0)) cbind(constants, factor) else constants
   p <- vapply(list(constants[, 0], constants, freed), function(free)
     p_free(gradient, inverse, information %*% free, mean, variance, below), 0)
   if (is_wide && overfitting$leverage > 0.1) p[1] <- p[2]  # it moves constants, too
 
-  # 4 the lab's own estimates, one step away
+  # 3 the lab's own estimates, one step away
   curved <- diag(information)
-  bread <- inverse_of(information + diag(1e-9 * curved + ABSENT, size))
-  own <- bread %*% sampling %*% bread
+  bread <- bread_of(information)
+  own <- bread %*% found$sampling %*% bread
+  factors <- factors_of(study$design$coordinates)
   turn <- if (!is_wide) kronecker(t(factors$scores), t(factors$columns))
   list(p_value = p[1], p_slopes = p[2], p_factor = p[3], below = below, is_wide = is_wide,
        step = matrix(-bread %*% gradient, q, byrow = TRUE),
        errors = matrix(ifelse(curved > ABSENT, sqrt(pmax(diag(own), 0)), Inf), q, byrow = TRUE),
-       covariance = bread %*% total %*% bread,
+       covariance = bread %*% found$total %*% bread,
        spreads = if (!is_wide) sqrt(pmax(rowSums((turn %*% own) * turn), 0) * rows$n))
 }
 
@@ -2867,12 +2991,13 @@ agreement_of <- function(study, codes, places, opened, nonce) {
 }
 
 # Agreement and support in one word.
-verdict_of <- function(agreement, support, look_first) {
+verdict_of <- function(agreement, support, look_first, is_small) {
   if (is.na(agreement$same)) return("untold")
   if (agreement$same) {
     if (support$p_value < UNLIKELY || support$gain[["high"]] < 0) return("contradicted")
     if (length(look_first)) return("questioned")
-    return(if (support$gain[["low"]] > 0) "confirmed" else "undecided")
+    if (support$gain[["low"]] > 0) return("confirmed")
+    return(if (is_small) "undecided" else "unsupported")
   }
   is_denied <- is.null(support) || support$p_slopes < UNLIKELY || support$gain[["high"]] < 0
   if (isTRUE(agreement$same_slopes) && !is_denied) "same slopes" else "different"
@@ -2902,7 +3027,8 @@ replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
   apart <- if (!is.null(known)) which((codes != known)[agreed])
   questions <- rows$findings(study)
   structure(class = "replearn_replication", list(
-    verdict = verdict_of(agreement, support, questions$first), same = agreement$same,
+    verdict = verdict_of(agreement, support, questions$first, rows$n < study$n_replication),
+    same = agreement$same,
     same_slopes = agreement$same_slopes, fingerprint = fingerprint,
     # published offsets in other cells are nobody's fit: nothing may look like a usable model
     model = if (!isFALSE(agreement$same)) make_model(design, codes, constants,
@@ -3006,6 +3132,8 @@ verdict_in_words <- function(x) {
   beats <- if (x$has_local_constant) "they beat" else "it beats"
   switch(x$verdict,
     confirmed = paste0(same, ", and your patients support ", it, "."),
+    unsupported = paste0(same, ", but your ", counted(x$n_rows), " rows do not show that ", beats,
+                         " your base rate."),
     undecided = paste0(same, "; your ", counted(x$n_rows), " rows are too few to show whether ",
                        beats, " your base rate."),
     contradicted = paste0(same, ", but your patients contradict ", it, " (",
@@ -3068,7 +3196,7 @@ next_steps <- function(x) {
     return(paste("Compare the fingerprint with those of other labs, or pass --opened with the",
                  "original's model."))
   if (x$verdict == "same slopes") return(UPDATE_CONSTANT)
-  if (x$verdict == "contradicted") return(next_command(support))
+  if (x$verdict %in% c("contradicted", "unsupported")) return(next_command(support))
   if (x$verdict == "questioned") return(RECODE)  # an update would fit the wrong columns
   if (x$verdict != "different") return(if (!is.null(support)) miscalibrated(support))
   c(if (x$n_rows < x$planned_rows && x$disagreement > 0.05)
@@ -3107,14 +3235,14 @@ performance_items <- function(support) {
 
 support_details <- function(support) {
   columns <- support$columns
-  names(columns)[names(columns) %in% c("low", "high")] <- c("from", "to")
+  names(columns)[match(c("own", "low", "high"), names(columns))] <- c("step", "from", "to")
   c(value_item("patients fit the model", p_in_words(support$p_value)),
     value_item("slopes alone", p_in_words(support$p_slopes)),
     value_item("slopes up to a factor", p_in_words(support$p_factor)),
     measure_item("gain over the base rate", support$gain, "constant fitted here"),
     if (!is.null(support$calibration))
       measure_item("calibration in the large", support$calibration$in_the_large, "0 is perfect"),
-    table_item(paste0("Coefficients: the model beside your own estimates (", support$scale, ")"),
+    table_item(paste0("The model, and one step towards your patients (", support$scale, ")"),
                columns))
 }
 

@@ -1015,3 +1015,16 @@ def test_an_output_without_unicode(inside: Path, tmp_path: Path) -> None:
     text, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
     assert b"Gr\\xf6\\xdfe" in text
+
+
+def test_grades_are_told_to_be_classes_without_an_order(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=600)
+    grade = np.digitize(x + rng.logistic(size=600), [-1, 1]) + 1
+    for labels, told in ((grade, True), (np.array(["", "low", "mid", "high"])[grade], False)):
+        path = tmp_path / f"{told}.csv"
+        pd.DataFrame({"x": x.round(2), "nyha": labels}).to_csv(path, index=False)
+        out = ("--out", tmp_path / f"{told}.study.json")
+        text = " ".join(replearn("publish", path, "--target", "nyha", *out)[1].split())
+        words = "The 3 classes of 'nyha' are numbers and count as unordered."
+        assert (words in text) is told

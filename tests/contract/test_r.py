@@ -19,9 +19,8 @@ import pytest
 from benchmarks import vectors
 from replearn import cli
 from replearn.datasets import load_readmission
-from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
-from replearn.glm import Between, GlmModel, Summary, fit, planned_widths, survival_at
+from replearn.glm import GlmModel, Summary, fit, survival_at
 from replearn.reports.update import update
 from replearn.rows import Block, MemoryBlocks, row_marks
 from replearn.study import (
@@ -42,6 +41,7 @@ from tests.contract.replications import (
     CASES,
     LOCAL_CASES,
     Case,
+    bait,
     items,
     large_table,
     little_spread,
@@ -403,30 +403,12 @@ def tables_of_all_verdicts() -> dict[str, Any]:
     one_permuted = table.assign(prior_admissions=permuted.prior_admissions)
     return {
         "confirmed": table.head(1500),
-        "undecided": one_permuted,
+        "unsupported": one_permuted,
+        "undecided": one_permuted.head(350),
         "contradicted": permuted,
         "same slopes": table[(died == 1) | (coins.random(len(table)) < 0.3)],
         "different": table.head(1500).assign(readmitted=1 - died),
     }
-
-
-def bait(study: GlmStudy) -> GlmStudy:
-    """A study that any labels replicate: cells are as wide as centres that differ by far."""
-    n, bits = study.design.n_numbers, study.design.bits
-    between = Between(np.full(n, 2.0), 1)
-    widths = 1.05 * planned_widths(study.sampling(study.n_replication), between, 0.01, bits)
-    design = replace(study.design, widths=tuple(map(decimal_text, widths)))
-    sketch = np.floor((design.cells.shifts - 0.45) % 1 * 2**bits).astype(np.int64)
-    design = replace(design, sketch=sketch)
-    model = GlmModel(design, design.codes(np.zeros((1, n))))
-    return replace(
-        study,
-        design=design,
-        between=("2",) * n,
-        n_centres=1,
-        commitment=model.fingerprint,
-        slopes_commitment=model.without_constants.fingerprint,
-    )
 
 
 def test_permuted_labels(tmp_path, answers):
@@ -478,6 +460,7 @@ def test_methods_of_r(tmp_path, answers):
     for seed in (0, 1):
         coins = np.random.default_rng(seed)
         age, bmi = coins.normal(60, 10, 2000).round(), coins.normal(25, 4, 2000).round(1)
+        bmi[-10:] += 30  # far beyond the study's range
         died = coins.logistic(size=2000) < (age - 60) / 10 + (bmi - 25) / 20
         lines = [f"{a:.0f},{b},{d:d}" for a, b, d in zip(age, bmi, died, strict=True)]
         (tmp_path / f"{seed}.csv").write_text("\n".join(["age,bmi,died", *lines]))
@@ -494,11 +477,13 @@ def test_methods_of_r(tmp_path, answers):
     assert np.allclose(error, glm_error, rtol=0.1)  # robust ones, of a right model
     assert np.allclose(found["widths"], 2 * 1.6448536 * error)
     assert found["names"] == ["(constant)", "age", "bmi"]
-    assert np.allclose(found["link"], found["by_hand"])  # multiplied and added, per unit
+    inside = slice(-10)  # multiplied and added, per unit
+    assert np.allclose(found["link"][inside], found["by_hand"][inside])
     assert np.allclose(found["response"], 1 / (1 + np.exp(-np.array(found["link"]))))
     assert found["class"] == [int(link > 0) for link in found["link"]]
     assert found["frame"] == ["term", "model", "estimate", "standard_error", "low", "high"]
     assert any("This lab's own estimates (2,000 rows)" in line for line in found["printed"])
+    assert "sets 10 values beyond the study's range" in " ".join(found["printed"])
     assert max(map(len, found["printed"])) <= 78
     assert (tmp_path / "plot.pdf").stat().st_size > 2000
 

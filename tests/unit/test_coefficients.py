@@ -180,3 +180,100 @@ def test_intervals_cover_the_truth(kind, n_rows, constant):
     # 750 intervals, of which those of one sample hang together: a standard error of about 0.012
     assert 0.91 <= hits.mean() <= 0.99
     # an interval of 85% would be found out in 99.9% of the runs
+
+
+def far_values(n_rows: int = 1500) -> tuple[pd.DataFrame, np.ndarray]:
+    """Some numbers are so far out that they turn a slope."""
+    rng = np.random.default_rng(5)
+    dose, age = rng.normal(size=(2, n_rows))
+    dose[:12] += 30
+    score = np.minimum(dose, 5) - 0.5 * age  # hardly more from 5 to 30
+    return pd.DataFrame({"dose": dose, "age": age}), score
+
+
+def by_newton(frame: pd.DataFrame, y: np.ndarray) -> np.ndarray:
+    """A logistic regression of columns as they are."""
+    X = np.column_stack([np.ones(len(y)), frame])
+    beta = np.zeros(3)
+    for _ in range(30):
+        p = 1 / (1 + np.exp(-X @ beta))
+        beta += np.linalg.solve((X * (p * (1 - p))[:, None]).T @ X, X.T @ (y - p))
+    return beta
+
+
+def test_own_estimates_take_far_values_as_they_are():
+    frame, score = far_values()
+    y = (np.random.default_rng(6).logistic(size=len(score)) < score).astype(int)
+    fitted = rl.ReplicableLogisticClassifier(between=0).fit(frame, y)
+    own, known = fitted._own(), fitted.coefficients_
+    away = np.abs(own.estimate[0] - by_newton(frame, y)) / own.standard_error[0]
+    assert away.max() < 0.05
+    assert "sets 12 values beyond the study's range to its ends, while" in str(known.own_tables())
+
+    # the file of a model states how they were taken
+    stated = fitted.model_.stating(own).coefficients.own
+    assert (stated.n_beyond, stated.as_they_are) == (12, True)
+
+    # a replication has estimates of its own, streamed rows keep the range
+    study = fitted.study_
+    lab = rl.ReplicableLogisticClassifier(study=study).fit(frame, y)
+    assert np.allclose(lab._own().estimate, own.estimate, atol=0.05 * own.standard_error.min())
+    streamed = rl.ReplicableLogisticClassifier(study=study).partial_fit(frame, y)
+    assert not streamed._own().as_they_are
+    assert "to its ends, here, too" in str(streamed.coefficients_.own_tables())
+
+
+def test_own_slopes_of_a_linear_model_take_far_targets_as_they_are():
+    frame, score = far_values()
+    y = score + np.random.default_rng(6).normal(size=len(score))
+    y[:20] += 100
+    fitted = rl.ReplicableLinearRegressor(between=0).fit(frame, y)
+    X = np.column_stack([np.ones(len(y)), frame])
+    own = fitted._own()
+    away = np.abs(own.estimate[0] - np.linalg.lstsq(X, y)[0]) / own.standard_error[0]
+    assert away.max() < 0.05
+
+
+def test_rows_that_changed_after_the_fit_keep_the_range():
+    frame, score = far_values()
+    y = (np.random.default_rng(6).logistic(size=len(score)) < score).astype(int)
+    X = frame.to_numpy(copy=True)
+    fitted = rl.ReplicableLogisticClassifier(between=0).fit(X, y)
+    X[:] = 0.0  # somebody reuses the array before the estimates are read
+    own = fitted._own()
+    assert not own.as_they_are
+    assert np.abs(own.estimate[0, 1:]).min() > 0.1
+
+
+def test_the_forest_plot_of_a_lab(fitted):
+    """The shared value, its cell and this lab's interval, all coefficients, as in the table."""
+    frame, y = patients(7)
+    lab = rl.ReplicableLogisticClassifier(study=fitted.study_).fit(frame, y)
+    known = lab.coefficients_
+    (figure,) = known.figures()
+    assert "A box is its cell" in figure.caption
+    picture = figure.draw()
+    n_terms = len(known.terms) - 1
+    assert picture.count("<rect") == picture.count("<circle") == n_terms
+    for value in np.exp(lab.model_.coef[0]):
+        assert f">{value:.2f}</text>" in picture  # as the table has it
+
+    # a coefficient at the edge of its box is at the edge of its cell: one step further is not
+    design, model = lab.model_.design, lab.model_
+    step = design.half_cells[0] * design.encoding.per_unit(np.eye(n_terms + 1)).diagonal() ** -1
+    for j in range(1, n_terms + 1):
+        for share, same in ((0.97, True), (1.03, False)):
+            for side in (-1, 1):
+                moved = model.theta.copy()
+                moved[0, j] += side * share * step[j]
+                codes = design.codes(np.round(moved * 2.0**26))
+                assert (codes[j] == model.codes[j]) == same
+
+
+def test_one_long_interval_leaves_room_for_the_others():
+    from replearn.words import forest
+
+    marks = [(f"x{i}", "1.0", 0.1 * i, 0.1 * i - 0.2, 0.1 * i + 0.2) for i in range(5)]
+    drawn = forest([*marks, ("rare", "0.9", -0.1, -40.0, 40.0)], 0.0, "odds ratio")
+    assert drawn.count('fill-opacity="0.55"') == 2  # an arrow at each end
+    assert drawn.count("<circle") == 6

@@ -316,7 +316,7 @@ def test_what_is_learned():
     assert (killip.levels, killip.reference) == (("II", "III"), "I")
     assert 0 < float(killip.folded) < 0.01
     remarks = {remark.column: remark.kind for remark in learned.remarks}
-    assert remarks == {"always": "constant", "once": "constant", "killip": "folded"}
+    assert remarks == {"always": "constant", "once": "hardly", "killip": "folded"}
     assert columns["bmi"].spread == columns["bmi"].spread[:4]
 
 
@@ -388,7 +388,7 @@ def test_a_column_with_hardly_any_value():
     X[7, 1] = 3.0
     learned = learn_encoding(open_table(X))
     assert learned.encoding.names == ("x0",)
-    assert [remark.kind for remark in learned.remarks] == ["gaps", "constant"]
+    assert [remark.kind for remark in learned.remarks] == ["gaps", "hardly"]
 
 
 @pytest.mark.parametrize(("n_ones", "is_kept"), [(45, True), (15, False)])

@@ -26,7 +26,7 @@ from replearn.words import Facts, Figure, Row, percent
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from replearn.glm import GlmModel
+    from replearn.glm import GlmDesign, GlmModel
     from replearn.study import GlmStudy, Original, Request
     from replearn.tables import Remark, Table
 
@@ -233,8 +233,6 @@ def _write_private(
     original: "Original", model: "GlmModel", study_path: str, model_path: str
 ) -> list[Row]:
     """Write what stays with the original, and say what to do with each file."""
-    from replearn.reports.files import Opening
-
     files = [
         Row("send", study_path, note="not the model"),
         Row("keep", model_path, note="your model"),
@@ -242,9 +240,9 @@ def _write_private(
 
     # the opening first: a model without it could never be shown to be the study's
     kept: dict[str, Document] = {}
-    if original.nonce is not None:
+    if original.opening is not None:
         path = _opening_path(model_path)
-        kept[path] = Opening(original.study.fingerprint, model.fingerprint, original.nonce)
+        kept[path] = original.opening
         files.append(Row("keep", path, note="opens the seal", key="opening"))
     kept[model_path] = model
     keep(kept)
@@ -257,7 +255,7 @@ def _opening_path(model_path: str) -> str:
 
 def _as_begun(original: "Original", model_path: str) -> "Original":
     """The same study as before, if a sealed one was stopped before its study was written."""
-    from replearn.reports.files import Opening
+    from replearn.study import Opening
 
     path = _opening_path(model_path)
     if original.nonce is None or not os.path.exists(path):
@@ -414,6 +412,7 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
     told, notes = _notes(original.remarks)
     if original.gaps:
         told.append(original.gaps)
+    told += _order_told(study.design)
 
     # how often, what a match proves, and what the model is worth
     worth = original.worth
@@ -478,6 +477,17 @@ def _details(original: "Original", notes: list[str]) -> list[Any]:
     return details + original.model.stating(original.own).coefficients.own_tables()
 
 
+def _order_told(design: "GlmDesign") -> list[str]:
+    """Grades, such as 1 to 4, are classes without an order."""
+    grades = design.classes or ()
+    if len(grades) < 3 or not all(type(grade) is int for grade in grades):
+        return []
+    return [
+        f"The {len(grades)} classes of {design.target!r} are numbers and count as unordered. If "
+        "their order matters, pass --kind linear, or a threshold as the outcome."
+    ]
+
+
 def _notes(remarks: "Sequence[Remark]") -> tuple[list[str], list[str]]:
     """What is said of columns beside the verdict, each of them named; and the rest of it."""
     asked = [f"Column {r.column!r} {r.reason}." for r in remarks if not (r.left_out or _folds(r))]
@@ -485,8 +495,10 @@ def _notes(remarks: "Sequence[Remark]") -> tuple[list[str], list[str]]:
     if asked[4:]:
         names = [repr(r.column) for r in remarks if not (r.left_out or _folds(r))][4:]
         told.append(f"More questions, about {', '.join(names)}: see --details.")
+    few = [r for r in remarks if r.kind == "hardly"]
     for words, chosen in (
-        ("Left out, because too little varies", [r for r in remarks if r.left_out]),
+        ("Left out, because nothing varies", [r for r in remarks if r.left_out and r not in few]),
+        ("Left out, because fewer than 50 rows differ from the others", few),
         ("Rare levels taken together as (other)", [r for r in remarks if _folds(r)]),
     ):
         if chosen:

@@ -10,6 +10,7 @@ from replearn.glm.influence import Influence, influence_of
 from replearn.glm.losses import (
     PROMISED_ROWS,
     Bernoulli,
+    Gaussian,
     Hazard,
     Kind,
     Loss,
@@ -49,8 +50,9 @@ __all__ = [
     "DIRECTION_BITS",
     "Estimates",
     "Fold",
-    "GlmDesign",
     "GLM",
+    "Gaussian",
+    "GlmDesign",
     "GlmModel",
     "GlmPlan",
     "Hazard",

@@ -13,10 +13,12 @@ import numpy as np
 from replearn.glm.design import GlmDesign
 from replearn.glm.sandwich import Estimates
 from replearn.types import Matrix
-from replearn.words import MOST_DRAWN, Facts, Figure, Mark, Row, Spoken, Table, forest
+from replearn.words import MOST_DRAWN, Facts, Figure, Mark, Row, Spoken, Table, counted, forest
 
 #: Significant digits of a coefficient that is multiplied and added.
 DIGITS = 5
+#: Ratios on the axis of a forest plot.
+_TICKS = (0.01, 0.03, 0.1, 0.25, 0.5, 1, 2, 4, 10, 30, 100)
 #: The exponential of more is no ratio that anybody reads.
 _MOST = 700.0
 
@@ -33,7 +35,8 @@ class Coefficients(Spoken):
         Coefficients of the model, the constant first; None after a mismatch, when there is none.
     own : Estimates or None
         What a lab's own rows say, without the ridge.
-
+    half_cells : array like ``model``, or None
+        How far each may be from the model's inside its cell.
 
     See Also
     --------
@@ -57,6 +60,7 @@ class Coefficients(Spoken):
     design: GlmDesign
     model: Matrix | None
     own: Estimates | None = None
+    half_cells: Matrix | None = None
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -65,11 +69,10 @@ class Coefficients(Spoken):
 
     def facts(self) -> Facts:
         """The table and its picture."""
-        own = self.own_tables()
+        own, figures = self.own_tables(), self.figures()
         if self.model is None:
-            return Facts("No model: these are this lab's own estimates.", details=own)
-        details = [*own, self.table()]
-        return Facts("Coefficients of the model.", details=details, figures=[self.figure()])
+            return Facts("No model: these are this lab's own estimates.", [], own, figures)
+        return Facts("Coefficients of the model.", details=[*own, self.table()], figures=figures)
 
     @property
     def columns(self) -> dict[str, list[Any]]:
@@ -137,12 +140,24 @@ class Coefficients(Spoken):
         said += "."
         if self.design.loss.kind == "hazard":
             said += " Hazard ratios are those of Cox's partial likelihood, with Efron's ties."
+        if self.own.n_beyond:
+            said += f" {self._far_values(self.own)}"
         return [
             Table(title, header, rows, key="own_estimates", digits=digits),
             f"{said} The model itself has a ridge of {self.design.ridge}, which moves its "
             "coefficients towards zero and predicts new rows better. Report effects from the "
             "estimates, and predictions from the model.",
         ]
+
+    def _far_values(self, own: Estimates) -> str:
+        """What is done with numbers beyond the study's range."""
+        values = counted(own.n_beyond, "value")
+        if self.design.loss.kind == "hazard":
+            values += " (of rows at risk)"
+        here = "while these estimates take them as they are"
+        if not own.as_they_are:
+            here = "here, too"
+        return f"The model sets {values} beyond the study's range to its ends, {here}."
 
     def table(self) -> Table:
         """All coefficients of the model, and the references of levels."""
@@ -199,32 +214,48 @@ class Coefficients(Spoken):
             for i in clearest
         ]
 
-    def figure(self) -> Figure:
-        """The numbers of the table, drawn."""
-        assert self.model is not None
-        n_marks = self.model[:, 1:].size
-        said = (
-            "A dot is the model's, as in the table: per unit of a number, of a level against its "
-            "reference."
-        )
-        if self.own is not None:
-            said += " A line is the 95% interval of this lab's own estimate."
+    def figures(self) -> list[Figure]:
+        """A forest plot: the model with its cells, this lab's estimates, or both."""
+        if self.model is None and self.own is None:
+            return []
+        n_marks = len(self.design.encoding.term_names) * self.design.loss.n_scores
+        said = "Per unit of a number (of a 0/1 column: 1 against 0), of a level against its "
+        said += "reference."
+        if self.model is None:
+            title = "This lab's own estimates"
+            said += " No model: a dot is the estimate, a line its 95% interval."
+        else:
+            title = "Coefficients"
+            said += " A dot is the model's, as in the table."
+            if self.half_cells is not None:
+                said += " A box is its cell: how far a lab's coefficient may be for the same model."
+            if self.own is not None:
+                said += " A line is the 95% interval of this lab's own estimate."
         if n_marks > MOST_DRAWN:
             said += f" The {MOST_DRAWN} furthest from no effect, of {n_marks:,}."
-        return Figure("Coefficients", self._picture, said)
+        return [Figure(title, self._picture, said)]
 
     def _picture(self) -> str:
         """Ratios on a logarithmic scale, or coefficients."""
-        assert self.model is not None
+        shown = self.model
+        if shown is None:
+            assert self.own is not None
+            shown = self.own.estimate
+        low, high = (shown, shown) if self.own is None else self.own.interval
+
         ratio, marks = self.design.loss.ratio, list[Mark]()
-        low, high = (self.model, self.model) if self.own is None else self.own.interval
         for k, label in enumerate((self.design.classes or ("", ""))[1:]):
             for j, name in enumerate(self.terms[1:], 1):
-                shown = f"{name}, {label}" if len(self.model) > 1 else name
-                value = float(self.model[k, j])
+                named = f"{name}, {label}" if len(shown) > 1 else name
+                value = float(shown[k, j])
                 text = f"{_ratio(value):.2f}" if ratio else f"{value:+.3g}"
-                marks.append((shown, text, value, float(low[k, j]), float(high[k, j])))
-        return forest(marks, 0.0, f"{ratio} 1" if ratio else "no effect")
+                marks.append((named, text, value, float(low[k, j]), float(high[k, j])))
+
+        boxes = None if self.half_cells is None else self.half_cells[:, 1:].ravel().tolist()
+        if not ratio:
+            return forest(marks, 0.0, "no effect", boxes=boxes)
+        ticks = [(float(np.log(value)), f"{value:g}") for value in _TICKS]
+        return forest(marks, 0.0, ratio, boxes=boxes, ticks=ticks)
 
 
 def _ratio(coefficient: float) -> float:

@@ -321,9 +321,9 @@ def _curvature(loss: Loss, eta: Matrix, weights: Vector | None) -> Matrix:
 
 @dataclass(frozen=True)
 class Penalty:
-    """The ridge: symmetric in all classes, and none on the constants."""
+    """The ridge, of all columns or of each: symmetric in all classes, none on the constants."""
 
-    ridge: float
+    ridge: Vector | float
     n_scores: int
     n_columns: int
 
@@ -351,14 +351,14 @@ class Penalty:
         return np.asarray(np.kron(one, np.diag(columns)), dtype=np.float64)
 
 
-def mean_gradient(sums: ExactSums, theta: Matrix, loss: Loss, ridge: float) -> Matrix:
+def mean_gradient(sums: ExactSums, theta: Matrix, loss: Loss, ridge: Vector | float) -> Matrix:
     """Gradient of the mean loss with its ridge."""
     unit = 2.0 ** (WEIGHT_BITS - ROW_BITS - loss.bits)
     of_loss = sums.reals("gradient") * unit / float(sums.count("weight"))
     return of_loss + Penalty(ridge, *theta.shape).gradient(theta)
 
 
-def mean_information(sums: ExactSums, loss: Loss, ridge: float) -> Matrix:
+def mean_information(sums: ExactSums, loss: Loss, ridge: Vector | float) -> Matrix:
     """The information matrix of a row with the ridge, over all scores and columns."""
     parts = _mean_parts(sums, loss)
     n_columns, n_scores = parts.shape[1], loss.n_scores

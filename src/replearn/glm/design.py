@@ -145,6 +145,19 @@ class GlmDesign(Part):
         codes = self.cells.replicate(self.coordinates.of_theta(theta), self.published)
         return np.where(self.is_agreed, codes, 0)
 
+    @property
+    def half_cells(self) -> Matrix | None:
+        """How far a coefficient may be from the model's inside its cell, per unit.
+
+        Those behind it being the model's; None where terms are combinations of columns.
+        """
+        if self.directions is not None:
+            return None
+        scores, columns = self.coordinates.factors()
+        widths = np.array([float(width) for width in self.widths]).reshape(len(scores), -1)
+        units = np.diagonal(self.encoding.per_unit(np.eye(len(columns)))) * self.loss.scale[0]
+        return 0.5 * widths * units / np.outer(np.diagonal(scores), np.diagonal(columns))
+
     def decode(self, codes: Codes) -> Matrix:
         """Coefficients that codes stand for, a row for each score, the constant first."""
         return self.coordinates.to_theta(self.cells.decode(codes, self.published))

@@ -275,6 +275,13 @@ class Gaussian(_Numbers):
         cut = np.minimum(np.maximum(units, -self.cut), self.cut)
         return np.asarray(on_grid(cut, WEIGHT_BITS) * 2.0**-WEIGHT_BITS)
 
+    def reaching(self, targets: Vector) -> "Gaussian":
+        """The same with units in which none of these numbers is cut."""
+        reach = float(np.abs(targets - float(self.centre)).max()) / float(self.spread)
+        if reach <= self.cut:
+            return self
+        return Gaussian(self.centre, decimal_text(float(self.spread) * reach / self.cut * 1.006))
+
     def residual(self, scores: Matrix, targets: Vector) -> Matrix:
         """Derivative of the loss in the score: ``f - y``, with f between -48 and 48."""
         return np.clip(scores, -48.0, 48.0) - targets[:, None]

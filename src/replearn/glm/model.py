@@ -263,6 +263,7 @@ class GlmModel(Model):
                 "No model: these rows did not give the original's.",
                 [Row("fingerprint", self.fingerprint, note="of this lab's codes")],
                 details=self.coefficients.own_tables(),
+                figures=self.coefficients.figures(),
             )
 
         own = self.coefficients
@@ -278,7 +279,7 @@ class GlmModel(Model):
                 Row("seed", design.seed),
             ],
             details=[own.table(), *own.own_tables()],
-            figures=[own.figure()],
+            figures=own.figures(),
         )
 
     def _about_constants(self) -> list[Row]:
@@ -303,7 +304,9 @@ class GlmModel(Model):
         stated = Estimates.of_content((self.provenance or {}).get("estimates"), shape)
         if self.is_mismatch:
             return Coefficients(self.design, None, stated)
-        return Coefficients(self.design, np.column_stack([self.intercept, self.coef]), stated)
+        cells = None if self.recalibration is not None else self.design.half_cells
+        known = np.column_stack([self.intercept, self.coef])
+        return Coefficients(self.design, known, stated, cells)
 
     def strongest_effects(self, most: int) -> list[Row]:
         """The clearest of its lab's own estimates; none where it states none."""

@@ -9,7 +9,6 @@ hazard ratios are Cox's: `replearn.glm.cox`.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -26,19 +25,19 @@ from replearn.rows import (
     THETA_BITS,
     WEIGHT_BITS,
     Block,
-    LevelRows,
     Rows,
+    dense_terms,
     on_grid,
     sampled,
 )
 from replearn.tables import INTERVAL, Encoding, Term
-from replearn.types import Matrix, is_sparse
+from replearn.types import Matrix, Vector
 
 #: Of a normal distribution: 95% are within.
 Z95 = 1.959963984540054
 #: What is left of the ridge, in rows.
 _LEFT = 0.01
-_MOST_STEPS = 12
+_MOST_STEPS = 20
 #: Events up to which own hazard ratios are Cox's.
 _MOST_EVENTS = 5000
 #: Steps end when the mean loss would fall by less than this, times the rows: a hundredth of a
@@ -57,11 +56,17 @@ class Estimates:
     estimate, standard_error : arrays of shape (n_scores, 1 + n_terms)
         The constant comes first.
     n_rows : int
+    n_beyond : int
+        Numbers beyond the study's range.
+    as_they_are : bool
+        Whether these are taken as they are; else they are set to the ends of the range.
     """
 
     estimate: Matrix
     standard_error: Matrix
     n_rows: int
+    n_beyond: int = 0
+    as_they_are: bool = False
 
     @property
     def interval(self) -> tuple[Matrix, Matrix]:
@@ -77,7 +82,10 @@ class Estimates:
             [_as_far(number, error) for number, error in zip(*both, strict=True)]
             for both in zip(self.estimate.tolist(), errors, strict=True)
         ]
-        return {"rows": self.n_rows, "estimate": estimates, "standard_error": errors}
+        stated = {"rows": self.n_rows, "estimate": estimates, "standard_error": errors}
+        if self.n_beyond:
+            stated |= {"beyond": self.n_beyond, "as_they_are": self.as_they_are}
+        return stated
 
     @classmethod
     def of_content(cls, content: object, shape: tuple[int, int]) -> "Estimates | None":
@@ -88,28 +96,36 @@ class Estimates:
                 for key in ("estimate", "standard_error")
             )
             n_rows = int(content["rows"])  # type: ignore[index]
-        except (KeyError, TypeError, ValueError):
+            n_beyond = int(content.get("beyond", 0))  # type: ignore[attr-defined]
+            as_they_are = content.get("as_they_are") is True  # type: ignore[attr-defined]
+        except (AttributeError, KeyError, TypeError, ValueError):
             return None
         for part in (estimate, error):
             if part.shape != shape or not np.isfinite(part).all():
                 return None
-        return cls(estimate, error, n_rows)
+        return cls(estimate, error, n_rows, n_beyond, as_they_are)
 
 
 def estimates_of(
-    rows: Rows, encoding: Encoding, loss: Loss, theta: Matrix, summary: Summary
+    rows: Rows,
+    encoding: Encoding,
+    loss: Loss,
+    theta: Matrix,
+    summary: Summary,
+    stretch: Vector | float = 1.0,
 ) -> Estimates | None:
     """Estimates and standard errors of a lab, from its fit ``theta`` in whole units.
 
-    None beyond 500 coefficients, and where rows are combinations of encoded numbers.
+    None beyond 500 coefficients, and where rows are combinations of encoded numbers. Columns have
+    units ``stretch`` times as large as in a study, so coefficients may be as much larger.
     """
     if theta.size > MOST_STEERED or rows.n_terms != encoding.n_terms:
         return None
     kept = sampled(rows, summary.n_rows, 2 * MOST_TRIED, salt=3)
 
     # Newton's steps go on without the ridge
-    left = _LEFT / summary.n_rows
-    point, information = _without_ridge(rows, kept, loss, theta, summary.n_rows, left)
+    left = _LEFT / summary.n_rows / stretch**2
+    point, information = _without_ridge(rows, kept, loss, theta, summary.n_rows, left, stretch)
 
     # coordinates of which influences are asked: coefficients per unit, in their model's deviations
     turn = encoding.per_unit(np.eye(theta.shape[1])) * loss.scale[0]
@@ -148,7 +164,7 @@ def _with_cox(own: Estimates, block: Block, encoding: Encoding) -> Estimates:
 
     # hazard ratios, the interval being a stratum
     is_interval = np.array([_is_interval(encoding, term) for term in encoding.terms])
-    terms = _dense(block.terms) * 2.0**-ROW_BITS
+    terms = dense_terms(block.terms) * 2.0**-ROW_BITS
     interval = terms[:, is_interval] @ np.arange(1, is_interval.sum() + 1)
     X, time = terms[:, ~is_interval], np.exp(block.offset)
     fit = cox_fit(X, interval, time, block.targets, block.groups)
@@ -175,21 +191,17 @@ def _is_interval(encoding: Encoding, term: Term) -> bool:
     return len(term.columns) == 1 and encoding.columns[term.columns[0]].name == INTERVAL
 
 
-def _dense(terms: Any) -> Matrix:
-    """Encoded rows as numbers, however they are kept."""
-    if isinstance(terms, LevelRows):
-        out = np.empty(terms.shape)
-        terms.dense(out)
-        return out
-    if is_sparse(terms):
-        terms = terms.toarray()
-    return np.asarray(terms, dtype=np.float64)
-
-
 def _without_ridge(
-    rows: Rows, kept: Rows, loss: Loss, theta: Matrix, n_rows: int, left: float
+    rows: Rows,
+    kept: Rows,
+    loss: Loss,
+    theta: Matrix,
+    n_rows: int,
+    left: Vector | float,
+    stretch: Vector | float,
 ) -> tuple[Matrix, Matrix]:
     """Where Newton's steps end once hardly a ridge is left, and the information there."""
+    before, step, fall = theta, np.zeros_like(theta), 0.0
     point = theta
     for _ in range(_MOST_STEPS):
         sums = sums_at(kept.blocks(), loss, point, share=1 << 32, work=rows.work)
@@ -198,17 +210,24 @@ def _without_ridge(
             sums = sums_at(rows.blocks(), loss, point, work=rows.work)
         gradient = mean_gradient(sums, point, loss, left)
 
+        # far beyond the lowest point of the last step: half of it
+        if algebra.dot(gradient, step) > fall:
+            step, fall = 0.5 * step, 0.5 * fall
+            point = before + on_grid(step, THETA_BITS)
+            continue
+
         lower = algebra.cholesky(information, LEAST_PIVOT)
         step = -algebra.solve(lower, gradient.reshape(-1)).reshape(theta.shape)
         if -algebra.dot(gradient, step) * n_rows < _NEAR:
             break
 
         # long steps come from columns that nearly separate: one at a time
-        length = min(1.0, 4.0 / max(float(np.abs(step).max()), 1e-300))
-        next_point = point + on_grid(length * step, THETA_BITS)
-        if np.abs(next_point).max() >= MAX_THETA * 2.0**THETA_BITS:
+        step = step * min(1.0, 4.0 / max(float(np.abs(step / stretch).max()), 1e-300))
+        fall = -algebra.dot(gradient, step)
+        next_point = point + on_grid(step, THETA_BITS)
+        if np.abs(next_point / stretch).max() >= MAX_THETA * 2.0**THETA_BITS:
             break
-        point = next_point
+        before, point = point, next_point
     return point, information
 
 

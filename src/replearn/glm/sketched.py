@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes import Coins, chance_of_each, width_for
+from replearn.codes import Coins, chance_of_each, least_number, width_for
 from replearn.documents import decimal_text
 from replearn.errors import NotConverged, Unbounded
 from replearn.exact import algebra
@@ -290,31 +290,39 @@ def widths_of(spread: NumberSpread, promise: Promise) -> tuple[str, ...]:
         return (_ARBITRARY,) * spread.influence.variance.size
 
     upper = spread.sampling(promise.n_here, promise.n_there, upper=True)
-    deviations, _ = spread.between.with_sampling(upper)
-
-    # Student's law is that of the published numbers, from which a replication computes it: larger
-    # errors of rows would have more degrees of freedom, and cells would be narrower than stated
+    # sizes of centres follow from the published numbers, from which a replication computes them
     stated = spread.published(promise.n_here, promise.n_there)
-    factors = width_factors(*stated, promise.max_disagreement, promise.bits)
-    return tuple(decimal_text(1.005 * width, 3) for width in deviations * factors)
+    factor, size = planned_cells(*stated, promise.max_disagreement, promise.bits)
+    widths = factor * spread.between.with_sampling(upper, size)
+    return tuple(decimal_text(1.005 * width, 3) for width in widths)
 
 
-def width_factors(sampling: Vector, between: Between, max_disagreement: float, bits: int) -> Vector:
-    """Widths in standard deviations of what labs differ by: `stability`, inverted.
+def planned_cells(
+    sampling: Vector, between: Between, max_disagreement: float, bits: int
+) -> tuple[float, float]:
+    """Width in standard deviations at centres of one size, and this size.
 
-    ``sampling`` are standard deviations of what rows alone make differ.
+    ``sampling`` are standard deviations of what rows alone make differ. With cells of such widths
+    centres of all sizes together differ as often as planned: `Between.chance_of_leaving`, inverted.
     """
-    each = chance_of_each(max_disagreement, len(sampling))
-    _, freedoms = between.with_sampling(sampling)
-    return np.array([width_for(each, bits, freedom) for freedom in freedoms])
+    factor = width_for(chance_of_each(max_disagreement, len(sampling)), bits)
+    if len(between.sizes()) == 1:
+        return factor, 1.0
+
+    def suffices(size: float) -> bool:
+        widths = factor * between.with_sampling(sampling, size)
+        chance = between.chance_of_leaving(widths, bits, sampling)
+        return chance <= max_disagreement * (1 + 1e-9)  # the largest size suffices
+
+    return factor, least_number(suffices)
 
 
 def planned_widths(
     sampling: Vector, between: Between, max_disagreement: float, bits: int
 ) -> Vector:
     """Widths at which labs differ as often as planned."""
-    deviations, _ = between.with_sampling(sampling)
-    return deviations * width_factors(sampling, between, max_disagreement, bits)
+    factor, size = planned_cells(sampling, between, max_disagreement, bits)
+    return factor * between.with_sampling(sampling, size)
 
 
 @dataclass(frozen=True)

@@ -366,8 +366,8 @@ def founded(
             f"{_named(unlike)}. Ask them, or begin anew without them."
         )
 
-    study = GlmStudy.of(design, promise, total_spread, draft.profile, model, problems=problems)
-    return Founded(study, model, labs, copies)
+    study = GlmStudy.of(design, promise, total_spread, draft.profile, problems)
+    return Founded(study.committed_to(model), model, labs, copies)
 
 
 def _named(unlike: Sequence[Participant]) -> str:

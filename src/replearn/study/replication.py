@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.glm import GLM, PROMISED_ROWS, Estimates, GlmModel, estimates_of
+from replearn.glm import GLM, PROMISED_ROWS, Estimates, GlmModel
 from replearn.rows import MemoryBlocks, Rows, joined
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.evidence import Evidence
+from replearn.study.own_estimates import estimates_in_range, own_estimates
 from replearn.study.performance import Performance
 from replearn.study.placebo import placebo_matches
 from replearn.study.study import MOST_SPREAD, GlmStudy
@@ -27,7 +28,14 @@ _MOVED = 24
 MOST_TOLD = 6
 
 Verdict = Literal[
-    "confirmed", "contradicted", "questioned", "undecided", "same slopes", "different", "untold"
+    "confirmed",
+    "contradicted",
+    "questioned",
+    "unsupported",
+    "undecided",
+    "same slopes",
+    "different",
+    "untold",
 ]
 
 
@@ -162,9 +170,10 @@ class GlmReplication(Replication):
         """Agreement and support in one word.
 
         "confirmed": the same model, and the patients support it; "contradicted": the same model,
-        and they do not; "questioned": the same model, but columns look wrong here; "undecided":
-        the same model, and they are too few to tell; "same slopes": the base risk alone differs;
-        "different"; "untold": sealed or registered.
+        and they do not; "questioned": the same model, but columns look wrong here;
+        "unsupported": the same model, and rows as many as were planned do not show that it beats
+        the base rate; "undecided": the same, with fewer rows; "same slopes": the base risk
+        alone differs; "different"; "untold": sealed or registered.
         """
         support = self.support
         if self.same is None:
@@ -176,7 +185,8 @@ class GlmReplication(Replication):
                 return "questioned"
             if support is not None and support.beats_base_rate:
                 return "confirmed"
-            return "undecided"
+            is_small = support is None or self.n_rows < self.replication_rows
+            return "undecided" if is_small else "unsupported"
 
         # a different base risk alone
         if self.same_slopes and support is not None and not support.contradicts_slopes:
@@ -252,6 +262,8 @@ class GlmReplication(Replication):
             return f"{same}, and your patients support {it}."
         if verdict == "questioned":
             return f"{same}, but look at {_listed(self.look_first)}."
+        if verdict == "unsupported":
+            return f"{same}, but your {self.n_rows:,} rows do not show that {beats} your base rate."
         if verdict == "undecided" and support is None:
             return f"{same}; whether the patients support {it} was not tested."
         if verdict == "undecided":
@@ -290,7 +302,7 @@ class GlmReplication(Replication):
             ]
         if verdict == "same slopes":
             return [_UPDATE_CONSTANT]
-        if verdict == "contradicted":
+        if verdict in ("contradicted", "unsupported"):
             assert support is not None
             return [_next_command(support)]
         if verdict == "different":
@@ -425,7 +437,9 @@ def replicate(
     """
     source = TableRows(table, RowEncoder.of(study.design))
     rows = read_rows(source, n_jobs)
-    return replicate_rows(study, rows, source.seen, source.label_counts, opened, nonce)
+    return replicate_rows(
+        study, rows, source.seen, source.label_counts, opened, nonce, source=source
+    )
 
 
 def replicate_more(
@@ -453,9 +467,13 @@ def replicate_rows(
     label_counts: NDArray[np.int64] | None,
     opened: GlmModel | None = None,
     nonce: str | None = None,
+    source: TableRows | None = None,
 ) -> tuple[GlmModel, GlmReplication]:
-    """The same for rows that are encoded; ``seen`` and ``label_counts`` describe their table."""
-    design, loss = study.design, study.design.loss
+    """The same for rows that are encoded; ``seen`` and ``label_counts`` describe their table.
+
+    Own estimates ask the ``source`` of the rows for numbers beyond the study's range.
+    """
+    design = study.design
     fitted = GLM.run(rows, design)
     theta, summary = fitted.theta, fitted.summary
     model = GlmModel(design, fitted.codes).with_constants_of(rows)
@@ -489,8 +507,14 @@ def replicate_rows(
     replication = compare_with_original(
         study, model, theta, summary.n_rows, agreement, Later(findings), Later(evidence), supported
     )
-    own = Later(lambda: estimates_of(rows, design.encoding, loss, theta, summary))
-    return agreement.usable(model), replace(replication, own_later=own)
+
+    def own() -> Estimates | None:
+        if source is not None:
+            return own_estimates(source, rows, theta)
+        n_beyond = int(seen.clipped.sum())
+        return estimates_in_range(rows, RowEncoder.of(design), theta, n_beyond)
+
+    return agreement.usable(model), replace(replication, own_later=Later(own))
 
 
 def spread_findings(study: GlmStudy, spreads: Vector | None, n_rows: int) -> tuple[Finding, ...]:

@@ -150,8 +150,8 @@ class Support:
             found.append(self.line[0].row("calibration in the large", "0 is perfect"))
         found.append(
             FactTable(
-                f"Coefficients: the model beside your own estimates ({self.measure})",
-                ("column", "model", "own", "from", "to", "p"),
+                f"The model, and one step towards your patients ({self.measure})",
+                ("column", "model", "step", "from", "to", "p"),
                 [(c.name, c.model, c.own, c.low, c.high, c.p) for c in self.columns],
                 key="coefficients",
             )

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,8 @@ class EncodingCounts:
         Its rows are missing, unknown, unreadable and clipped: cells without a value; levels that
         are not published; texts where a number belongs, which count as missing; numbers beyond
         the ends of the published range.
+    lowest, highest : arrays with a number for each column
+        Of the numbers beyond the ends.
     """
 
     def __init__(self, encoding: "Encoding") -> None:
@@ -46,6 +48,7 @@ class EncodingCounts:
         n_columns = len(encoding.columns)
         self.counts = np.zeros((4, n_columns), dtype=np.int64)
         self.missing, self.unknown, self.unreadable, self.clipped = self.counts
+        self.lowest, self.highest = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
         self.levels: list[Counter[str]] = [Counter() for _ in range(n_columns)]
         self._kept: list[list[NDArray[np.float64]]] = [[] for _ in range(n_columns)]
         self._strides = [1] * n_columns
@@ -59,6 +62,12 @@ class EncodingCounts:
         if sum(map(len, kept)) > _MOST_KEPT:
             self._strides[place] *= 2
             kept[:] = [np.concatenate(kept)[::2]]
+
+    def keep_beyond(self, places: NDArray[Any], values: NDArray[np.float64]) -> None:
+        """Count numbers beyond the ends of their columns, and keep the furthest."""
+        self.clipped += np.bincount(places, minlength=len(self.levels))
+        np.minimum.at(self.lowest, places, values)
+        np.maximum.at(self.highest, places, values)
 
     def keep_levels(self, place: int, codes: NDArray[np.int32], texts: tuple[str, ...]) -> None:
         """Count the levels of a column."""
@@ -89,6 +98,8 @@ class EncodingCounts:
         """Add what was counted elsewhere."""
         self.n_rows += other.n_rows
         self.counts += other.counts
+        self.lowest = np.minimum(self.lowest, other.lowest)
+        self.highest = np.maximum(self.highest, other.highest)
         for place in range(len(self.levels)):
             self.levels[place].update(other.levels[place])
             self._odd[place] = set(sorted(self._odd[place] | other._odd[place])[:_MOST_ODD])

@@ -6,14 +6,14 @@ every machine and every language gets the same one; `docs/format.md` is the spec
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.documents import DecimalText, Length, Part, Range, Share3, Text, Unfit
+from replearn.documents import DecimalText, Length, Part, Range, Share3, Text, Unfit, decimal_text
 from replearn.errors import ReplearnError
 from replearn.tables.cells import MAX_TEXT, Column, absent_columns, levels_of, numbers_of
 from replearn.tables.counts import KEPT_PER_BATCH, EncodingCounts
@@ -24,6 +24,8 @@ from replearn.types import Matrix, Vector, is_sparse
 ONE = 1 << 12
 #: Numbers further from the centre than this many spreads are moved to there.
 CLIP = 4
+#: An own estimate takes numbers as they are up to so many spreads.
+MOST_REACH = 500
 #: The level of cells that have no term of their own, and that of missing cells.
 OTHER, MISSING = "(other)", "(missing)"
 #: Terms of an encoding at most.
@@ -33,6 +35,7 @@ Place = Annotated[str, DecimalText(digits=17, low=-1e100, high=1e100)]
 Spread = Annotated[str, DecimalText(digits=3, low=1e-100, high=1e100)]
 Name = Annotated[str, Text(most=MAX_TEXT)]
 
+_UPWARDS = 1.006  # more than three digits round off
 _CACHED = 1 << 15  # numbers of a piece that stays in a core's cache
 _TURNED = 1 << 9  # rows that are turned at once
 
@@ -288,6 +291,22 @@ class Encoding(Part):
             halved[..., place] *= 2.0 ** -self.shrinkage(product)
         return per_unit(self.columns, self.products, halved)
 
+    def reaching(self, lowest: Vector, highest: Vector) -> "Encoding":
+        """The same with ranges that hold these numbers of its columns, where none has hats.
+
+        Beyond `MOST_REACH` spreads a column keeps its range: other rows would vanish on the grid.
+        """
+        columns = list(self.columns)
+        for place, (column, low, high) in enumerate(zip(columns, lowest, highest, strict=True)):
+            if not isinstance(column, NumberColumn) or column.knots:
+                continue
+            centre, spread = float(column.centre), float(column.spread)
+            reach = max(high - centre, centre - low) / spread
+            if CLIP < reach <= MOST_REACH:
+                wider = decimal_text(spread * reach / CLIP * _UPWARDS)
+                columns[place] = replace(column, spread=wider)
+        return replace(self, columns=tuple(columns))
+
     # --- how ------------------------------------------------------------------------------------
 
     @cached_property
@@ -359,8 +378,9 @@ class Encoding(Part):
             if odd is not None:
                 n_odd = int(np.count_nonzero(odd))
                 seen.keep_odd(place, cells, odd)
-            n_clipped = int(np.count_nonzero(clipped != values))
-            seen.counts[:, place] += n_absent - n_odd, 0, n_odd, n_clipped
+            beyond = values[clipped != values]
+            seen.counts[:3, place] += n_absent - n_odd, 0, n_odd
+            seen.keep_beyond(np.full(len(beyond), place), beyond)
             seen.keep(place, known)
 
         for start in range(0, len(clipped), _CACHED >> 3):  # pieces that stay in the cache
@@ -449,9 +469,9 @@ class Encoding(Part):
         # few are at the ends: only these are compared
         row, column = divmod(np.flatnonzero(np.abs(out) >= CLIP * ONE), n_columns)
         ends = matrix[row, column]
-        beyond = column[(ends < low[column]) | (ends > high[column])]
+        is_beyond = (ends < low[column]) | (ends > high[column])
         seen.n_rows += n_rows
-        seen.clipped += np.bincount(beyond, minlength=n_columns)
+        seen.keep_beyond(column[is_beyond], ends[is_beyond])
 
         some = np.array(matrix[:: max(1, n_rows // KEPT_PER_BATCH)].T, dtype=np.float64)
         for place, values in enumerate(some):
@@ -491,7 +511,7 @@ class Encoding(Part):
         if seen is not None:
             seen.n_rows += batch.n_rows
             seen.missing += n_missing
-            seen.clipped += np.bincount(columns[x != values], minlength=len(self.names))
+            seen.keep_beyond(columns[x != values], values[x != values])
 
         # on the grid; what is stored and rounds to 0 need not be
         z = np.floor(x / spreads[columns] * ONE + 0.5).astype(np.int16)

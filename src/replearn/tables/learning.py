@@ -34,7 +34,7 @@ QUANTILE_ROWS = 50
 _TAIL = 0.05  # the spread is that of the middle 90%
 _FAR_TAIL = 0.01  # at most so many rows on one side are clipped
 _ENOUGH_APART = 200  # rows of the sample that differ from the others, if not all shall be counted
-_HARDLY = "is the same in all but too few rows, so it is left out"
+_HARDLY = "is the same in all but a few rows (50 must differ), so it is left out"
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def learn_encoding(
     empty = {remark.column for remark in remarks if remark.kind == "empty"}
     numbers = [name for name in names if name not in levels | empty]
     scales = _scales(table, look, numbers, least_rows, clusters)
-    remarks += tuple(Remark(n, "constant", _HARDLY) for n in numbers if n not in scales)
+    remarks += tuple(_unscaled(name, look) for name in numbers if name not in scales)
 
     columns: list[NumberColumn | LevelColumn] = []
     for name in names:
@@ -180,6 +180,14 @@ def _scales(
             if worths.get(name, apart.size) >= least:
                 scales[name] = alike[name], _spread_apart(apart, alike[name])
     return {name: scales[name] for name in names if name in scales}
+
+
+def _unscaled(name: str, look: TableScan) -> Remark:
+    """Why a column of numbers has no scale."""
+    values = look.numbers(name)
+    if values.size and values[0] == values[-1]:
+        return Remark(name, "constant", "is the same in all rows, so it is left out")
+    return Remark(name, "hardly", _HARDLY)
 
 
 def _scale(values: Vector, is_sparse: bool) -> tuple[float, float | None]:

@@ -342,19 +342,24 @@ def _is_moved(values: Vector, ours: Vector, study: Vector, spread: float, rows: 
     return False
 
 
-def _on_missing(n_missing: int, stated: str, counts_as: str, rows: _Rows) -> str:
+def _on_missing(n_missing: int, stated: str | None, counts_as: str, rows: _Rows) -> str:
     """Gaps that the study has no coefficient for are told early, others if they are far more.
 
     ``counts_as`` is what such cells become; "" if they have a coefficient. Half of a column is
-    never missing in silence.
+    never missing in silence. Of levels without a coefficient for gaps no share is stated (None):
+    they were too few for one.
     """
-    share, usual = n_missing / rows.here, float(stated)
+    share, usual = n_missing / rows.here, float(stated or 0)
     most = max(usual, LEAST_COUNT / rows.original)  # fewer are not stated
-    many = max(MOST_GAPS if counts_as else 0.2, rows.chance(most, share))
+    in_study = f"{usual:.0%}"
+    if stated is None:
+        most = min(0.5, LEAST_APART / rows.planned)
+        in_study = f"fewer than {LEAST_APART} of {rows.planned:,}"
+    many = max(MOST_GAPS if counts_as else 0.2, most - usual + rows.chance(most, share))
     if share - usual < many and share < MANY_GAPS:
         return ""
 
-    words = f"is missing in {share:.0%} of the rows here, in the study in {usual:.0%}"
+    words = f"is missing in {share:.0%} of the rows here, in the study in {in_study}"
     if counts_as:
         words += f": such cells count as {counts_as}"
     return words
@@ -443,10 +448,9 @@ def _on_levels(
             f"count as {others!r}"
         )
 
-    stated = str(study.get(MISSING, 0.0))
-    counts_as = ""
-    if MISSING not in column.levels:
-        counts_as = repr(others)
+    stated, counts_as = None, repr(others)
+    if MISSING in column.levels:
+        stated, counts_as = str(study[MISSING]), ""
     return _Odd(_on_missing(int(seen.missing[place]), stated, counts_as, rows))
 
 

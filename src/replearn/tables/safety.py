@@ -89,8 +89,8 @@ class Remark:
     """What is odd about a column; the reason is half a sentence, after its name.
 
     Kinds "identifier", "date", "text", "copy" must not be published; "tells", "time", "centre",
-    "code", "gaps", "repeats" are questions; "constant", "rare" and "empty" columns are left out,
-    and "folded" ones lose levels.
+    "code", "gaps", "repeats" are questions; "constant", "hardly", "rare" and "empty" columns are
+    left out, and "folded" ones lose levels.
     """
 
     column: str
@@ -105,7 +105,7 @@ class Remark:
     @property
     def left_out(self) -> bool:
         """Whether the model goes without the column."""
-        return self.kind in ("constant", "rare", "empty")
+        return self.kind in ("constant", "hardly", "rare", "empty")
 
     def __str__(self) -> str:
         return f"column {self.column!r} {self.reason}"
@@ -294,7 +294,7 @@ def missing_code(known: Vector) -> str:
     """What to ask about sorted numbers one of which may stand for a missing value; "" if none.
 
     Such a code is the smallest or the largest number, in some rows, and far from all others; a 0
-    is asked about where no other number is near it.
+    is asked about where no other number is near it, unless most rows have it.
     """
     if known.size < _FEWEST:
         return ""
@@ -313,7 +313,7 @@ def missing_code(known: Vector) -> str:
         gap = min(abs(others[0] - end), abs(others[-1] - end))
         is_code = end in _CODES and (gap > 0.5 * width or end < 0 <= others[0])
         if end == 0 and low == 0 and n_others > 10:
-            is_code = quantile(others, 0.01) > 0.6 * width
+            is_code = share < 0.5 and quantile(others, 0.01) > 0.6 * width
 
         if is_code:
             return (

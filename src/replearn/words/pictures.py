@@ -145,34 +145,87 @@ def by_rows(n_planned: int, disagreement: Callable[[int], float]) -> str:
     return ladder(rungs, "agreement rate")
 
 
-def forest(marks: Sequence[Mark], line: float, words: str, most: int = MOST_DRAWN) -> str:
-    """Draw the numbers furthest from a line, which stands where a reader expects them."""
+def forest(
+    marks: Sequence[Mark],
+    line: float,
+    words: str,
+    most: int = MOST_DRAWN,
+    boxes: "Sequence[float] | None" = None,
+    ticks: Sequence[tuple[float, str]] = (),
+) -> str:
+    """Draw the numbers furthest from a line, which stands where a reader expects them.
+
+    ``boxes`` are half the lengths of cells around the numbers. Intervals that are much longer than
+    most of the others end in an arrow.
+    """
     furthest = sorted(range(len(marks)), key=lambda i: -abs(marks[i][2] - line))[:most]
-    shown = [marks[i] for i in sorted(furthest)]
-    ends = [line, *(end for *_, low, high in shown for end in (low, high))]
+    places = sorted(furthest)
+    shown = [marks[i] for i in places]
+    first, last = _span(shown, line)
     left, right, width, row = 236, 530, 640, 22
-    height = row * len(shown) + 32
+    height = row * len(shown) + 32 + 18 * bool(ticks)
+    foot = row * len(shown) + 10
 
     def across(value: float) -> float:
-        return left + 8 + (right - left - 16) * (value - min(ends)) / (max(ends) - min(ends) or 1)
+        inside = min(max(value, first), last)
+        return left + 8 + (right - left - 16) * (inside - first) / (last - first or 1)
 
     parts = [
-        f'<line x1="{across(line):.1f}" x2="{across(line):.1f}" y1="4" y2="{height - 22}" '
+        f'<line x1="{across(line):.1f}" x2="{across(line):.1f}" y1="4" y2="{foot}" '
         'stroke="currentColor" stroke-opacity="0.5" stroke-dasharray="4 3"/>'
         f'<text x="{across(line):.1f}" y="{height - 6}" text-anchor="middle">{escape(words)}</text>'
     ]
+    for value, text in ticks:
+        if first < value < last:
+            parts.append(
+                f'<text x="{across(value):.1f}" y="{foot + 14}" text-anchor="middle" '
+                f'font-size="12" fill-opacity="0.8">{escape(text)}</text>'
+            )
 
     # a line for each number, from the top
-    for number, (name, text, at, low, high) in enumerate(shown):
+    for number, (i, (name, text, at, low, high)) in enumerate(zip(places, shown, strict=True)):
         y = 16 + number * row
+        parts.append(_name_at(left - 14, y + 4, name))
+        if boxes is not None:
+            ends = across(at - boxes[i]), across(at + boxes[i])
+            parts.append(
+                f'<rect x="{ends[0]:.1f}" y="{y - 8}" width="{ends[1] - ends[0]:.1f}" height="16" '
+                'rx="2" fill="currentColor" fill-opacity="0.08" stroke="currentColor" '
+                'stroke-opacity="0.35"/>'
+            )
         parts.append(
-            f"{_name_at(left - 14, y + 4, name)}"
             f'<line x1="{across(low):.1f}" x2="{across(high):.1f}" y1="{y}" y2="{y}" '
             f'stroke="{_MARKS[0]}" stroke-width="2" stroke-opacity="0.55"/>'
+        )
+        if low < first:
+            parts.append(_arrow(across(first), y, -5))
+        if high > last:
+            parts.append(_arrow(across(last), y, 5))
+        parts.append(
             f'{dot(across(at), y, 0, 5)}<text x="{right + 16}" y="{y + 4}">{escape(text)}</text>'
         )
     said = "; ".join(f"{name} {text}" for name, text, *_ in shown)
     return svg(width, height, parts, f"{said}; line: {words}.")
+
+
+def _span(marks: Sequence[Mark], line: float) -> tuple[float, float]:
+    """All numbers, and what most of their intervals take: one long line leaves no room for others.
+
+    An interval may be three times as long as the fourth longest of five.
+    """
+    lengths = sorted(high - low for *_, low, high in marks)
+    most = 1.5 * lengths[4 * (len(lengths) - 1) // 5] if lengths else 0.0
+    first, last = line, line
+    for *_, at, low, high in marks:
+        first = min(first, at, max(low, at - most))
+        last = max(last, at, min(high, at + most))
+    return first, last
+
+
+def _arrow(x: float, y: float, length: int) -> str:
+    """The end of an interval that goes on."""
+    outline = f"M{x + length:.1f} {y}l{-length} -4v8z"
+    return f'<path d="{outline}" fill="{_MARKS[0]}" fill-opacity="0.55"/>'
 
 
 def svg(width: int, height: int, parts: Sequence[str], label: str) -> str:

@@ -156,7 +156,7 @@ function missingCode(sorted) {
     const width = at(0.95) - at(0.05), isLow = end === sorted[0];
     const gap = isLow ? others[0] - end : end - others[others.length - 1];
     let isCode = CODES.has(end) && (gap > 0.5 * width || (end < 0 && others[0] >= 0));
-    if (end === 0 && isLow && distinct > 10) isCode = at(0.01) > 0.6 * width;
+    if (end === 0 && isLow && distinct > 10) isCode = share < 0.5 && at(0.01) > 0.6 * width;
     if (isCode) {
       return `holds ${end} in ${percent(share, 1)} of the rows, far from all other values: is it ` +
         "a code for missing values? Then leave such cells empty";
@@ -181,12 +181,19 @@ function isMoved(sorted, ours, study, spread, rows) {
   });
 }
 
-/** Gaps that the study has no coefficient for are told early, others if they are far more. */
+/**
+ * Gaps that the study has no coefficient for are told early, others if they are far more. Of levels without a
+ * coefficient for gaps no share is stated (null): they were too few for one.
+ */
 function onMissing(missing, usual, countsAs, rows) {
-  const share = missing / rows.here, most = Math.max(usual, LEAST_COUNT / rows.original);
-  const many = Math.max(countsAs ? MOST_GAPS : 0.2, rows.chance(most, share));
-  if (share - usual < many && share < MANY_GAPS) return "";
-  const words = `is missing in ${percent(share)} of the rows here, in the study in ${percent(usual)}`;
+  const share = missing / rows.here, isStated = usual !== null;
+  const most = isStated ? Math.max(usual, LEAST_COUNT / rows.original) :
+    Math.min(0.5, LEAST_APART / rows.planned);
+  const many = Math.max(countsAs ? MOST_GAPS : 0.2, most - (usual ?? 0) + rows.chance(most, share));
+  if (share - (usual ?? 0) < many && share < MANY_GAPS) return "";
+  const inStudy = isStated ? percent(usual) :
+    `fewer than ${LEAST_APART} of ${counted(rows.planned)}`;
+  const words = `is missing in ${percent(share)} of the rows here, in the study in ${inStudy}`;
   return countsAs ? `${words}: such cells count as ${countsAs}` : words;
 }
 
@@ -249,7 +256,7 @@ function onLevels({ column, counts, missing, odd }, theirs, rows) {
     return [`has levels here that the study does not have, in ${percent(unknown)} of the rows: ` +
       `they count as ${others}`, false];
   }
-  const usual = all.includes(MISSING) ? study(MISSING) : 0;
+  const usual = all.includes(MISSING) ? study(MISSING) : null;
   return [onMissing(missing, usual, hasTerm(column) ? "" : others, rows), false];
 }
 

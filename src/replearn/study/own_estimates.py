@@ -1,0 +1,78 @@
+"""A lab's own estimates, of its numbers as they are.
+
+A study sets numbers beyond its range to the ends, so that no row moves the shared model far. A
+statistician's fit takes them as they are, and a few of them may turn a slope. So do own estimates:
+where a lab has such numbers, its rows are encoded anew in a range that holds them.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from replearn.glm import Estimates, Gaussian, Summary, estimates_of
+from replearn.rows import Block, MemoryBlocks, Rows, joined, on_grid
+from replearn.study.encoder import RowEncoder, TableRows
+from replearn.tables import target_numbers
+from replearn.types import Matrix
+
+
+def own_estimates(source: TableRows, rows: Rows, theta: Matrix) -> Estimates | None:
+    """Estimates of the rows of a table, ``theta`` being their fit in whole units.
+
+    Rows that are not in memory, or have changed since they were fitted, keep the study's range.
+    """
+    reading, n_beyond = source.reading, int(source.seen.clipped.sum())
+    wider = _reaching(source)
+    is_same = wider.encoding == reading.encoding and wider.loss == reading.loss
+    kept = None
+    if not is_same and reading.directions is None:
+        kept = _encoded_anew(source, rows, wider)
+    if kept is None:
+        return estimates_in_range(rows, reading, theta, n_beyond)
+
+    # the same coefficients, in units of the wider range
+    here, there = (one.encoding.per_unit(np.eye(theta.shape[1])) for one in (reading, wider))
+    turned = np.linalg.solve(there.T, (theta @ here).T).T
+    start = on_grid(turned * (reading.loss.scale[0] / wider.loss.scale[0]), 0)
+    stretch = np.diagonal(here) / np.diagonal(there)
+
+    summary = Summary.of(kept, wider.loss)
+    found = estimates_of(kept, wider.encoding, wider.loss, start, summary, stretch)
+    return found and replace(found, n_beyond=n_beyond, as_they_are=True)
+
+
+def estimates_in_range(
+    rows: Rows, reading: RowEncoder, theta: Matrix, n_beyond: int
+) -> Estimates | None:
+    """Estimates of encoded rows, whose numbers beyond the range are set to its ends."""
+    summary = Summary.of(rows, reading.loss)
+    found = estimates_of(rows, reading.encoding, reading.loss, theta, summary)
+    return found and replace(found, n_beyond=n_beyond)
+
+
+def _reaching(source: TableRows) -> RowEncoder:
+    """How rows are encoded in a range that holds them."""
+    reading, seen = source.reading, source.seen
+    loss = reading.loss
+    if isinstance(loss, Gaussian):
+        loss = loss.reaching(target_numbers(source.table.whole("target")))
+    return replace(
+        reading, encoding=reading.encoding.reaching(seen.lowest, seen.highest), loss=loss
+    )
+
+
+def _encoded_anew(source: TableRows, rows: Rows, wider: RowEncoder) -> MemoryBlocks | None:
+    """The same rows in a wider range; None if they are not the same, or not in memory."""
+    if not isinstance(rows, MemoryBlocks):
+        return None
+
+    hashes, start = rows.block.hashes, 0
+    blocks = list[Block]()
+    for batch in source.table.batches():
+        before = source.reading.block(batch, source.scale)
+        end = start + before.n_rows
+        if not np.array_equal(before.hashes, hashes[start:end]):
+            return None
+        blocks.append(wider.block(batch, source.scale))
+        start = end
+    return MemoryBlocks(wider.with_levels(joined(blocks)), rows.work)
