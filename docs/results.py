@@ -378,10 +378,10 @@ def speed():
 
 `python benchmarks/speed.py --data DATA --write docs/results` measures whole calls from what a user
 has; these lines are those of a shared machine that had the time for them. Seconds of CPU on one
-thread, interleaved. Originals and *LRCV* ran once; the rest is the best of three runs, and of two
-for fresh processes. *LRCV* is scikit-learn's
-`LogisticRegressionCV` with ten penalties and five folds, *LR* its `LogisticRegression`. Their steps
-of encoding count, too. A line in code is a fresh process with its imports.
+thread, interleaved (`--repeats 2`, `--only` for each line). Originals and *LRCV* ran once; the rest
+is the best of two runs. *LRCV* is scikit-learn's `LogisticRegressionCV` with ten penalties and five
+folds, *LR* its `LogisticRegression`. Their steps of encoding count, too. A line in code is a fresh
+process with its imports.
 
 | rows | coefficients | original | LRCV | replication | LR |
 |---|--:|--:|--:|--:|--:|"""

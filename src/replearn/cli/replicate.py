@@ -67,9 +67,8 @@ def _replicate(options: argparse.Namespace, study: "GlmStudy") -> Outcome:
     from replearn.study import opened_by, replicate
 
     opened, nonce = opened_by(study, options.opened)
-    table = lab_table(options, study.design)
-    if options.page is not None:  # which has the performance of the original's model, too
-        table = table.kept()
+    # own estimates, and the page's performance, take passes of their own
+    table = lab_table(options, study.design).kept()
     with working("fitting the study"):
         model, found = replicate(study, table, opened, nonce)
     facts = found.facts()

@@ -22,8 +22,8 @@ from replearn.rows import (
     WEIGHT_BITS,
     Block,
     LevelRows,
+    most_rows,
     on_grid,
-    pieces,
     product,
     scores,
     with_constant,
@@ -123,8 +123,10 @@ def moments_of(pull: "Pull", blocks: Iterable[Block], loss: Loss) -> "Moments":
     """One pass: moments of what each row does to each coordinate."""
     moments = Moments.none(len(pull.unit), loss.n_scores)
     for block in blocks:
-        for piece in pieces(block, pull.width):
-            moments.add(loss, pull, piece)
+        # sparse rows are dense once they pull
+        most = most_rows(pull.width)
+        for start in range(0, block.n_rows, most):
+            moments.add(loss, pull, block.part(slice(start, start + most)))
     return moments
 
 
