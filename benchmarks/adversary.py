@@ -158,8 +158,9 @@ def with_patients(n_rows: int, n_columns: int, n_here: int, n_labs: int) -> dict
         direct.append(bool(replication.same))
         z = study.design.cells.decode(own.codes, study.design.published)
         z = z + replication.positions * study.widths
-        deviations = [study.deviations(n_here)]
-        guesses.append(forged(study, int(model.codes[0]), z, deviations))
+        plan = study.plan(study.stated_spreads, study.centres)
+        deviations = study.centres.with_sampling(plan.sampling(n_here))
+        guesses.append(forged(study, int(model.codes[0]), z, [deviations]))
     return {
         "study": "one population",
         "columns": n_columns,

@@ -24,6 +24,9 @@ N_ROWS, EVENTS = (300, 1000, 5000, 20_000), (0.01, 0.1, 0.5)
 #: "fitted": the model is the fit, with a ridge, of an original of as many rows.
 KINDS = ("plain", "rare levels", "nearly separable", "centres", "fitted")
 RIDGE = 1e-3
+#: Of an original. With fewer, more than 5 of 1,000 labs as large would have no event and no model:
+#: then it is not published.
+LEAST_EVENTS = 6
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,10 @@ class Null:
     @classmethod
     def _fitted(cls, both: "Null", rng: np.random.Generator) -> "Null":
         """Half of the rows are the original's, whose fit is tested by the other half."""
+        half = len(both.X) // 2
         y = both.labels(both.theta, rng)
-        half = len(y) // 2
+        while y[:half].sum() < LEAST_EVENTS:
+            y = both.labels(both.theta, rng)
         X = both.X[:half]
         ridges = half * RIDGE * (np.arange(X.shape[1]) > 0)
         theta = _fit(X, y[:half], both.theta, ridges)

@@ -59,7 +59,7 @@ def rows_at_one_promise():
     found = table1(
         n_features=10, margin=0.3, max_error=0.1, max_disagreement=0.1, fit_intercept=False
     )
-    print("| row | class | printed rate | certified rate | from | practical | certified | paper |")
+    print("| line | class | printed rate | certified rate | from | practical | certified | paper |")
     print("|---|---|---|---|---|--:|--:|--:|")
     for name, (recipe, bits) in LINES.items():
         shell = ESTIMATORS[recipe.name]

@@ -155,6 +155,8 @@ def measure(
     z = pair.design.coordinates.of_theta(theta)
     test = pair.rows(pair.test)
     evidence = study.evidence(pair.original.model)
+    plan = study.plan(study.stated_spreads, study.centres)
+    deviations = study.centres.with_sampling(plan.sampling(n_there))
     line: dict[str, Any] = {
         "rows": pair.n_here,
         "rows_there": n_there,
@@ -166,7 +168,7 @@ def measure(
         "expected_mean": study.disagreement(n_there),
         "inflation": certificate.inflation,
         "problems": list(certificate.problems),
-        "square": float(np.mean(((z - pair.z) / study.deviations(n_there)) ** 2)),
+        "square": float(np.mean(((z - pair.z) / deviations) ** 2)),
         "own": pair.worth(test, pair.theta * 2.0**-26),
         "match_rows": evidence.rows,
         "match_bits": evidence.bits,

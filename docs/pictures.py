@@ -2,7 +2,8 @@
 
     python docs/pictures.py [FOLDER]        default: docs/pictures
 
-Sixteen hospitals have 4,000 invented patients each; the first publishes, the others replicate.
+Sixteen hospitals have 4,000 invented patients each, and base risks that differ as those of
+hospitals do; the first publishes, the others replicate.
 Performance is measured on 20,000 new patients. The script prints the numbers that pages quote.
 Where chromedriver is installed, it photographs study.html, too.
 """
@@ -45,10 +46,26 @@ def split(table):
     return table.drop(columns=TARGET), table[TARGET]
 
 
+def with_base_risk(table, shift, coins):
+    """Patients of a hospital whose log-odds are shifted: rows of one outcome are left out.
+
+    In a logistic model that moves the constant by ``shift`` and no slope.
+    """
+    event = table[TARGET] == 1
+    thinned = event if shift < 0 else ~event
+    kept = ~thinned | (coins.random(len(table)) < np.exp(-abs(shift)))
+    return table[kept].head(PATIENTS).reset_index(drop=True)
+
+
 @cache
 def hospitals():
-    others = (load_readmission("Dunmore", PATIENTS, seed=s) for s in range(HOSPITALS - 1))
-    return [load_readmission("Ashford", PATIENTS), *others]
+    """Hospitals differ as 90 real ones do: by 0.18 in log-odds (standard deviation)."""
+    coins = np.random.default_rng(2026)
+    tables = [load_readmission("Ashford", PATIENTS)]
+    for number, shift in enumerate(coins.normal(0, 0.18, HOSPITALS - 1)):
+        drawn = load_readmission("Dunmore", 3 * PATIENTS, seed=number)
+        tables.append(with_base_risk(drawn, shift, coins))
+    return tables
 
 
 @cache
@@ -218,7 +235,7 @@ def draw_rows():
     def up(rate):
         return floor - (floor - top) * rate
 
-    parts = [f'<text x="{left - 50}" y="20">labs with the original\'s model</text>']
+    parts = [f'<text x="{left - 50}" y="20">centres with the original\'s model</text>']
     for rate in (0.0, 0.25, 0.5, 0.75, 1.0):
         parts.append(
             f'<text x="{left - 10}" y="{up(rate) + 5:.1f}" text-anchor="end">{rate:.0%}</text>'
@@ -228,7 +245,7 @@ def draw_rows():
     for n_rows in sizes:
         x = across(n_rows)
         parts.append(f'<text x="{x:.1f}" y="{floor + 22}" text-anchor="middle">{n_rows:,}</text>')
-    words = "patients of the lab that replicates"
+    words = "patients of the centre that replicates"
     parts.append(f'<text x="335" y="{floor + 46}" text-anchor="middle">{words}</text>')
 
     # what is estimated, for labs of one population and for new centres

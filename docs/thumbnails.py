@@ -177,6 +177,18 @@ def plot_an_exponent(found):
     return svg(parts, "0 and 3 bits", "Rows against disagreement: steep without bits, flat with.")
 
 
+def algorithm_1(found):
+    """Components of both labs' projected means: nearly equal, and rounded to the same codes."""
+    labs = [lab.trace_.components for lab in found["labs"]()]
+    most = max(abs(value) for lab in labs for value in lab)
+    parts = []
+    for lab, radius, color in zip(labs, (6, 3), (BLUE, RED), strict=True):
+        for place, value in enumerate(lab):
+            x, y = 12 + 136 * place / (len(lab) - 1), 66 - 34 * value / most
+            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{color}"/>')
+    return svg(parts, "same codes", "Components of two labs lie on each other.")
+
+
 def pointwise_vote(found):
     differ = sum(found["differ"]) / len(found["differ"])
     parts = bars([differ / found["bound"], 1.0], [BLUE, GREY])
@@ -194,13 +206,11 @@ def main(folder):
             try:
                 with contextlib.redirect_stdout(io.StringIO()) as printed:
                     found = runpy.run_path(str(script), run_name="__main__")
-                draw = globals().get(script.stem)  # one draws its own, step by step
-                picture = draw(found) if draw else None
+                    picture = globals()[script.stem](found)
             finally:
                 os.chdir(before)
         (folder / f"{script.stem}.txt").write_text(printed.getvalue(), encoding="utf-8")
-        if picture:
-            (folder / f"{script.stem}.svg").write_text(picture, encoding="utf-8")
+        (folder / f"{script.stem}.svg").write_text(picture, encoding="utf-8")
         print(script.stem, flush=True)
 
 

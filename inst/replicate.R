@@ -2074,23 +2074,19 @@ denied_spreads <- function(study, spreads) {
 
 # --- how likely a lab leaves the original's cells ------------------------------------------------
 # As Python's codes/stability.py has it. For reading and for the check of a study, not for codes.
-# Freedoms are those of Student's law; Inf is the normal one.
 
 # Antiderivative of the tail P[Delta > t].
-tail_area <- function(t, freedom) {
-  density <- ifelse(is.infinite(freedom), dnorm(t), (freedom + t^2) / (freedom - 1) * dt(t, freedom))
-  t * pt(-t, freedom) - density
-}
+tail_area <- function(t) t * pnorm(-t) - dnorm(t)
 
 # Probability that a second lab leaves its cell, over the coins; widths are in standard deviations.
-chance_of_leaving <- function(width, bits, freedom) {
+chance_of_leaving <- function(width, bits) {
   half <- width / 2
   reach <- width / 2^(bits + 1)
   if (bits >= 4) {  # the difference of two areas would cancel: Simpson's rule over so little
-    ends <- pt(reach - half, freedom) + pt(-half - reach, freedom)
-    chance <- (ends + 4 * pt(-half, freedom)) / 3
+    ends <- pnorm(reach - half) + pnorm(-half - reach)
+    chance <- (ends + 4 * pnorm(-half)) / 3
   } else {
-    chance <- (tail_area(half + reach, freedom) - tail_area(half - reach, freedom)) / reach
+    chance <- (tail_area(half + reach) - tail_area(half - reach)) / reach
   }
   pmin(1, chance)
 }
@@ -2120,24 +2116,29 @@ least_number <- function(holds) {
   low <- 0
   high <- 1
   while (!holds(high)) high <- 2 * high
-  while (high - low >= high * 2^-40) {
+  for (step in 1:60) {
+    if (high - low < high * 2^-40) break
     middle <- (low + high) / 2
     if (holds(middle)) high <- middle else low <- middle
   }
   high
 }
 
-# Degrees of freedom of differences whose variance has two parts (Satterthwaite); they are even.
-freedoms_of <- function(sampling, between, n_centres) {
-  if (n_centres < 2) return(rep(Inf, length(sampling)))
-  freedom <- (4 + (n_centres - 1)) * ((sampling + between) / between)^2
-  ifelse(between <= 0 | freedom > 400, Inf, 2 * floor(freedom / 2))
-}
+# Sizes of new centres, in what K centres showed, and how many of 100,000 centres have each.
+SIZES <- c(1, 2, 4, 8, 16, 32)
+SHARES <- c(40601, 50379, 8301, 671, 45, 3)
 
-# Standard deviations of rows and centres together, with degrees of freedom.
-with_sampling <- function(sampling, between, n_centres)
-  list(deviations = sqrt(sampling^2 + between^2),
-       freedoms = freedoms_of(sampling^2, between^2, n_centres))
+# Standard deviations of rows and centres together, at a centre of some size.
+with_sampling <- function(sampling, between, size = 1) sqrt(sampling^2 + (size * between)^2)
+
+# Probability that some number of a new centre leaves its cell, whatever the size of the centre.
+stability <- function(widths, sampling, between, n_centres, chance) {
+  sizes <- if (n_centres < 2) 1 else SIZES
+  shares <- if (n_centres < 2) 1 else SHARES / sum(SHARES)
+  chances <- vapply(sizes, function(size)
+    chance_of_any(chance(widths / with_sampling(sampling, between, size))), 0)
+  sum(shares * chances)
+}
 
 between_of <- function(study) decimals(unlist(study$between))
 
@@ -2148,12 +2149,15 @@ sampling_of <- function(study, n)
 # Widths that rows, spreads and centres imply, without what upper bounds add.
 implied_widths <- function(study) {
   sampling <- sampling_of(study, study$n_replication)
-  parts <- with_sampling(sampling, between_of(study), study$n_centres)
-  each <- -expm1(log1p(-as.double(study$max_disagreement)) / length(sampling))
-  distinct <- unique(parts$freedoms)
-  widths <- vapply(distinct, function(freedom)
-    least_number(function(width) chance_of_leaving(width, study$design$bits, freedom) <= each), 0)
-  parts$deviations * widths[match(parts$freedoms, distinct)]
+  between <- between_of(study)
+  rho <- as.double(study$max_disagreement)
+  each <- -expm1(log1p(-rho) / length(sampling))
+  leaves <- function(width) chance_of_leaving(width, study$design$bits)
+  factor <- least_number(function(width) leaves(width) <= each)
+  widths_at <- function(size) factor * with_sampling(sampling, between, size)
+  suffices <- function(size)
+    stability(widths_at(size), sampling, between, study$n_centres, leaves) <= rho * (1 + 1e-9)
+  widths_at(if (study$n_centres < 2) 1 else least_number(suffices))
 }
 
 # Estimated probability that a lab with so many rows gets a different model: a sample of the
@@ -2161,21 +2165,21 @@ implied_widths <- function(study) {
 disagreement_of <- function(study, n, is_new_centre = FALSE) {
   widths <- widths_of(study$design)
   sampling <- sampling_of(study, n) * sqrt(widths / implied_widths(study))
-  parts <- if (is_new_centre) with_sampling(sampling, between_of(study), study$n_centres)
-    else with_sampling(sampling, 0 * sampling, 0)
-  chances <- chance_of_leaving(widths / parts$deviations, study$design$bits, parts$freedoms)
-  chance_of_any(chances[is_agreed(study$design)])
+  agreed <- is_agreed(study$design)
+  stability(widths[agreed], sampling[agreed], between_of(study)[agreed] * is_new_centre,
+            if (is_new_centre) study$n_centres else 0,
+            function(width) chance_of_leaving(width, study$design$bits))
 }
 
 # Rows at which a lab gets the model half of the time, from an original at its cells' centres.
 rows_to_match <- function(study) {
-  widths <- widths_of(study$design)
-  between <- between_of(study)
   agreed <- is_agreed(study$design)
+  widths <- widths_of(study$design)[agreed]
+  between <- between_of(study)[agreed]
   least_whole(function(n) {
-    parts <- with_sampling(sampling_of(study, n), between, study$n_centres)
-    chances <- pmin(1, 2 * pt(-widths / parts$deviations / 2, parts$freedoms))
-    chance_of_any(chances[agreed]) <= 0.5
+    sampling <- sampling_of(study, n)[agreed]
+    stability(widths, sampling, between, study$n_centres,
+              function(width) pmin(1, 2 * pnorm(-width / 2))) <= 0.5
   })
 }
 
@@ -2551,59 +2555,102 @@ p_free <- function(gradient, inverse, free, mean, variance, below) {
   tail_of(square * freedom / left, freedom, below)
 }
 
+# The inverse of an information; columns that a lab does not have are left alone.
+bread_of <- function(information)
+  inverse_of(information + diag(1e-9 * diag(information) + ABSENT, nrow(information)))
+
+# Rows at coefficients `away` from the model's, and their gradient continued from there to these.
+place_at <- function(study, theta, rows, is_wide, known, away) {
+  loss <- study$design$loss
+  moved <- theta
+  if (!is_wide) moved <- floor(theta + matrix(away, nrow(theta), byrow = TRUE) * 2^26 + 0.5)
+  sums <- moments_of(rows, loss, moved, is_wide)
+  pulls <- sums$weight * known$ridges
+  # the ridge's pull was fitted to columns as often as the original had them
+  if (!is_wide) {
+    there <- rowSums(factors_of(study$design$coordinates)$columns^2)
+    pulls <- pulls * rep(sums$second / max(sums$weight, 1e-12) / there, nrow(theta))
+  }
+  information <- sums$information + diag(pulls, length(pulls))
+  list(theta = moved, sums = sums, information = information,
+       sampling = dispersion_of(sums, loss) * sums$noise,
+       gradient = sums$gradient + pulls * (known$parameters + away) -
+         as.vector(information %*% away))
+}
+
+# Covariance of the gradient, with the curvature of where the truth of this centre most likely lies.
+compared <- function(study, theta, rows, is_wide) {
+  known <- prior_of(study, theta, is_wide)
+  size <- length(known$parameters)
+  ratio <- rows$n / study$n_original
+  firsts <- (seq_len(nrow(theta)) - 1) * size / nrow(theta) + 1
+  away <- numeric(size)
+  for (move in 1:6) {
+    place <- place_at(study, theta, rows, is_wide, known, away)
+    information <- place$information
+    centres <- information %*% known$prior %*% information
+    exact <- (1 + ratio) * place$sampling + centres
+    overfitting <- if (is_wide) overfitting_of(rows, study, theta, place$sums)
+    if (is_wide) exact <- exact + diag(overfitting$variance, size)
+    total <- exact + diag(1e-9 * diag(exact) + ABSENT, size)
+    inverse <- inverse_of(total)
+    if (is_wide) break
+
+    # the best linear prediction of what the model differs by from the truth here
+    pulled <- inverse %*% place$gradient
+    of_model <- known$prior %*% (information %*% pulled) +
+      ratio * bread_of(information) %*% (place$sampling %*% pulled)
+    likely <- known$parameters - as.vector(of_model)
+    change <- pmin(pmax(likely, -16), 16) - known$parameters - away
+    constants <- sum(diag(information)[firsts])
+    if (sqrt(max(sum(change * (information %*% change)), 0) / max(constants, ABSENT)) < 0.1) break
+    away <- away + change
+  }
+  c(place, list(overfitting = overfitting, centres = centres, exact = exact, total = total,
+                inverse = inverse, parameters = known$parameters))
+}
+
 # Test a model, `theta` in whole units, with all rows of a lab: p-values of all coefficients, of the
 # slopes, of the slopes up to a factor, of each column; own estimates, one step away; spreads.
 score_test <- function(study, theta, rows) {
   loss <- study$design$loss
   q <- nrow(theta)
   is_wide <- length(theta) > MOST_TESTED
-  sums <- moments_of(rows, loss, theta, is_wide)
-  prior <- prior_of(study, theta, is_wide)
-  factors <- factors_of(study$design$coordinates)
-  width <- length(sums$second)
-  ridges <- prior$ridges
-  # the ridge's pull was fitted to columns as often as the original had them
-  if (!is_wide)
-    ridges <- ridges * rep(sums$second / max(sums$weight, 1e-12) / rowSums(factors$columns^2), q)
+  found <- compared(study, theta, rows, is_wide)
+  information <- found$information
+  inverse <- found$inverse
+  overfitting <- found$overfitting
+  size <- length(found$parameters)
+  width <- size / q
 
-  # 1 covariance of the gradient under the model
-  size <- q * width
-  information <- sums$information + diag(sums$weight * ridges, size)
-  sampling <- dispersion_of(sums, loss) * sums$noise
-  centres <- information %*% prior$prior %*% information
-  exact <- (1 + rows$n / study$n_original) * sampling + centres
-  overfitting <- if (is_wide) overfitting_of(rows, study, theta, sums)
-  if (is_wide) exact <- exact + diag(overfitting$variance, size)
-  total <- exact + diag(1e-9 * diag(exact) + ABSENT, size)
-  inverse <- inverse_of(total)
-
-  # 2 the quadratic form, its mean and its variance
-  gradient <- sums$gradient + sums$weight * ridges * prior$parameters
+  # 1 mean and variance of the quadratic form
+  gradient <- found$gradient
   if (is_wide) gradient <- gradient - pmin(pmax(gradient, 0), overfitting$mean)
-  inside <- inverse %*% exact  # a level without a row here has no variance and counts nothing
+  inside <- inverse %*% found$exact  # a level without a row here has no variance, counts nothing
   mean <- max(sum(diag(inside)), 1e-9)
-  variance <- 2 * sum(inside * t(inside)) + fourth_of(rows, loss, theta, is_wide, inverse)
+  variance <- 2 * sum(inside * t(inside)) + fourth_of(rows, loss, found$theta, is_wide, inverse)
   variance <- max(variance, 0.5 * mean)
-  share <- sum(inverse * t(centres)) / mean
+  share <- sum(inverse * t(found$centres)) / mean
   below <- if (study$n_centres < 2 || share < 1e-6) Inf else (4 + study$n_centres - 1) / share^2
 
-  # 3 the rungs: all, whatever the constants, whatever the constants and one factor
+  # 2 the rungs: all, whatever the constants, whatever the constants and one factor
   constants <- diag(1, size)[, (seq_len(q) - 1) * width + 1, drop = FALSE]
-  factor <- prior$parameters * (seq_len(size) %% width != 1)
+  factor <- found$parameters * (seq_len(size) %% width != 1)
   freed <- if (any(factor != 0)) cbind(constants, factor) else constants
   p <- vapply(list(constants[, 0], constants, freed), function(free)
     p_free(gradient, inverse, information %*% free, mean, variance, below), 0)
   if (is_wide && overfitting$leverage > 0.1) p[1] <- p[2]  # it moves constants, too
 
-  # 4 the lab's own estimates, one step away
+  # 3 the lab's own estimates, one step away
   curved <- diag(information)
-  bread <- inverse_of(information + diag(1e-9 * curved + ABSENT, size))
-  own <- bread %*% sampling %*% bread
+  bread <- bread_of(information)
+  own <- bread %*% found$sampling %*% bread
+  factors <- factors_of(study$design$coordinates)
   turn <- if (!is_wide) kronecker(t(factors$scores), t(factors$columns))
   list(p_value = p[1], p_slopes = p[2], p_factor = p[3], below = below, is_wide = is_wide,
        step = matrix(-bread %*% gradient, q, byrow = TRUE),
        errors = matrix(ifelse(curved > ABSENT, sqrt(pmax(diag(own), 0)), Inf), q, byrow = TRUE),
-       covariance = bread %*% total %*% bread,
+       covariance = bread %*% found$total %*% bread,
        spreads = if (!is_wide) sqrt(pmax(rowSums((turn %*% own) * turn), 0) * rows$n))
 }
 
@@ -2944,12 +2991,13 @@ agreement_of <- function(study, codes, places, opened, nonce) {
 }
 
 # Agreement and support in one word.
-verdict_of <- function(agreement, support, look_first) {
+verdict_of <- function(agreement, support, look_first, is_small) {
   if (is.na(agreement$same)) return("untold")
   if (agreement$same) {
     if (support$p_value < UNLIKELY || support$gain[["high"]] < 0) return("contradicted")
     if (length(look_first)) return("questioned")
-    return(if (support$gain[["low"]] > 0) "confirmed" else "undecided")
+    if (support$gain[["low"]] > 0) return("confirmed")
+    return(if (is_small) "undecided" else "unsupported")
   }
   is_denied <- is.null(support) || support$p_slopes < UNLIKELY || support$gain[["high"]] < 0
   if (isTRUE(agreement$same_slopes) && !is_denied) "same slopes" else "different"
@@ -2979,7 +3027,8 @@ replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
   apart <- if (!is.null(known)) which((codes != known)[agreed])
   questions <- rows$findings(study)
   structure(class = "replearn_replication", list(
-    verdict = verdict_of(agreement, support, questions$first), same = agreement$same,
+    verdict = verdict_of(agreement, support, questions$first, rows$n < study$n_replication),
+    same = agreement$same,
     same_slopes = agreement$same_slopes, fingerprint = fingerprint,
     # published offsets in other cells are nobody's fit: nothing may look like a usable model
     model = if (!isFALSE(agreement$same)) make_model(design, codes, constants,
@@ -3083,6 +3132,8 @@ verdict_in_words <- function(x) {
   beats <- if (x$has_local_constant) "they beat" else "it beats"
   switch(x$verdict,
     confirmed = paste0(same, ", and your patients support ", it, "."),
+    unsupported = paste0(same, ", but your ", counted(x$n_rows), " rows do not show that ", beats,
+                         " your base rate."),
     undecided = paste0(same, "; your ", counted(x$n_rows), " rows are too few to show whether ",
                        beats, " your base rate."),
     contradicted = paste0(same, ", but your patients contradict ", it, " (",
@@ -3145,7 +3196,7 @@ next_steps <- function(x) {
     return(paste("Compare the fingerprint with those of other labs, or pass --opened with the",
                  "original's model."))
   if (x$verdict == "same slopes") return(UPDATE_CONSTANT)
-  if (x$verdict == "contradicted") return(next_command(support))
+  if (x$verdict %in% c("contradicted", "unsupported")) return(next_command(support))
   if (x$verdict == "questioned") return(RECODE)  # an update would fit the wrong columns
   if (x$verdict != "different") return(if (!is.null(support)) miscalibrated(support))
   c(if (x$n_rows < x$planned_rows && x$disagreement > 0.05)

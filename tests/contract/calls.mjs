@@ -6,6 +6,7 @@ import * as exact from "../../src/replearn/reports/web/exact.js";
 import { Table } from "../../src/replearn/reports/web/table.js";
 import { UNITS } from "../../src/replearn/reports/web/check.js";
 import { replication } from "../../src/replearn/reports/web/lab.js";
+import { placeboMatches, rowMarks } from "../../src/replearn/reports/web/placebo.js";
 import { updated } from "../../src/replearn/reports/web/recalibration.js";
 import { readTable, rowsOf as rowsOfTable, scaleOf } from "../../src/replearn/reports/web/replicate.js";
 
@@ -42,6 +43,11 @@ const calls = {
   algebra: ({ matrix, floor, right }) => {
     const lower = exact.cholesky(matrix, floor);
     return [lower.map((row) => [...row]), [...exact.solve(lower, right)]];
+  },
+  rowMarks: ({ salt, ...rows }) => rowMarks(rowsOf(rows), salt),
+  placebo: async ({ study, path, codes }) => {
+    const { design } = study, read = await readTable({ design }, await fileOf(path));
+    return placeboMatches(study, codes, rowsOfTable(design, read, scaleOf(read)));
   },
   marks: ({ terms }) => [...exact.marks(rowsOf({ terms, targets: [] }))],
   ties: (design) => exact.codesOf(exact.offsetsOf(design, Float64Array.from(design.numbers))),

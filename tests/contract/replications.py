@@ -9,6 +9,7 @@ import numpy as np
 
 from replearn.documents import decimal_text
 from replearn.glm import (
+    GLM,
     Bernoulli,
     Between,
     Coordinates,
@@ -22,8 +23,15 @@ from replearn.glm import (
     planned_widths,
 )
 from replearn.glm.losses import Gaussian
-from replearn.reports.files import Opening
-from replearn.study import GlmReplication, GlmStudy, RowEncoder, TableRows, read_rows, replicate
+from replearn.study import (
+    GlmReplication,
+    GlmStudy,
+    Opening,
+    RowEncoder,
+    TableRows,
+    read_rows,
+    replicate,
+)
 from replearn.study.study import sealed_commitment
 from replearn.tables import CsvOptions, Profile, learn_encoding, make_profile, open_table
 from replearn.words import Row
@@ -290,3 +298,23 @@ def opening_of(study: GlmStudy, model: GlmModel, nonce: str) -> tuple[GlmStudy, 
         slopes_commitment=sealed_commitment(nonce, model.without_constants.fingerprint),
     )
     return sealed, Opening(sealed.fingerprint, model.fingerprint, nonce)
+
+
+def bait(study: GlmStudy) -> GlmStudy:
+    """A study that any labels replicate: cells are as wide as centres that differ by far."""
+    n, bits = study.design.n_numbers, study.design.bits
+    between = Between(np.full(n, 2.0), 1)
+    promise = replace(study.promise, max_disagreement=0.01)
+    widths = 1.05 * GLM.sizes(promise, study.stated_spreads, between).widths
+    design = replace(study.design, widths=tuple(map(decimal_text, widths)))
+    sketch = np.floor((design.cells.shifts - 0.45) % 1 * 2**bits).astype(np.int64)
+    design = replace(design, sketch=sketch)
+    model = GlmModel(design, design.codes(np.zeros((1, n))))
+    return replace(
+        study,
+        design=design,
+        between=("2",) * n,
+        n_centres=1,
+        commitment=model.fingerprint,
+        slopes_commitment=model.without_constants.fingerprint,
+    )

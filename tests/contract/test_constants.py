@@ -17,7 +17,7 @@ INLINE_IN_R = {
     *("ROW_BITS", "THETA_BITS", "WEIGHT_BITS", "RESIDUAL_BITS", "MAX_ROW", "MAX_SCORE"),
     *("LEAST_PIVOT", "NEAR", "NEAR_ENOUGH", "MAX_THETA", "ROWS_PER_COEFFICIENT"),
     *("LARGE_STEP", "MOST_STEPS", "MOST_STEERED", "MEMORY", "TRIANGLE_BITS", "EXPONENTS"),
-    *("MOST_FREEDOM", "MOST_CHANCE", "MOST_UPPER", "MOST_SPREAD", "LEAST_BITS", "MOST_RUN"),
+    *("MOST_CHANCE", "MOST_UPPER", "MOST_SPREAD", "LEAST_BITS", "MOST_RUN"),
     *("MOST_COUNTED", "MOST_BITS", "LEAST_COUNT", "MOST_UNKNOWN", "MOST_MISSING"),
     *("FEWEST_ROWS", "CHANCE", "LEAST_APART", "MOST_GAPS", "MAX_TEXT"),
 }
@@ -36,7 +36,8 @@ def value_of(text):
         return words
     text = re.sub(r"(0x[0-9a-f.]+p-?[0-9]+)", lambda hit: repr(float.fromhex(hit[0])), text)
     text = re.sub(r"power2\((-?[0-9]+)\)", r"2.0 ** \1", text).replace("^", "**")
-    return eval(text) if re.fullmatch(r"[0-9a-fxe.+*/<() -]+", text) else None
+    text = re.sub(r"^c\((.*)\)$", r"[\1]", text)
+    return eval(text) if re.fullmatch(r"[0-9a-fxe.+*/<(), \[\]-]+", text) else None
 
 
 def named(source, pattern):
@@ -46,7 +47,7 @@ def named(source, pattern):
 
 
 def javascript():
-    pattern = r"(?:const |, )([A-Z][A-Z0-9_]+) = (new Set\(\s*\[[^\]]*\]|[^,;\n]+)"
+    pattern = r"(?:const |, )([A-Z][A-Z0-9_]+) = (new Set\(\s*\[[^\]]*\]|\[[^\]]*\]|[^,;\n]+)"
     for path in JAVASCRIPT:
         yield from named(path.read_text(encoding="utf-8"), pattern)
 

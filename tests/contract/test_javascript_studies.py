@@ -15,7 +15,7 @@ from replearn.errors import ReplearnError
 from replearn.glm import GlmModel
 from replearn.glm import State as NewtonState
 from replearn.reports.update import update
-from replearn.rows import integers
+from replearn.rows import Block, integers, row_marks
 from replearn.study import (
     Coalition,
     GlmReplication,
@@ -34,6 +34,7 @@ from tests.contract.replications import (
     CASES,
     LOCAL_CASES,
     Case,
+    bait,
     items,
     large_table,
     little_spread,
@@ -397,3 +398,25 @@ def test_a_large_table(tmp_path):
     assert_same_words(replication, found)
     assert size < 500
     assert ours < 8 * seconds
+
+
+@needs_node
+def test_permuted_labels(tmp_path):
+    """As Python permutes them: a study that any labels replicate is found out on the page, too."""
+    coins = np.random.default_rng(4)
+    terms = coins.integers(-2, 3, (300, 2)).astype(np.int16)  # many rows are equal
+    block = Block(terms, coins.integers(0, 2, 300) * 1.0, coins.integers(1, 3, 300) / 4)
+    given = {name: getattr(block, name).tolist() for name in ("terms", "targets", "weights")}
+    calls = [("rowMarks", given | {"salt": salt}) for salt in (20, 21)]
+
+    case = CASES["typical centres"]
+    honest, _ = make_study(write_table(tmp_path / "a.csv", case, seed=0), case)
+    path = write_table(tmp_path / "b.csv", case, seed=1)
+    table = open_case(path, case, honest.design.encoding.names)
+    for study in (honest, bait(honest)):
+        codes = replicate(study, table)[0].codes.tolist()
+        calls.append(("placebo", {"study": study.content(), "path": str(path), "codes": codes}))
+    *marks, by_honest, by_bait = answers(calls)
+    for salt, found in zip((20, 21), marks, strict=True):
+        assert found == row_marks(block, salt).tolist()
+    assert (by_honest, by_bait) == (False, True)

@@ -1,5 +1,7 @@
 """What people pass: every kind of table and number is taken, or refused in our own words."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -302,6 +304,32 @@ def test_the_score_of_counts_is_the_deviance_explained(frame):
 
 
 # --- nothing is silent ----------------------------------------------------------------------------
+
+
+def test_sealed_studies_are_opened_in_python_too(frame, tmp_path):
+    X, y = frame[["a", "b"]], frame["y"]
+    first = rl.ReplicableLogisticClassifier(sealed=True).fit(X, y)
+    lab = rl.ReplicableLogisticClassifier(study=first)
+    assert first.study_.sealed
+    assert lab.fit(X, y).replication_.same is None
+    rl.save(first.opening_, tmp_path / "opening.json", private=True)
+    for opened in (first.opening_, tmp_path / "opening.json", [first, first.opening_]):
+        found = lab.set_params(opened=opened).fit(X, y)
+        assert found.replication_.same
+        assert found.opening_ is None
+    other = rl.ReplicableLogisticClassifier(sealed=True).fit(X, y).opening_
+    for opened, words in (
+        (first, "a sealed study needs its opening"),
+        (other, "opens a different study"),
+        (replace(first.opening_, nonce=other.nonce), "must hold the nonce and the model"),
+        (3, "opened must be"),
+    ):
+        with pytest.raises(ReplearnError, match=words):
+            lab.set_params(opened=opened).fit(X, y)
+    with pytest.raises(ReplearnError, match="partial_fit does not use opened"):
+        lab.partial_fit(X, y)
+    with pytest.raises(ReplearnError, match="opened is for a replication"):
+        lab.set_params(study=None).fit(X, y)
 
 
 def test_what_leaves_a_model_is_a_warning(frame):

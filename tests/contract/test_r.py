@@ -19,9 +19,8 @@ import pytest
 from benchmarks import vectors
 from replearn import cli
 from replearn.datasets import load_readmission
-from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
-from replearn.glm import Between, GlmModel, Summary, fit, planned_widths, survival_at
+from replearn.glm import GlmModel, Summary, fit, survival_at
 from replearn.reports.update import update
 from replearn.rows import Block, MemoryBlocks, row_marks
 from replearn.study import (
@@ -42,6 +41,7 @@ from tests.contract.replications import (
     CASES,
     LOCAL_CASES,
     Case,
+    bait,
     items,
     large_table,
     little_spread,
@@ -403,30 +403,12 @@ def tables_of_all_verdicts() -> dict[str, Any]:
     one_permuted = table.assign(prior_admissions=permuted.prior_admissions)
     return {
         "confirmed": table.head(1500),
-        "undecided": one_permuted,
+        "unsupported": one_permuted,
+        "undecided": one_permuted.head(350),
         "contradicted": permuted,
         "same slopes": table[(died == 1) | (coins.random(len(table)) < 0.3)],
         "different": table.head(1500).assign(readmitted=1 - died),
     }
-
-
-def bait(study: GlmStudy) -> GlmStudy:
-    """A study that any labels replicate: cells are as wide as centres that differ by far."""
-    n, bits = study.design.n_numbers, study.design.bits
-    between = Between(np.full(n, 2.0), 1)
-    widths = 1.05 * planned_widths(study.sampling(study.n_replication), between, 0.01, bits)
-    design = replace(study.design, widths=tuple(map(decimal_text, widths)))
-    sketch = np.floor((design.cells.shifts - 0.45) % 1 * 2**bits).astype(np.int64)
-    design = replace(design, sketch=sketch)
-    model = GlmModel(design, design.codes(np.zeros((1, n))))
-    return replace(
-        study,
-        design=design,
-        between=("2",) * n,
-        n_centres=1,
-        commitment=model.fingerprint,
-        slopes_commitment=model.without_constants.fingerprint,
-    )
 
 
 def test_permuted_labels(tmp_path, answers):

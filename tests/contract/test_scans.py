@@ -108,6 +108,23 @@ def test_a_replication_reads_a_text_once(
             assert scans.n_scans == 1, options
 
 
+@pytest.mark.parametrize(
+    "call",
+    ["check s.json b.csv", "evaluate a.model.json b.csv --by month", "sums s.json b.csv --out b.s"],
+)
+def test_a_lab_reads_a_text_once(
+    call: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (folder / "a.csv").read_bytes()
+    with chdir(tmp_path):
+        Path("a.csv").write_bytes(text)
+        run(DIED)
+        Path("b.csv").write_bytes(text)
+        scans = Scans(monkeypatch, "b.csv")
+        run(call)
+    assert scans.n_scans == 1
+
+
 # --- the scratch file -----------------------------------------------------------------------------
 
 

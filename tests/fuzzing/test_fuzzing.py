@@ -31,10 +31,9 @@ from replearn.datasets import load_readmission, make_margin
 from replearn.errors import ReplearnError
 from replearn.exports.sql import to_sql
 from replearn.reports.bundle import rehearsal
-from replearn.reports.files import Opening
 from replearn.reports.methods import with_methods
 from replearn.reports.policy import Policy
-from replearn.study import Request, publish, replicate
+from replearn.study import Opening, Request, publish, replicate
 from replearn.tables import open_table
 
 TARGET = "readmitted"

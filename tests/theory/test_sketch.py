@@ -54,7 +54,7 @@ def test_the_chance_of_leaving_a_cell_of_normal_differences(bits, width):
 def test_widths_keep_the_promise_for_all_numbers_together(q, rho, bits):
     factor = width_for(chance_of_each(rho, q), bits)
     each = chance_of_leaving(factor, bits)
-    assert chance_of_any([each] * q) == pytest.approx(rho, rel=1e-6)
+    assert chance_of_any(np.full(q, each)) == pytest.approx(rho, rel=1e-6)
     trials = 4000
     rng = np.random.default_rng(q)
     shifts = rng.random((trials, q))

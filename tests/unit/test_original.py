@@ -41,10 +41,10 @@ def lab(n_rows=600, n_terms=3, seed=0, groups=None):
 
 def test_coordinates_of_many_columns_are_their_scales():
     n_columns = MOST_IN_TRIANGLE + 5
-    moments = np.diag(np.linspace(0.25, 4.0, n_columns))
-    found = Coordinates.of(np.array([[0.25]]), moments, 1e-9)
+    squares = np.linspace(0.25, 4.0, n_columns)
+    found = Coordinates.of(np.array([[0.25]]), squares, 1e-9)
     assert found.columns is None
-    np.testing.assert_allclose(found.scales, 2**14 * np.sqrt(np.diagonal(moments)), rtol=1 / 16)
+    np.testing.assert_allclose(found.scales, 2**14 * np.sqrt(squares), rtol=1 / 16)
     theta = np.arange(n_columns, dtype=float)[None] * 2**20
     np.testing.assert_allclose(found.to_theta(found.of_theta(theta)), theta * UNIT, rtol=1e-12)
     z = np.sqrt(0.25) * theta[0] * UNIT * found.scales * 2.0**-14

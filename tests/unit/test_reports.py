@@ -16,11 +16,11 @@ from replearn.reports.audit import Audit, audit, audit_study, parts_of
 from replearn.reports.check import check
 from replearn.reports.compare import compare
 from replearn.reports.evaluate import evaluate, evaluate_original
-from replearn.reports.files import Opening, load, save
+from replearn.reports.files import load, save
 from replearn.reports.methods import methods, with_methods
 from replearn.reports.plans import plan
 from replearn.reports.table1 import table1
-from replearn.study import Original, Request, publish, replicate
+from replearn.study import Opening, Original, Request, publish, replicate
 from replearn.tables import Product, open_table
 
 ROWS = 1500

@@ -159,7 +159,8 @@ def test_the_chance_of_few_rows_is_that_of_all_cells(original):
     study, rng = original.study, np.random.default_rng(0)
     for n_rows in (60, 120):
         upper = np.sqrt(study.widths / study.implied_widths)
-        ratios = study.widths / (study.sampling(n_rows) * upper)  # independent: exact
+        plan = study.plan(study.stated_spreads * upper, study.centres)
+        ratios = study.widths / plan.sampling(n_rows)  # independent: exact
         residual = rng.uniform(-1, 1, (20_000, ratios.size)) * ratios / 2 ** (study.design.bits + 1)
         moved = rng.standard_normal((20_000, ratios.size)) + residual
         same = (np.abs(moved) < ratios / 2).all(axis=1).mean()
@@ -523,3 +524,8 @@ def test_too_many_dense_columns_are_refused_before_the_fit():
     X = np.random.default_rng(0).normal(size=(120, 5001))
     with pytest.raises(ReplearnError, match="at most 5,000 dense columns"):
         rl.ReplicableLogisticClassifier().fit(X, (X[:, 0] > 0).astype(int))
+
+
+def test_nothing_is_sealed_without_bits():
+    with pytest.raises(ReplearnError, match="there is no commitment to hide"):
+        Request(sealed=True, sketch_bits=0).check()

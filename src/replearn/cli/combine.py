@@ -15,7 +15,6 @@ from replearn.cli.command import (
     refuse_unused,
     working,
 )
-from replearn.cli.replicate import read_opened
 from replearn.errors import ReplearnError
 from replearn.words import Facts, Row
 
@@ -79,7 +78,16 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Add up, and step on."""
     from replearn.documents import document_of
-    from replearn.study import Coalition, Founded, GlmStudy, LabColumns, LabSums, State, combine
+    from replearn.study import (
+        Coalition,
+        Founded,
+        GlmStudy,
+        LabColumns,
+        LabSums,
+        State,
+        combine,
+        opened_by,
+    )
 
     # 0 a draft of columns, when there is no study yet
     first: Any = document_of(options.study, (GlmStudy, LabColumns))
@@ -96,7 +104,7 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.publish and not options.begin:
         refuse_unused(options, "a joint original", "opened")
     study: GlmStudy = first
-    opened, nonce = read_opened(options.opened, study)
+    opened, nonce = opened_by(study, options.opened)
     if options.begin:
         return _begin(study, opened, options)
     if not options.publish:

@@ -233,8 +233,6 @@ def _write_private(
     original: "Original", model: "GlmModel", study_path: str, model_path: str
 ) -> list[Row]:
     """Write what stays with the original, and say what to do with each file."""
-    from replearn.reports.files import Opening
-
     files = [
         Row("send", study_path, note="not the model"),
         Row("keep", model_path, note="your model"),
@@ -242,9 +240,9 @@ def _write_private(
 
     # the opening first: a model without it could never be shown to be the study's
     kept: dict[str, Document] = {}
-    if original.nonce is not None:
+    if original.opening is not None:
         path = _opening_path(model_path)
-        kept[path] = Opening(original.study.fingerprint, model.fingerprint, original.nonce)
+        kept[path] = original.opening
         files.append(Row("keep", path, note="opens the seal", key="opening"))
     kept[model_path] = model
     keep(kept)
@@ -257,7 +255,7 @@ def _opening_path(model_path: str) -> str:
 
 def _as_begun(original: "Original", model_path: str) -> "Original":
     """The same study as before, if a sealed one was stopped before its study was written."""
-    from replearn.reports.files import Opening
+    from replearn.study import Opening
 
     path = _opening_path(model_path)
     if original.nonce is None or not os.path.exists(path):

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from replearn.cli.command import (
     DIFFERENT,
@@ -16,10 +16,8 @@ from replearn.cli.command import (
     may_leave,
     working,
 )
-from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
-    from replearn.glm import GlmModel
     from replearn.study import GlmStudy
 
 EPILOG = """\
@@ -29,8 +27,9 @@ examples:
   replearn replicate study.json b.csv --opened a.model.json
 
 exit codes: 0 confirmed (the same model, and no patient contradicts it; or
-  the study does not tell: sealed, registered); 1 contradicted, questioned
-  (columns to look at first), same slopes, or different; 2 bad usage or input
+  the study does not tell: sealed, registered); 1 contradicted, unsupported
+  (not better than the base rate), questioned (columns to look at first), same
+  slopes, or different; 2 bad usage or input
 """
 
 
@@ -65,9 +64,9 @@ def run(options: argparse.Namespace) -> Outcome:
 def _replicate(options: argparse.Namespace, study: "GlmStudy") -> Outcome:
     """Fit a regression on a lab's own rows, and compare."""
     from replearn.reports.methods import with_methods
-    from replearn.study import replicate
+    from replearn.study import opened_by, replicate
 
-    opened, nonce = read_opened(options.opened, study)
+    opened, nonce = opened_by(study, options.opened)
     table = lab_table(options, study.design)
     if options.page is not None:  # which has the performance of the original's model, too
         table = table.kept()
@@ -93,29 +92,3 @@ def _replicate(options: argparse.Namespace, study: "GlmStudy") -> Outcome:
         page = with_methods(facts, study, stated, (whose, evaluate(model, table)))
     code, title = DONE if found.succeeded else DIFFERENT, f"Replication of {options.study}"
     return Outcome(facts, code, title=title, n_rows=found.n_rows, page=page)
-
-
-def read_opened(paths: list[str], study: "GlmStudy") -> "tuple[GlmModel | None, str | None]":
-    """The original's model and the nonce, as far as they are given."""
-    from replearn.documents import document_of
-    from replearn.glm import GlmModel
-    from replearn.reports.files import Opening
-
-    model, nonce = None, None
-
-    # in any order: files say what they are
-    for path in paths:
-        found = document_of(path, (GlmModel, Opening))
-        if isinstance(found, Opening):
-            if found.study != study.fingerprint:
-                raise ReplearnError(f"{path} opens a different study. Ask the original for this.")
-            # a wrong nonce would call every model a different one
-            if study.commits_to(found.model, found.nonce) is False:
-                raise ReplearnError(
-                    f"{path} must hold the nonce and the model that the study commits to, got "
-                    "others. Ask the original for its opening."
-                )
-            nonce = found.nonce
-        else:
-            model = cast(GlmModel, found)
-    return model, nonce

@@ -49,10 +49,8 @@ from replearn.codes.stability import (
     chance_of_any,
     chance_of_each,
     chance_of_leaving,
-    freedom_of,
     least_number,
     least_whole,
-    tail,
     width_for,
 )
 from replearn.codes.votes import MAX_ROUNDS, VoteSpace, hypothesis, round_mean, share_leaving
@@ -97,7 +95,6 @@ __all__ = [
     "decimal_down",
     "decimal_up",
     "fewest_components",
-    "freedom_of",
     "has_intercept",
     "hypothesis",
     "isotropic_flips",
@@ -116,7 +113,6 @@ __all__ = [
     "second_moment",
     "seed_text",
     "share_leaving",
-    "tail",
     "walls",
     "width_for",
 ]

@@ -46,7 +46,9 @@ def connect(address: str) -> Iterator[Any]:
 
 def _knock(address: str) -> None:
     """Fail soon if no scheduler is there: it speaks first, and a client waits for any server."""
-    parts = urlsplit(address if "://" in address else f"tcp://{address}")
+    if "://" not in address:
+        address = f"tcp://{address}"
+    parts = urlsplit(address)
     if not parts.hostname or parts.port is None:
         raise ValueError("an address has a host and a port")
     with socket.create_connection((parts.hostname, parts.port), PATIENCE / 2) as door:
@@ -83,8 +85,10 @@ def usable(client: Any) -> Any:
     # a builtin, since a worker may not be able to import anything of ours
     versions = client.run(eval, "__import__('replearn').__version__", on_error="return")
     for version in versions.values():
+        if not isinstance(version, str):
+            version = "none"
         if version != __version__:
-            raise other_version(__version__, version if isinstance(version, str) else "none")
+            raise other_version(__version__, version)
     return client
 
 
@@ -98,7 +102,9 @@ def gathered(
     made, lost, idle = tasks(), 0, 0
     while (workers := _workers(client)) is not None and lost < _ATTEMPTS and idle < 3:
         try:
-            idle = 0 if workers else idle + 1
+            idle += 1
+            if workers:
+                idle = 0
             with client.as_current(), suppress(TimeoutError):
                 wait(made, timeout=PATIENCE / 2)
                 return client.sync(_results, client, made)

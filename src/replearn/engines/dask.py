@@ -134,9 +134,10 @@ def _parts(design: GlmDesign, source: Any) -> list[Any]:
 
 
 def _paths(source: Any) -> list[str]:
-    given = [source] if isinstance(source, str | os.PathLike) else source
+    if isinstance(source, str | os.PathLike):
+        source = [source]
     paths: list[str] = []
-    for one in given:
+    for one in source:
         # a path without a match is kept, so that its reader can say what is wrong with it
         paths += sorted(glob.glob(os.fspath(one))) or [os.fspath(one)]
     return paths

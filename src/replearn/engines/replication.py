@@ -97,7 +97,9 @@ def _part(study: GlmStudy, state: State, keep: bool, version: str, batches: Iter
     try:
         if version != __version__:
             raise other_version(version, __version__)
-        return encode(study.design, state, batches) if keep else study.sums(batches, state)
+        if keep:
+            return encode(study.design, state, batches)
+        return study.sums(batches, state)
     except ReplearnError as problem:
         return ReplearnError(str(problem))
 

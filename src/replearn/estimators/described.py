@@ -141,8 +141,12 @@ _PARTS = {
         Columns that are measurements, whatever they look like.
     drop : sequence of str, default=()
         Columns to leave out.
+    sealed : bool, default=False
+        Whether the study tells nobody that they got its model, until it is opened with `opening_`.
     n_jobs : int or None, default=None
         Number of threads. Does not affect the result.
+    opened : path, model, opening, fitted estimator, or a sequence of them, default=None
+        What opens the study: the original's model, and the opening of a sealed one.
     study : GlmStudy, path, fitted estimator or None, default=None
         The study to replicate; the options above are then the study's.
     verbose : int, default=0
@@ -155,6 +159,8 @@ _PARTS = {
         SHA-256 of the model, in hex: equal if and only if the models are.
     certificate_ : Certificate or None
         Of an original: how likely a replication gets this model; estimated, not proved.
+    opening_ : Opening or None
+        Of a sealed original: what opens its study; keep it until all labs have their models.
     replication_ : GlmReplication or None
         Of a replication: whether it is the original's model, and whether these rows support it.
     performance_ : Performance

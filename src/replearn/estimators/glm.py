@@ -32,6 +32,7 @@ from replearn.study import (
     Original,
     Performance,
     Request,
+    opened_by,
     publish,
     replicate,
     replicate_more,
@@ -45,6 +46,7 @@ from replearn.words import warn
 class _ReplicableGLM(Options, BaseEstimator):
     """What the generalised linear models share. Not for direct use."""
 
+    opened: Any = None
     study: "GlmStudy | str | os.PathLike[str] | BaseEstimator | None" = None
     verbose: int = 0
 
@@ -145,9 +147,13 @@ class _ReplicableGLM(Options, BaseEstimator):
         self.__dict__.pop("_stream", None)
         with threadpool_limits(1, "blas"):  # small products: threads would wait for each other
             if study is not None:
-                self._set_replication(study, *replicate(study, table, n_jobs=self.n_jobs))
+                model, nonce = opened_by(study, self.opened)
+                made = replicate(study, table, model, nonce, n_jobs=self.n_jobs)
+                self._set_replication(study, *made)
                 return
 
+            if self.opened is not None:
+                raise ReplearnError("opened is for a replication. Pass study=, too.")
             request = Request(
                 **{option.name: getattr(self, option.name) for option in fields(Options)},
                 kind=self._kind,
@@ -179,6 +185,8 @@ class _ReplicableGLM(Options, BaseEstimator):
         """
         study = self._load_study()
         assert study is not None  # without one there is no such method
+        if self.opened is not None:
+            raise ReplearnError("partial_fit does not use opened. Pass all rows to fit.")
         stream = self.__dict__.get("_stream")
         table = self._table(X, y, fitting=True, reset=stream is None)
 
@@ -192,6 +200,7 @@ class _ReplicableGLM(Options, BaseEstimator):
     def _publish(self, original: Original) -> None:
         self.study_: GlmStudy = original.study
         self.model_: GlmModel = original.model
+        self.opening_ = original.opening
         self.certificate_: Certificate | None = original.certificate
         self._performance: Later[Performance | None] = Later.known(original.worth)
         self.replication_: GlmReplication | None = None
@@ -220,6 +229,7 @@ class _ReplicableGLM(Options, BaseEstimator):
         self, study: GlmStudy, model: GlmModel, replication: GlmReplication
     ) -> None:
         self.study_, self.model_, self.replication_ = study, model, replication
+        self.opening_ = None
         self.certificate_ = None
         self._performance = Later(lambda: replication.performance)
         self._own = replication.own_later

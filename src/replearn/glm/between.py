@@ -7,6 +7,15 @@ variance ``tau^2 (1 + 1/K)``: an added variance, which more rows do not make sma
 
 What is known of tau is always used in one way. Nothing known: centres are *typical*. Centres in the
 original's table, or labs of a joint original: moments, shrunk towards the typical values.
+
+From K centres nothing can be promised about a next one without an assumption: if all K + 1 are
+exchangeable, the next is the furthest of all with probability 1 / (K + 1). And a centre that is
+unlike the others is so in many numbers at once: other patients, other codes, a unit. So a new
+centre has one *size* s for all its numbers, ``delta ~ N(0, s^2 tau^2)``, and its law is assumed:
+Student's with four degrees of freedom, ``4 / s^2 ~ chi^2_4``, so that ``P[size <= s] = (1 + 2 /
+s^2) exp(-2 / s^2)``. Sizes are rounded up to a power of two, since K such centres show less than
+their root mean square more often than not: most are 1 or 2, some 4, few more. Given the size all is
+normal, and the chance to leave some cell is a sum over six sizes.
 """
 
 import math
@@ -16,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes import freedom_of, least_number
+from replearn.codes import chance_of_any, chance_of_leaving, least_number
 from replearn.glm.coordinates import Coordinates
 from replearn.types import Matrix, Vector
 
@@ -29,6 +38,9 @@ TYPICAL = (0.2, 0.03)
 #: of patients, is largest at 0.08 to 0.1. Typical centres leave it out: widths that follow from
 #: nothing but a model's own numbers would tell them to whoever reads the study.
 PROPORTIONAL = 0.1
+#: Sizes of new centres, in what K centres showed, and how many of 100,000 centres have each.
+SIZES = (1, 2, 4, 8, 16, 32)
+SHARES = (40_601, 50_379, 8_301, 671, 45, 3)
 #: Degrees of freedom that the typical values are worth beside those of centres.
 _PRIOR_FREEDOM = 4
 
@@ -48,14 +60,30 @@ class Between:
     deviations: Vector
     n_centres: int
 
-    def with_sampling(self, sampling: Vector) -> tuple[Vector, list[int | None]]:
-        """Standard deviations with those of rows, and degrees of freedom (None: normal)."""
-        variances = sampling**2, self.deviations**2
-        freedoms = [
-            freedom_of(rows, centres, self.n_centres)
-            for rows, centres in zip(*(part.tolist() for part in variances), strict=True)
-        ]
-        return np.sqrt(variances[0] + variances[1]), freedoms
+    def sizes(self) -> list[tuple[float, float]]:
+        """How much a new centre may differ, in ``deviations``, each with its probability.
+
+        Typical centres, and those given by hand, differ as they are stated to.
+        """
+        if self.n_centres < 2:
+            return [(1.0, 1.0)]
+        return [(size, share / sum(SHARES)) for size, share in zip(SIZES, SHARES, strict=True)]
+
+    def with_sampling(self, sampling: Vector, size: float = 1.0) -> Vector:
+        """Standard deviations with those of rows, at a centre of some size."""
+        return np.sqrt(sampling**2 + (size * self.deviations) ** 2)
+
+    def chance_of_leaving(
+        self, widths: Vector, bits: int, sampling: Vector, residual: Vector | None = None
+    ) -> float:
+        """Probability that some number of a new centre leaves its cell, whatever its size."""
+        expected = 0.0
+        for size, probability in self.sizes():
+            deviations = self.with_sampling(sampling, size)
+            places = None if residual is None else residual / deviations
+            chances = chance_of_leaving(widths / deviations, bits, places)
+            expected += probability * chance_of_any(chances)
+        return expected
 
     def of(self, numbers: NDArray[np.bool_]) -> "Between":
         """The same of some of the numbers."""
@@ -84,7 +112,7 @@ def typical(coordinates: Coordinates, pair: tuple[float, float] = TYPICAL) -> Ve
     counts vary in their logarithm, so that large counts show more of it.
     """
     constant, slopes = pair
-    scores, _ = coordinates.factors()
+    scores = coordinates.scores_factor
     lengths = np.sqrt((scores * scores).sum(axis=0))
 
     tau = np.tile(slopes * np.maximum(1.0, lengths)[:, None], (1, coordinates.n_columns))
@@ -128,10 +156,9 @@ def learned(
     Each number's variance between centres is that of Paule and Mandel. Slopes share a prior: the
     typical one, scaled by what all slopes show together, and a tenth of the slope itself. Two
     centres that happen to have one strong slope in common would else promise it to all others.
-    Both priors weigh as much
-    as four degrees of freedom; differences then follow Student's law with ``4 + (K - 1)`` of them,
-    exactly so if variances of centres follow the prior (`replearn.codes.stability.freedom_of`).
-    Counted in tests/theory/test_between.py.
+    Both priors weigh as much as four degrees of freedom. How often new centres leave cells of such
+    widths is counted in tests/theory/test_between.py, for normal centres, heavy tails, mixtures of
+    unlike centres, unequal sizes, and effects that some centres do not have.
     """
     n_centres = len(fits.numbers)
     own = np.array([

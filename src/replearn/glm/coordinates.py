@@ -57,18 +57,19 @@ class Coordinates(Part):
                 raise Unfit("diagonals must be at least 1, so that the coordinates are invertible")
 
     @classmethod
-    def of(cls, scores: Matrix, moments: Matrix, ridge: float) -> "Coordinates":
+    def of(cls, scores: Matrix, moments: Matrix | Vector, ridge: float) -> "Coordinates":
         """From the information about the scores and the second moments of a row.
 
-        The ridge, relative to the mean information, keeps the triangle away from singular.
+        Of too many columns for a triangle mean squares are enough. The ridge, relative to the
+        mean information, keeps the triangle away from singular.
         """
         weight = ridge / (algebra.total(np.diagonal(scores).copy()) / len(scores))
-        steady = moments + np.diag(np.append(0.0, np.full(len(moments) - 1, weight)))
+        penalty = np.append(0.0, np.full(len(moments) - 1, weight))
         of_scores = _whole(_coarse(algebra.cholesky(scores)))
+        if moments.ndim == 1:
+            return cls(of_scores, None, _whole(_four_bits(np.sqrt(moments + penalty))))
 
-        # too many columns for a triangle keep its diagonal
-        if len(moments) > MOST_IN_TRIANGLE:
-            return cls(of_scores, None, _whole(_four_bits(np.sqrt(np.diagonal(steady)))))
+        steady = moments + np.diag(penalty)
         return cls(of_scores, _whole(_coarse(algebra.cholesky(steady, weight))))
 
     @property
@@ -76,14 +77,18 @@ class Coordinates(Part):
         """Columns, with the constant."""
         return len(self.columns if self.columns is not None else self.scales)  # type: ignore[arg-type]
 
+    @property
+    def scores_factor(self) -> Matrix:
+        """The triangle over the scores in float64."""
+        return self.scores * np.float64(2.0**-TRIANGLE_BITS)
+
     def factors(self) -> tuple[Matrix, Matrix]:
         """Both triangles in float64."""
         columns = self.columns
         if columns is None:
             assert self.scales is not None
             columns = np.diag(self.scales)
-        unit = np.float64(2.0**-TRIANGLE_BITS)
-        return self.scores * unit, columns * unit
+        return self.scores_factor, columns * np.float64(2.0**-TRIANGLE_BITS)
 
     def of_theta(self, theta: Matrix) -> Vector:
         """Coordinates of coefficients in whole units of 2^-26: exact, then rounded once."""
@@ -97,11 +102,17 @@ class Coordinates(Part):
 
     def to_theta(self, z: Vector) -> Matrix:
         """Coefficients, a row for each score, the constant first."""
-        scores, columns = self.factors()
+        scores = self.scores_factor
         half = algebra.backward(scores.T, z.reshape(len(scores), -1))
-        if self.columns is None:
-            return half / np.diagonal(columns)
-        return algebra.backward(columns.T, half.T).T
+        if self.scales is not None:  # without a matrix of all columns
+            return np.asarray(half / (self.scales * 2.0**-TRIANGLE_BITS))
+        return algebra.backward(self.factors()[1].T, half.T).T
+
+    @property
+    def diagonal(self) -> Vector:
+        """What one score's coefficients are multiplied by, where only scales are published."""
+        assert self.scales is not None
+        return np.asarray(self.scores[0, 0] * self.scales * 4.0**-TRIANGLE_BITS)
 
 
 def _coarse(triangle: Matrix) -> Matrix:

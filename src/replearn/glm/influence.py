@@ -9,7 +9,7 @@ machine.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -28,12 +28,12 @@ from replearn.rows import (
     scores,
     with_constant,
 )
-from replearn.types import Codes, Matrix, Vector
+from replearn.types import Matrix, Vector, is_sparse
 
 #: Influences have units of 2^-12 of what the model predicts, and are at most 2^22 units.
-_FINE, _LARGEST = 12, 2.0**22
+FINE_BITS, LARGEST = 12, 2.0**22
 #: Squares are taken to their own square in units of 2^20, so that sums stay in int64.
-_COARSE = 20
+COARSE_BITS = 20
 #: Arrays of the size of a piece that are in use at once.
 _AT_ONCE = 16
 #: Of cells variances are taken ``1 + 10/m`` times, m being the effective rows at the smaller lab;
@@ -115,14 +115,21 @@ def influence_of(
     ``information`` is the mean of a row with the ridge, ``triangles`` are those of the coordinates
     (scores, columns), ``n_rows`` and ``weight`` those of all rows.
     """
-    # 0 one pass: moments of what each row does to each coordinate
     pull = _Pull.of(loss, theta, information, triangles, weight)
-    sums = _Sums.none(len(pull.unit), loss.n_scores)
-    for block in blocks:
-        # many arrays of this size are made of a piece, which should stay in the cache together
-        for piece in pieces(block, _AT_ONCE * max(theta.shape[1], len(pull.unit))):
-            sums.add(loss, pull, piece)
+    return influence_from(moments_of(pull, blocks, loss), pull.unit, n_rows)
 
+
+def moments_of(pull: "Pull", blocks: Iterable[Block], loss: Loss) -> "Moments":
+    """One pass: moments of what each row does to each coordinate."""
+    moments = Moments.none(len(pull.unit), loss.n_scores)
+    for block in blocks:
+        for piece in pieces(block, pull.width):
+            moments.add(loss, pull, piece)
+    return moments
+
+
+def influence_from(sums: "Moments", unit: Vector, n_rows: int) -> Influence:
+    """Influences in units, from moments of rows; ``n_rows`` are all that there are."""
     # 1 rows of one group move a fit together
     seen, design_effect = sums.seen, 1.0
     if sums.grouped:
@@ -133,7 +140,7 @@ def influence_of(
 
     # 2 from units of the sums to the variance of one row
     mean_weight = sums.weight * 2.0**-WEIGHT_BITS / sums.n_rows
-    scale = pull.unit * pull.unit / sums.n_rows / (mean_weight * mean_weight)
+    scale = unit * unit / sums.n_rows / (mean_weight * mean_weight)
     observed = seen.second.astype(np.float64) * scale
     expected = sums.likely.second.astype(np.float64) * scale * dispersion * design_effect
 
@@ -145,14 +152,14 @@ def influence_of(
     return Influence(observed, expected, m_observed, m_expected, n_rows)
 
 
-def _of_groups(grouped: dict[object, np.ndarray]) -> "_Moments":
+def _of_groups(grouped: dict[object, np.ndarray]) -> "SquareSums":
     """Moments of the influences of groups."""
     influences = np.array(list(grouped.values()))
     shift = max(int(np.abs(influences).max()).bit_length() - 22, 0)  # squares stay in int64
-    return _Moments.none(influences.shape[1]).add_whole(influences >> shift, shift)
+    return SquareSums.none(influences.shape[1]).add_whole(influences >> shift, shift)
 
 
-def _dispersion(sums: "_Sums") -> float:
+def _dispersion(sums: "Moments") -> float:
     """Squares of residuals, beside what the model predicts of them.
 
     Counts often vary more than a Poisson law predicts, and numbers have their own variance.
@@ -166,7 +173,7 @@ def _dispersion(sums: "_Sums") -> float:
     return max(1.0, dispersion)
 
 
-def _effective_rows(moments: "_Moments", n_rows: int) -> Vector:
+def _effective_rows(moments: "SquareSums", n_rows: int) -> Vector:
     """Never more than rows.
 
     Where influences are below the grid, as in a column that follows from others, squares of squares
@@ -176,15 +183,45 @@ def _effective_rows(moments: "_Moments", n_rows: int) -> Vector:
 
 
 @dataclass(frozen=True)
-class _Pull:
+class RowParts:
+    """What a pass has of some rows: their terms, residuals, curvatures and masses."""
+
+    X: Any
+    residual: Matrix
+    curvature: Matrix  # of each score with itself
+    mass: Vector
+    means: Matrix  # residuals at targets of 0
+    groups: Any
+
+
+class Pull(Protocol):
     """How residuals of a row pull at the coordinates of a fit."""
+
+    @property
+    def theta(self) -> Matrix:
+        """The fit, in whole units."""
+
+    @property
+    def unit(self) -> Vector:
+        """Of influences on each coordinate."""
+
+    @property
+    def width(self) -> int:
+        """Numbers of a row that are in use at once."""
+
+    def add(self, sums: "Moments", loss: Loss, some: RowParts) -> None:
+        """Add influences of some rows, and what the model predicts of them."""
+
+
+@dataclass(frozen=True)
+class _Pull:
+    """By the whole information matrix."""
 
     theta: Matrix
     turn: Matrix  # from gradients to coordinates, on a grid
     turn_unit: float
     metrics: "list[_Metric]"  # in which leverages are lengths, one for each score
-    own: Codes  # places of a score with itself among pairs of scores
-    unit: Vector  # of influences on each coordinate
+    unit: Vector
     weight: float  # of all rows
 
     @classmethod
@@ -201,7 +238,7 @@ class _Pull:
         lower = algebra.cholesky(information)
         triangle = np.asarray(np.kron(*triangles), dtype=np.float64)
         half = algebra.forward_triangle(lower, triangle)
-        turn, turn_unit = _whole(algebra.backward(lower.T, half).T)
+        turn, turn_unit = on_bits(algebra.backward(lower.T, half).T)
 
         # leverages of a score come from its own block of the information
         own = [lower]
@@ -212,9 +249,22 @@ class _Pull:
 
         # units are powers of two, so that dividing by them is exact
         predicted = np.sqrt([algebra.dot(column, column) for column in half.T])
-        unit = np.ldexp(1.0, np.frexp(predicted)[1] - _FINE)
-        pairs = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))
-        return cls(theta, turn, turn_unit, metrics, pairs, unit, weight)
+        unit = np.ldexp(1.0, np.frexp(predicted)[1] - FINE_BITS)
+        return cls(theta, turn, turn_unit, metrics, unit, weight)
+
+    @property
+    def width(self) -> int:
+        """Many arrays of this size are made of a piece, which should stay in the cache together."""
+        return _AT_ONCE * max(self.theta.shape[1], len(self.unit))
+
+    def add(self, sums: "Moments", loss: Loss, some: RowParts) -> None:
+        """Add influences of some rows, and what the model predicts of them."""
+        pulls = self.on(some.X, some.curvature, some.mass)
+        influences = _influences(pulls, some.residual)
+        sums.seen = sums.seen.add_whole(influences)
+        sums.likely = sums.likely.add(*loss.expected(some.means, pulls))
+        if some.groups is not None:
+            _gather(influences, some.groups, sums.grouped)
 
     def on(self, X: Any, curvature: Matrix, mass: Vector) -> list[Matrix]:
         """What a residual of 1 does to each coordinate, for each score, by HC3."""
@@ -234,41 +284,38 @@ class _Pull:
 
 
 @dataclass
-class _Sums:
+class Moments:
     """What is added up over rows."""
 
-    seen: "_Moments"  # influences of single rows, and what the model predicts of them
-    likely: "_Moments"
-    misfit: "_Moments"  # residuals, and what the model predicts of them
-    noise: "_Moments"
+    seen: "SquareSums"  # influences of single rows, and what the model predicts of them
+    likely: "SquareSums"
+    misfit: "SquareSums"  # residuals, and what the model predicts of them
+    noise: "SquareSums"
     grouped: dict[object, np.ndarray]
     n_rows: int = 0
     weight: float = 0.0
 
     @classmethod
-    def none(cls, n_numbers: int, n_scores: int) -> "_Sums":
+    def none(cls, n_numbers: int, n_scores: int) -> "Moments":
         """Of no rows."""
-        of_numbers, of_scores = _Moments.none(n_numbers), _Moments.none(n_scores)
+        of_numbers, of_scores = SquareSums.none(n_numbers), SquareSums.none(n_scores)
         return cls(of_numbers, of_numbers, of_scores, of_scores, {})
 
-    def add(self, loss: Loss, pull: _Pull, piece: Block) -> None:
+    def add(self, loss: Loss, pull: Pull, piece: Block) -> None:
         """Add some rows."""
         X = piece.terms
-        if not isinstance(X, LevelRows):
+        if not isinstance(X, LevelRows) and not is_sparse(X):
             X = with_constant(X)
         eta = scores(X, pull.theta, piece.offset)
-        residual = loss.residual(eta, piece.targets)
-        curvature = loss.curvature(eta)[:, pull.own]
+        own = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))
+        residual, curvature = loss.residual(eta, piece.targets), loss.curvature(eta)[:, own]
         mass = piece.weights
         if mass is None:
             mass = np.ones(len(eta))
 
         # what each row does to each coordinate, as it is and as the model predicts it
-        pulls = pull.on(X, curvature, mass)
-        influences = _influences(pulls, residual)
-        self.seen = self.seen.add_whole(influences)
         means = loss.residual(eta, np.zeros(len(eta)))
-        self.likely = self.likely.add(*loss.expected(means, pulls))
+        pull.add(self, loss, RowParts(X, residual, curvature, mass, means, piece.groups))
 
         # how far residuals are from what the model predicts
         missed = on_grid(residual * mass[:, None], loss.bits)
@@ -278,8 +325,6 @@ class _Sums:
 
         self.n_rows += len(eta)
         self.weight += float((mass * 2.0**WEIGHT_BITS).sum())
-        if piece.groups is not None:
-            _gather(influences, piece.groups, self.grouped)
 
 
 def _influences(pulls: list[Matrix], residual: Matrix) -> np.ndarray:
@@ -291,43 +336,47 @@ def _influences(pulls: list[Matrix], residual: Matrix) -> np.ndarray:
     # round and cut in place
     total += 0.5
     np.floor(total, out=total)
-    return np.clip(total, -_LARGEST, _LARGEST, out=total).astype(np.int64)
+    return np.clip(total, -LARGEST, LARGEST, out=total).astype(np.int64)
 
 
 @dataclass(frozen=True)
-class _Moments:
+class SquareSums:
     """Exact sums of squares, and of squares of squares in units of 2^40."""
 
     second: np.ndarray
     fourth: np.ndarray
 
     @classmethod
-    def none(cls, n_numbers: int) -> "_Moments":
+    def none(cls, n_numbers: int) -> "SquareSums":
+        """Of no rows."""
         zero = np.zeros(n_numbers, dtype=object)
         return cls(zero, zero)
+
+    def __add__(self, other: "SquareSums") -> "SquareSums":
+        return SquareSums(self.second + other.second, self.fourth + other.fourth)
 
     def effective(self) -> Vector:
         """Effective number of terms in each sum."""
         second, fourth = (sums.astype(np.float64) for sums in (self.second, self.fourth))
-        return np.maximum(second * second / np.maximum(fourth * 4.0**_COARSE, 1.0), 0.01)
+        return np.maximum(second * second / np.maximum(fourth * 4.0**COARSE_BITS, 1.0), 0.01)
 
-    def add_whole(self, whole: np.ndarray, shift: int = 0) -> "_Moments":
+    def add_whole(self, whole: np.ndarray, shift: int = 0) -> "SquareSums":
         """With the influences of some rows, in units of 2^shift."""
         second, fourth = self.second, self.fourth
         # so few at a time that int64 holds their sums, which are then added up without a bound
         for start in range(0, len(whole), 1 << 14):
             square = whole[start : start + (1 << 14)] ** 2
-            coarse = square >> _COARSE
+            coarse = square >> COARSE_BITS
             second = second + square.sum(axis=0).astype(object) * (1 << 2 * shift)
             fourth = fourth + (coarse * coarse).sum(axis=0).astype(object) * (1 << 4 * shift)
-        return _Moments(second, fourth)
+        return SquareSums(second, fourth)
 
-    def add(self, second: Matrix, fourth: Matrix) -> "_Moments":
+    def add(self, second: Matrix, fourth: Matrix) -> "SquareSums":
         """With the moments of some rows, at most 2^14 of them."""
-        squares = np.floor(np.minimum(second, _LARGEST**2) + 0.5).astype(np.int64)
-        coarse = np.minimum(fourth * 2.0 ** (-2 * _COARSE), 2.0**48)
+        squares = np.floor(np.minimum(second, LARGEST**2) + 0.5).astype(np.int64)
+        coarse = np.minimum(fourth * 2.0 ** (-2 * COARSE_BITS), 2.0**48)
         fourths = np.floor(coarse + 0.5).astype(np.int64)
-        return _Moments(
+        return SquareSums(
             self.second + squares.sum(axis=0).astype(object),
             self.fourth + fourths.sum(axis=0).astype(object),
         )
@@ -338,10 +387,10 @@ def _block(information: Matrix, k: int, n_columns: int) -> Matrix:
     return information[part, part]
 
 
-def _whole(matrix: Matrix) -> tuple[Matrix, float]:
-    """A matrix on a grid of 26 bits, so that its products with rows are exact."""
+def on_bits(matrix: Matrix, bits: int = THETA_BITS) -> tuple[Matrix, float]:
+    """A matrix on a grid of so many bits, so that its products with rows are exact."""
     largest = float(np.abs(matrix).max())
-    unit = 2.0 ** (math.frexp(largest)[1] - THETA_BITS)
+    unit = 2.0 ** (math.frexp(largest)[1] - bits)
     return np.floor(matrix / unit + 0.5), unit
 
 
@@ -359,7 +408,7 @@ class _Metric:
         inverse = algebra.inverse(lower)
         # the largest product that a row of it can have with an encoded row, up to a power of two
         reach = max(algebra.total(np.abs(row)) for row in inverse) * (MAX_ROW * 2.0**-ROW_BITS)
-        return cls(*_whole(inverse), 2.0 ** math.frexp(reach)[1])
+        return cls(*on_bits(inverse), 2.0 ** math.frexp(reach)[1])
 
     def squared_lengths(self, X: Any) -> Vector:
         """Of some rows."""

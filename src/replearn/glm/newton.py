@@ -59,6 +59,8 @@ _MEMORY = 10
 _MOST_STEPS = 5000
 #: Fits that only choose are guided by a whole matrix up to so many coefficients.
 MOST_GUIDED = 2000
+#: Beyond, they end at 2^-7: a small part of a standard error where so many columns share the rows.
+_NEAR_OF_MANY = 1 << 19
 #: A step is halved so often at most.
 _MOST_HALVINGS = 20
 #: Coefficients in whole units, and sums over all rows that there are, stay below these.
@@ -192,6 +194,11 @@ def totals_of(block: Block, loss: Loss) -> tuple[int, Integers_]:
     if block.weights is not None:
         masses = on_grid(block.weights, WEIGHT_BITS).astype(np.int64)
     return int(masses.sum()), integers(loss.totals(block.targets, masses))
+
+
+def near_enough(n_coefficients: int) -> int:
+    """How far from their limits fits may end that only choose or check, in units of 2^-26."""
+    return NEAR_ENOUGH if n_coefficients <= MOST_GUIDED else _NEAR_OF_MANY
 
 
 def start(loss: Loss, summary: Summary, n_columns: int) -> State:
@@ -401,11 +408,22 @@ def _correction_pairs(iterates: list[tuple[Matrix, Matrix]]) -> list[tuple[Matri
     return pairs
 
 
-def _solved_alone(parts: Matrix, right: Matrix, ridge: float) -> Matrix:
-    """Inverse information of uncorrelated columns, once the constant is taken out, times a matrix.
+def schur_complements(
+    first: Vector, diagonal: Vector, penalty: float
+) -> tuple[float, Vector, Vector]:
+    """The constant's own information, slopes of columns on it, and what columns have beside it.
 
     A column that hardly varies keeps a 64th of its square.
     """
+    pivot = max(float(first[0]), LEAST_PIVOT)
+    slope = first[1:] / pivot
+    own = diagonal[1:] + penalty
+    complement = np.maximum(np.maximum(own - first[1:] * slope, own / 64), LEAST_PIVOT)
+    return pivot, slope, complement
+
+
+def _solved_alone(parts: Matrix, right: Matrix, ridge: float) -> Matrix:
+    """Inverse information of columns that are alone beside the constant, times a matrix."""
     n_scores = len(right)
     penalty = ridge
     if n_scores > 1:
@@ -413,12 +431,7 @@ def _solved_alone(parts: Matrix, right: Matrix, ridge: float) -> Matrix:
 
     solution = np.empty_like(right)
     for k, (first, diagonal) in enumerate(parts):
-        # Schur complement of the constant, column by column
-        pivot = max(float(first[0]), LEAST_PIVOT)
-        slope = first[1:] / pivot
-        own = diagonal[1:] + penalty
-        complement = np.maximum(np.maximum(own - first[1:] * slope, own / 64), LEAST_PIVOT)
-
+        pivot, slope, complement = schur_complements(first, diagonal, penalty)
         solution[k, 1:] = (right[k, 1:] - slope * right[k, 0]) / complement
         solution[k, 0] = right[k, 0] / pivot - algebra.dot(slope, solution[k, 1:])
     return solution

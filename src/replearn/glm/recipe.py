@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes import Bound, Fitted, Mode, Recipe, chance_of_any, chance_of_leaving
+from replearn.codes import Bound, Fitted, Mode, Recipe
 from replearn.glm.between import Between
 from replearn.glm.design import GlmDesign
 from replearn.glm.newton import Summary, fit
@@ -88,16 +88,9 @@ def stability(plan: GlmPlan, n_rows: int, spread: OwnSpread | None = None) -> Bo
     if spread is not None:
         sampling, residual = spread.sampling, spread.residual
 
-    deviations, freedoms = plan.between.with_sampling(sampling)
-    places = [None] * len(plan.widths)
-    if residual is not None:
-        places = (residual / deviations).tolist()
-
-    chances = []
-    standardised = (plan.widths / deviations).tolist()
-    for width, freedom, place in zip(standardised, freedoms, places, strict=True):
-        chances.append(chance_of_leaving(width, plan.promise.bits, freedom, place))
-    return Bound(proved=1.0, expected=chance_of_any(chances))
+    bits = plan.promise.bits
+    expected = plan.between.chance_of_leaving(plan.widths, bits, sampling, residual)
+    return Bound(proved=1.0, expected=expected)
 
 
 #: Its error has no bound like Table 1's: an original says what its model is worth on held-out rows.

@@ -9,7 +9,6 @@ hazard ratios are Cox's: `replearn.glm.cox`.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -26,13 +25,13 @@ from replearn.rows import (
     THETA_BITS,
     WEIGHT_BITS,
     Block,
-    LevelRows,
     Rows,
+    dense_terms,
     on_grid,
     sampled,
 )
 from replearn.tables import INTERVAL, Encoding, Term
-from replearn.types import Matrix, Vector, is_sparse
+from replearn.types import Matrix, Vector
 
 #: Of a normal distribution: 95% are within.
 Z95 = 1.959963984540054
@@ -165,7 +164,7 @@ def _with_cox(own: Estimates, block: Block, encoding: Encoding) -> Estimates:
 
     # hazard ratios, the interval being a stratum
     is_interval = np.array([_is_interval(encoding, term) for term in encoding.terms])
-    terms = _dense(block.terms) * 2.0**-ROW_BITS
+    terms = dense_terms(block.terms) * 2.0**-ROW_BITS
     interval = terms[:, is_interval] @ np.arange(1, is_interval.sum() + 1)
     X, time = terms[:, ~is_interval], np.exp(block.offset)
     fit = cox_fit(X, interval, time, block.targets, block.groups)
@@ -190,17 +189,6 @@ def _with_cox(own: Estimates, block: Block, encoding: Encoding) -> Estimates:
 
 def _is_interval(encoding: Encoding, term: Term) -> bool:
     return len(term.columns) == 1 and encoding.columns[term.columns[0]].name == INTERVAL
-
-
-def _dense(terms: Any) -> Matrix:
-    """Encoded rows as numbers, however they are kept."""
-    if isinstance(terms, LevelRows):
-        out = np.empty(terms.shape)
-        terms.dense(out)
-        return out
-    if is_sparse(terms):
-        terms = terms.toarray()
-    return np.asarray(terms, dtype=np.float64)
 
 
 def _without_ridge(

@@ -12,16 +12,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes import Coins, chance_of_each, width_for
+from replearn.codes import Coins, chance_of_each, least_number, width_for
 from replearn.documents import decimal_text
 from replearn.errors import NotConverged, Unbounded
 from replearn.exact import algebra
 from replearn.glm import between as centres
 from replearn.glm import newton
 from replearn.glm.between import Between, CentreFits
-from replearn.glm.coordinates import Coordinates
+from replearn.glm.coordinates import MOST_IN_TRIANGLE, Coordinates
 from replearn.glm.derivatives import mean_information, sums_at
 from replearn.glm.influence import Influence, influence_of
+from replearn.glm.influence_alone import influence_alone
 from replearn.glm.losses import PROMISED_ROWS, Loss
 from replearn.glm.newton import Summary, fit
 from replearn.glm.validation import (
@@ -44,6 +45,7 @@ from replearn.rows import (
     LevelRows,
     MemoryBlocks,
     Rows,
+    column_sums,
     on_grid,
     pieces,
     row_marks,
@@ -54,6 +56,8 @@ from replearn.types import Matrix, Vector, is_sparse
 
 #: Pairs of disjoint parts of the original's own rows that check the spread.
 N_CHECKS, _MOST_CHECKS = 4, 32
+#: Thousands of coefficients tell as much in fewer pairs.
+_CHECKS_OF_MANY = 2
 #: Parts of the original's rows may differ by this factor more than influences say, in squares.
 MOST_INFLATION = 4.0
 _LEAST_INFLATION = 0.25
@@ -116,6 +120,24 @@ class NumberSpread:
         return np.sqrt(seen * upper)
 
 
+def moments_for(rows: Rows) -> Matrix | Vector:
+    """Second moments as coordinates take them: of too many columns for a triangle mean squares."""
+    n_columns = rows.n_terms + 1
+    if n_columns <= MOST_IN_TRIANGLE:
+        return second_moments(rows)
+
+    # exact: 2^14 rows x 2^28 x 2^8
+    total, weight = np.zeros(n_columns, dtype=np.int64), 0
+    for block in rows.blocks():
+        for piece in pieces(block, n_columns):
+            masses = _masses(piece)
+            X = with_constant(piece.terms)
+            squares = X.multiply(X).tocsr() if is_sparse(X) else X * X
+            total += column_sums(squares, masses[:, None])[0].astype(np.int64)
+            weight += int(masses.sum())
+    return total.astype(np.float64) * 2.0 ** (-2 * ROW_BITS) / weight
+
+
 def second_moments(rows: Rows) -> Matrix:
     """Mean products of encoded columns, the constant first; small joint counts are left out."""
     n_columns = rows.n_terms + 1
@@ -134,9 +156,7 @@ def second_moments(rows: Rows) -> Matrix:
 
 def _add_moments(total: NDArray[np.int64], piece: Block) -> int:
     """Add up weighted products of columns, and return the weight."""
-    masses = np.full(piece.n_rows, 2.0**_MOMENT_BITS)
-    if piece.weights is not None:
-        masses = np.maximum(on_grid(piece.weights, _MOMENT_BITS), 1.0)
+    masses = _masses(piece)
 
     # products are exact: 2^14 rows x 2^28 x 2^8
     if isinstance(piece.terms, LevelRows):
@@ -153,6 +173,13 @@ def _add_moments(total: NDArray[np.int64], piece: Block) -> int:
     return int(masses.sum())
 
 
+def _masses(piece: Block) -> Vector:
+    """Weights of rows in units of 2^-8."""
+    if piece.weights is None:
+        return np.full(piece.n_rows, 2.0**_MOMENT_BITS)
+    return np.asarray(np.maximum(on_grid(piece.weights, _MOMENT_BITS), 1.0))
+
+
 def _leave_out_small(total: NDArray[np.int64]) -> None:
     """Small joint counts go to the diagonal, so that the matrix stays positive."""
     small = np.abs(total) < LEAST_COUNT << (2 * ROW_BITS + _MOMENT_BITS)
@@ -166,6 +193,18 @@ def spread_of(
 ) -> Influence:
     """Influences of the original's rows on its coordinates."""
     kept = sampled(rows, summary.n_rows, 2 * MOST_TRIED, salt=3)
+    is_alone = is_sparse(kept.block.terms) and kept.block.groups is None and loss.n_scores == 1
+    if is_alone and theta.size > newton.MOST_GUIDED:
+        return influence_alone(
+            kept.block,
+            loss,
+            theta,
+            float(ridge),
+            coordinates,
+            summary.n_rows,
+            summary.weight * 2.0**-WEIGHT_BITS,
+        )
+
     sums = sums_at(kept.blocks(), loss, theta, share=1 << 32)
     return influence_of(
         kept.blocks(),
@@ -192,7 +231,9 @@ def inflation_of(
     Each check takes two disjoint parts, as large as the smallest lab where that is possible.
     """
     share = min(0.5, smallest / kept.block.n_rows)
-    n_checks = max(N_CHECKS, min(_MOST_CHECKS, int(0.5 / share)))  # small parts are many
+    near = newton.near_enough(loss.n_scores * (kept.n_terms + 1))
+    n_least = N_CHECKS if near == newton.NEAR_ENOUGH else _CHECKS_OF_MANY
+    n_checks = max(n_least, min(_MOST_CHECKS, int(0.5 / share)))  # small parts are many
     ratios = []
     for check in range(n_checks):
         place = row_marks(kept.block, salt=10 + check) * 2.0**-32
@@ -203,13 +244,19 @@ def inflation_of(
                 continue
             summary = Summary.of(half, loss)
             if loss.is_enough(summary.shares):
-                theta = fit(half, loss, ridge, summary, newton.NEAR_ENOUGH, guide)
+                theta = fit(half, loss, ridge, summary, near, guide)
                 fits.append((coordinates.of_theta(theta), summary.n_rows))
 
         if len(fits) == 2:
             (z, n), (other, m) = fits
             ratios.append(((z - other) / influence.differences(n, m, upper=False)) ** 2)
-    return _mean_ratio(ratios)
+    if near == newton.NEAR_ENOUGH:
+        return _mean_ratio(ratios)
+
+    # of thousands of columns those behind which most rows stand must not hide among the others
+    order = np.argsort(-influence.effective, kind="stable")
+    groups = np.array_split(order, max(1, order.size // MOST_IN_TRIANGLE))
+    return max(_mean_ratio([ratio[group] for ratio in ratios]) for group in groups)
 
 
 def _mean_ratio(ratios: list[Vector]) -> float:
@@ -243,31 +290,39 @@ def widths_of(spread: NumberSpread, promise: Promise) -> tuple[str, ...]:
         return (_ARBITRARY,) * spread.influence.variance.size
 
     upper = spread.sampling(promise.n_here, promise.n_there, upper=True)
-    deviations, _ = spread.between.with_sampling(upper)
-
-    # Student's law is that of the published numbers, from which a replication computes it: larger
-    # errors of rows would have more degrees of freedom, and cells would be narrower than stated
+    # sizes of centres follow from the published numbers, from which a replication computes them
     stated = spread.published(promise.n_here, promise.n_there)
-    factors = width_factors(*stated, promise.max_disagreement, promise.bits)
-    return tuple(decimal_text(1.005 * width, 3) for width in deviations * factors)
+    factor, size = planned_cells(*stated, promise.max_disagreement, promise.bits)
+    widths = factor * spread.between.with_sampling(upper, size)
+    return tuple(decimal_text(1.005 * width, 3) for width in widths)
 
 
-def width_factors(sampling: Vector, between: Between, max_disagreement: float, bits: int) -> Vector:
-    """Widths in standard deviations of what labs differ by: `stability`, inverted.
+def planned_cells(
+    sampling: Vector, between: Between, max_disagreement: float, bits: int
+) -> tuple[float, float]:
+    """Width in standard deviations at centres of one size, and this size.
 
-    ``sampling`` are standard deviations of what rows alone make differ.
+    ``sampling`` are standard deviations of what rows alone make differ. With cells of such widths
+    centres of all sizes together differ as often as planned: `Between.chance_of_leaving`, inverted.
     """
-    each = chance_of_each(max_disagreement, len(sampling))
-    _, freedoms = between.with_sampling(sampling)
-    return np.array([width_for(each, bits, freedom) for freedom in freedoms])
+    factor = width_for(chance_of_each(max_disagreement, len(sampling)), bits)
+    if len(between.sizes()) == 1:
+        return factor, 1.0
+
+    def suffices(size: float) -> bool:
+        widths = factor * between.with_sampling(sampling, size)
+        chance = between.chance_of_leaving(widths, bits, sampling)
+        return chance <= max_disagreement * (1 + 1e-9)  # the largest size suffices
+
+    return factor, least_number(suffices)
 
 
 def planned_widths(
     sampling: Vector, between: Between, max_disagreement: float, bits: int
 ) -> Vector:
     """Widths at which labs differ as often as planned."""
-    deviations, _ = between.with_sampling(sampling)
-    return deviations * width_factors(sampling, between, max_disagreement, bits)
+    factor, size = planned_cells(sampling, between, max_disagreement, bits)
+    return factor * between.with_sampling(sampling, size)
 
 
 @dataclass(frozen=True)
@@ -308,7 +363,7 @@ def attempt(
     loss: Loss,
     summary: Summary,
     promise: Promise,
-    moments: Matrix,
+    moments: Matrix | Vector,
     validation: Validation,
 ) -> RidgeFit:
     """An original with the ridge of a validation."""
@@ -405,7 +460,7 @@ def original(
     n_coefficients = loss.n_scores * (rows.n_terms + 1)
     n_tried = min(MOST_TRIED, max(_LEAST_TRIED, _TRIED_PER_COEFFICIENT * n_coefficients))
     kept = sampled(rows, summary.n_rows, n_tried, salt=4)
-    moments = second_moments(rows)
+    moments = moments_for(rows)
     folds = folds_of(kept, loss)
 
     # 1 few rows choose no ridge

@@ -12,6 +12,11 @@ is larger than that of a chi-square by the fourth cumulants of the rows, ``sum_i
 kappa_i``, which the model predicts too; so Q is compared with the chi-square of its own mean and
 variance. Counted in tests/theory/test_support.py.
 
+Where the truth of this centre may lie far from the model, B and H are those at its most likely
+place, the best linear prediction, and g is the gradient continued from there to the model. At the
+model itself, scores would change by more than linear terms say: of honest centres with 1% events
+a third had p < 0.05.
+
 Beyond 600 coefficients the constants and the size of all slopes are tested alone. The size has a
 mean, too: slopes that were fitted to noise are too large elsewhere, and the gradient along them is
 ``n / n_original`` for each effective coefficient. What that explains contradicts no model.
@@ -23,7 +28,7 @@ Student's law takes that of the normal one in `replearn.codes.stability`.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,12 +36,14 @@ import numpy as np
 from replearn.glm.between import Between
 from replearn.glm.coordinates import Coordinates
 from replearn.glm.losses import Loss
+from replearn.glm.newton import MAX_THETA
 from replearn.rows import (
     MOST_TRIED,
     ROW_BITS,
     THETA_BITS,
     Block,
     Rows,
+    on_grid,
     pieces,
     sampled,
     scores,
@@ -52,6 +59,9 @@ _MOST_LEVERAGE = 0.9
 _CONSTANTS_TOLD = 0.1
 #: Information and variance of a column that a lab does not have.
 _ABSENT = 1e-9
+#: A change of scores that changes their curvature by a tenth at most; and such changes that are
+#: followed.
+_NEAR, _MOST_MOVES = 0.1, 6
 #: Numbers of an array at once.
 _AT_ONCE = 1 << 22
 
@@ -119,67 +129,128 @@ def tail_of(square: float, freedom: float, below: float = math.inf) -> float:
     return float(fdtrc(freedom, below, square / freedom))
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Rows at some coefficients, and their gradient continued from there to the model's own."""
+
+    reference: Reference
+    moments: "_Moments"
+    information: Matrix
+    sampling: Matrix  # covariance of the gradient from rows alone
+    gradient: Vector
+
+    @classmethod
+    def of(cls, rows: Rows, loss: Loss, reference: Reference, away: Vector) -> "_Place":
+        """At coefficients that lie so far away from the model's."""
+        is_wide = reference.theta.size > MOST_TESTED
+        theta, here = _parameters(reference, is_wide), reference
+        if away.any():
+            moved = (theta + away).reshape(reference.theta.shape)
+            here = replace(reference, theta=on_grid(moved, THETA_BITS))
+
+        moments = _Moments.of(rows, loss, here, is_wide)
+        ridges = moments.weight * _ridges(reference, moments, is_wide)
+        information = moments.information + np.diag(ridges)
+        gradient = moments.gradient + ridges * (theta + away) - information @ away
+        sampling = moments.dispersion(loss) * moments.noise
+        return cls(here, moments, information, sampling, gradient)
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """The gradient where curvature is measured, and its covariance under the model."""
+
+    place: _Place
+    overfitting: "_Overfitting"
+    centres: Matrix  # the part that centres differ by
+    exact: Matrix
+    total: Matrix  # with a little on the diagonal, so that there is an inverse
+    inverse: Matrix
+
+    @classmethod
+    def of(cls, rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> "_Compared":
+        """Curvature is that where the truth of this centre most likely lies."""
+        is_wide = reference.theta.size > MOST_TESTED
+        prior, theta = _prior(reference, is_wide), _parameters(reference, is_wide)
+        ratio, away = n_rows / reference.n_original, np.zeros(theta.size)
+        for _ in range(_MOST_MOVES):
+            place = _Place.of(rows, loss, reference, away)
+            overfitting = _Overfitting.of(place.moments, loss, reference, ratio, is_wide)
+
+            information, sampling = place.information, place.sampling
+            centres = information @ prior @ information
+            exact = (1.0 + ratio) * sampling + centres + np.diag(overfitting.variance)
+            total = exact + 1e-9 * np.diag(np.diagonal(exact)) + _ABSENT * np.eye(len(exact))
+            inverse: Matrix = np.asarray(np.linalg.inv(total), dtype=np.float64)
+
+            # best linear prediction of what the model differs by from the truth here
+            of_model = prior @ information + ratio * _inverted(information) @ sampling
+            likely = theta - of_model @ inverse @ place.gradient
+            before, away = away, np.clip(likely, -MAX_THETA, MAX_THETA) - theta
+            if is_wide or _change_of_scores(away - before, place, len(reference.theta)) < _NEAR:
+                break
+        return cls(place, overfitting, centres, exact, total, inverse)
+
+
 def score_test(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> ScoreTest:
     """Test a model with all rows of a lab."""
     is_wide = reference.theta.size > MOST_TESTED
-    moments = _Moments.of(rows, loss, reference, is_wide)
-    prior, ridges = _prior(reference, is_wide)
-    if not is_wide:  # the ridge's pull was fitted to columns as often as the original had them
-        ridges = ridges * _presence(moments, reference.coordinates, len(reference.theta))
+    found = _Compared.of(rows, loss, n_rows, reference)
+    place, overfitting, inverse = found.place, found.overfitting, found.inverse
+    information = place.information
 
-    # 1 covariance of the gradient under the model
-    information = moments.information + moments.weight * np.diag(ridges)
-    sampling = moments.dispersion(loss) * moments.noise
-    ratio = n_rows / reference.n_original
-    centres = information @ prior @ information
-    exact = (1.0 + ratio) * sampling + centres
-    overfitting = _Overfitting.of(moments, loss, reference, ratio, is_wide)
-    exact += np.diag(overfitting.variance)
-    total = exact + 1e-9 * np.diag(np.diagonal(exact)) + _ABSENT * np.eye(len(exact))
-    inverse: Matrix = np.asarray(np.linalg.inv(total), dtype=np.float64)
-
-    # 2 the quadratic form, its mean and its variance
-    theta = _parameters(reference, is_wide)
-    gradient = moments.gradient + moments.weight * ridges * theta
-    gradient = gradient - np.clip(gradient, 0.0, overfitting.mean)
-    inside = inverse @ exact  # a level without a row here has no variance and counts nothing
+    # 1 mean and variance of the quadratic form
+    gradient = place.gradient - np.clip(place.gradient, 0.0, overfitting.mean)
+    inside = inverse @ found.exact  # a level without a row here has no variance and counts nothing
     mean = max(float(np.trace(inside)), 1e-9)
     variance = 2.0 * float((inside * inside.T).sum())
-    variance += _fourth(rows, loss, reference, is_wide, inverse, n_rows)
+    variance += _fourth(rows, loss, place.reference, is_wide, inverse, n_rows)
     variance = max(variance, 0.5 * mean)
-    below = _freedom(float(np.trace(inverse @ centres)) / mean, reference.between.n_centres)
+    share = float(np.trace(inverse @ found.centres)) / mean
+    below = _freedom(share, reference.between.n_centres)
 
-    # 3 the rungs: all, whatever the constants, whatever the constants and one factor
+    # 2 the rungs: all, whatever the constants, whatever the constants and one factor
     p_values = []
-    for free in _rungs(theta, len(reference.theta)):
+    for free in _rungs(_parameters(reference, is_wide), len(reference.theta)):
         p_values.append(_p_free(gradient, inverse, information @ free, mean, variance, below))
     p_value, p_slopes, p_factor = p_values
     if overfitting.leverage > _CONSTANTS_TOLD:
         p_value = p_slopes
 
-    # 4 the lab's own estimates, one step away
-    curved = np.diagonal(information)
-    bread = np.linalg.inv(information + np.diag(1e-9 * curved + _ABSENT))
-    step = -bread @ gradient
-    own = bread @ sampling @ bread
+    # 3 the lab's own estimates, one step away
+    bread = _inverted(information)
+    own = bread @ place.sampling @ bread
     spreads = None
     if not is_wide:
         turn = np.kron(*(part.T for part in reference.coordinates.factors()))
         spreads = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", turn, own, turn), 0.0) * n_rows)
     # columns of one value follow from the constant: rounding may leave a negative variance
     variances = np.maximum(np.diagonal(own), 0.0)
-    errors = np.where(curved > _ABSENT, np.sqrt(variances), np.inf)
+    errors = np.where(np.diagonal(information) > _ABSENT, np.sqrt(variances), np.inf)
     shape = (len(reference.theta), -1)
     return ScoreTest(
         p_value,
         p_slopes,
         p_factor,
-        step.reshape(shape),
+        (-bread @ gradient).reshape(shape),
         errors.reshape(shape),
-        bread @ total @ bread,
+        bread @ found.total @ bread,
         spreads,
         below,
     )
+
+
+def _inverted(information: Matrix) -> Matrix:
+    """Columns that a lab does not have are left alone."""
+    little = 1e-9 * np.diagonal(information) + _ABSENT
+    return np.asarray(np.linalg.inv(information + np.diag(little)), dtype=np.float64)
+
+
+def _change_of_scores(step: Vector, place: _Place, n_scores: int) -> float:
+    """Root mean square of what a step changes in the scores of rows."""
+    width = step.size // n_scores
+    constants = float(np.trace(place.information[::width, ::width]))
+    return math.sqrt(max(float(step @ place.information @ step), 0.0) / max(constants, _ABSENT))
 
 
 def _rungs(theta: Vector, n_scores: int) -> tuple[Matrix, Matrix, Matrix]:
@@ -230,12 +301,20 @@ class _Overfitting:
         return cls(mean, variance, float(leverage.max()))
 
 
-def _presence(moments: "_Moments", coordinates: Coordinates, n_scores: int) -> Vector:
-    """Mean squares of the columns here, beside those of the original."""
-    _, columns = coordinates.factors()
+def _ridges(reference: Reference, moments: "_Moments", is_wide: bool) -> Vector:
+    """The ridge of each parameter, as it pulls on rows like these."""
+    if is_wide:
+        slopes = reference.theta[:, 1:] * 2.0**-THETA_BITS
+        pull = reference.ridge * (slopes**2).sum(axis=1)
+        return np.column_stack([np.zeros(len(pull)), pull]).reshape(-1)
+
+    # it was fitted to columns as often as the original had them
+    _, columns = reference.coordinates.factors()
     there = (columns * columns).sum(axis=1)
     here = moments.second / max(moments.weight, 1e-12)
-    return np.tile(here / there, n_scores)
+    ridges = reference.ridge * here / there
+    ridges[0] = 0.0
+    return np.tile(ridges, len(reference.theta))
 
 
 def _freedom(share: float, n_centres: int) -> float:
@@ -265,8 +344,8 @@ def _p_free(
     return tail_of(square * freedom / left, freedom, below)
 
 
-def _prior(reference: Reference, is_wide: bool) -> tuple[Matrix, Vector]:
-    """Covariance between centres, and the ridge of each parameter."""
+def _prior(reference: Reference, is_wide: bool) -> Matrix:
+    """Covariance between centres."""
     n_scores, n_columns = reference.theta.shape
     scores_factor, columns_factor = reference.coordinates.factors()
     variances = (reference.between.deviations**2).reshape(n_scores, n_columns)
@@ -280,17 +359,13 @@ def _prior(reference: Reference, is_wide: bool) -> tuple[Matrix, Vector]:
         turned = theta[:, 1:] @ columns_factor[1:, 1:]
         size = np.maximum((turned**2).sum(axis=1) * lengths, 1e-12)
         prior = np.column_stack([variances[:, 0] / lengths, slopes / size])
-        pull = reference.ridge * (theta[:, 1:] ** 2).sum(1)
-        ridges = np.column_stack([np.zeros(n_scores), pull])
-        return np.diag(prior.reshape(-1)), ridges.reshape(-1)
+        return np.diag(prior.reshape(-1))
 
     # from coordinates back to coefficients
     each = np.full((n_scores, n_columns), slopes)
     each[:, 0] = variances[:, 0].mean()
     back = np.kron(*(np.linalg.inv(part).T for part in (scores_factor, columns_factor)))
-    ridges = np.full((n_scores, n_columns), reference.ridge)
-    ridges[:, 0] = 0.0
-    return (back * each.reshape(-1)) @ back.T, ridges.reshape(-1)
+    return np.asarray((back * each.reshape(-1)) @ back.T)
 
 
 def _parameters(reference: Reference, is_wide: bool) -> Vector:

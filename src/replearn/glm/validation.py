@@ -1,5 +1,6 @@
 """Cross-validation of a generalised linear model: what a ridge is worth on rows not seen."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -34,6 +35,8 @@ RIDGES = (
 N_FOLDS = 5
 #: A fold that moves no coefficient further takes one Newton step from the fit of all rows.
 _SMALL_STEP = 0.25
+#: A ridge whose first folds have so many times the loss of the best one is given up.
+_HOPELESS = 1.05
 
 
 @dataclass(frozen=True)
@@ -77,13 +80,17 @@ def validate(
     loss: Loss,
     ridge: str,
     guide: newton.Guide | None = None,
+    best: Validation | None = None,
 ) -> Validation:
     """Fit all rows, from ``guide`` on, and then each fold, which differs little from them.
 
-    Each fit ends near its own limit, or is one small step away from that of all rows.
+    Each fit ends near its own limit, or is one small step away from that of all rows. Where the
+    first folds are much worse than those of ``best``, the loss is infinite and the others are not
+    fitted.
     """
     summary = Summary.of(kept, loss)
-    theta = fit(kept, loss, ridge, summary, newton.NEAR_ENOUGH, guide)
+    near = newton.near_enough(loss.n_scores * (kept.n_terms + 1))
+    theta = fit(kept, loss, ridge, summary, near, guide)
     guide, total = newton.Guide(theta), None
     if theta.size <= newton.MOST_GUIDED:
         share = newton.share_of(summary.n_rows, theta.size)
@@ -96,9 +103,17 @@ def validate(
         if total is not None:
             of_fold = one_step(fold, loss, ridge, guide, total)
         if of_fold is None:  # one step is too short a way
-            of_fold = fit(fold.learn, loss, ridge, fold.summary, newton.NEAR_ENOUGH, guide)
+            of_fold = fit(fold.learn, loss, ridge, fold.summary, near, guide)
         fitted.append(replace(fold, theta=of_fold))
+        if best is not None and _is_hopeless(fitted, best, loss):
+            return Validation(ridge, math.inf, (), guide)
     return Validation(ridge, held_out_loss(fitted, loss), tuple(fitted), guide)
+
+
+def _is_hopeless(fitted: Sequence[Fold], best: Validation, loss: Loss) -> bool:
+    """Whether folds are so much worse than the same ones of the best ridge."""
+    there = held_out_loss(best.folds[: len(fitted)], loss)
+    return held_out_loss(fitted, loss) > _HOPELESS * there
 
 
 def one_step(
@@ -162,7 +177,7 @@ def best_ridge(
     left_out: list[str] = []
     for ridge in RIDGES[2::2]:  # whole decades; `tried` looks between them
         try:
-            validation = validate(kept, folds, loss, ridge, guide)
+            validation = validate(kept, folds, loss, ridge, guide, best)
         except (Unbounded, NotConverged) as error:
             if isinstance(error, NotConverged):
                 left_out.append(untried(ridge, error))

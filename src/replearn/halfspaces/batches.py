@@ -98,6 +98,7 @@ def directions(sample: Sample, n_inputs: int, most: int = MAX_ROWS) -> Iterator[
                 some, their_signs, here = X.read(start, stop)
             else:
                 some, their_signs, here = X, signs, order[start:stop]
+
             rows = unit_rows(some[here], their_signs[here], n_inputs)
             kept = nonzero_rows(rows)
             n_zero = int(rows.shape[0] - kept.sum())
@@ -114,6 +115,7 @@ def refuse_sorted(signs: Signs) -> None:
     product = 2.0 * n_positive * (n - n_positive)
     if n < 50 or product == 0:
         return
+
     n_runs = 1 + int(np.count_nonzero(signs[1:] != signs[:-1]))
     variance = product * (product - n) / (n**2 * (n - 1.0))
     if n_runs < product / n + 1 - 8 * math.sqrt(max(variance, 0.0)):
@@ -146,7 +148,9 @@ class BatchSums:
             marks = marks[((marks >> 5) * 0x9E3779B1 >> 16) & ((1 << level) - 1) == 0]
             if marks.size <= _MAX_MARKS:
                 break
+
             level += 1
+
         return BatchSums(
             self.hi + other.hi, self.lo + other.lo, self.counts + other.counts, marks, level
         )
@@ -161,6 +165,7 @@ class BatchSums:
         n_batches, n_groups = int(self.counts[0]), len(self.hi)
         counts = np.bincount(np.arange(n_batches) // 2 % n_groups, minlength=1)[:, None]
         means = fixed_mean(self.hi[: len(counts)], self.lo[: len(counts)], counts)
+
         return np.vstack([mean, np.sqrt(counts) * (means - mean)])
 
 
@@ -191,6 +196,7 @@ def _sum_some(rows: Any, n_inputs: int, batches: _Batches, at_once: int, start: 
     sums, bias = _no_sums(n_inputs), n_inputs - rows.n_features
     first = batches.n_before + start
     marks = batches.add(part, first, size, bias, sums.hi, sums.lo, sums.counts)
+
     return replace(sums, marks=marks)
 
 
@@ -207,12 +213,15 @@ def sum_batches(
     for X, signs, order in sample.blocks(ENOUGH_BATCHES * plan.batch_size):
         if n_before == 0:
             batch_size = _first_size(plan, order.size)
+
         n_batches = order.size // batch_size
         if plan.exact_batches:
             n_batches = max(0, min(n_batches, plan.n_batches - n_before))
+
         how = _Batches(add, n_before, n_batches, batch_size)
         total += _sum_block(X, signs, order, plan.n_inputs, how, work)
         n_before += n_batches
+
     return total, batch_size
 
 
@@ -222,6 +231,7 @@ def _first_size(plan: BatchPlan, n_rows: int) -> int:
     if plan.sketch_bits and not plan.grid_width and "batch_size" not in plan.by_hand:
         # an original whose spread chooses the width needs a spread
         shortest = max(plan.shortest_batch, n_rows // ENOUGH_BATCHES)
+
     return max(1, min(plan.batch_size, shortest, n_rows))
 
 
@@ -235,6 +245,7 @@ def _sum_block(
     at_once = 2 * max(1, min(_BLOCK_BATCHES, _BLOCK_ROWS // batches.batch_size) // 2)
     solve = partial(_sum_some, rows, n_inputs, batches, at_once)
     starts = range(0, batches.n_batches, at_once)
+
     return reduce(BatchSums.__add__, work(solve, starts), _no_sums(n_inputs))
 
 
@@ -262,12 +273,14 @@ class OnePass:
         if self.waiting is not None:
             X = stacked([self.waiting[0], X])
             signs = np.concatenate([self.waiting[1], signs])
+
         n_new = signs.size // self.plan.batch_size // 2 * 2
         n_summed = n_new * self.plan.batch_size
 
         if n_new:
             self.sums = self._with(self._counted(n_new), X[:n_summed], signs[:n_summed], add, work)
             self.n_batches += n_new
+
         self.waiting = X[n_summed:], signs[n_summed:]
 
     def all_sums(self, add: AddBatches) -> tuple[BatchSums, int]:
@@ -276,6 +289,7 @@ class OnePass:
         X, signs = self.waiting
         if self.sums is None:
             return sum_batches(MemoryRows(X, signs, np.arange(signs.size)), self.plan, add)
+
         n_more = self._counted(signs.size // self.plan.batch_size)
         return self._with(n_more, X, signs, add, map), self.plan.batch_size
 
@@ -283,6 +297,7 @@ class OnePass:
         """How many of the next batches the plan still takes."""
         if not self.plan.exact_batches:
             return n_batches
+
         return max(0, min(n_batches, self.plan.n_batches - self.n_batches))
 
     def _with(self, n: int, X: Any, signs: Signs, add: AddBatches, work: BlockMap) -> BatchSums:
@@ -302,10 +317,12 @@ def round_mean(
     n_batches = int(sums.counts[0])
     if n_batches == 0:
         raise ReplearnError("rows must make at least one batch, got none. Give more rows.")
+
     counts = dict(zip(COUNTS, sums.counts.tolist(), strict=True))
     marks = np.sort(sums.marks)  # of some rows; equal rows have equal ones
     fitted = round_point(sums.mean_and_deviations(), n_batches, batch_size, counts, plan, coins)
     n_again = int(np.count_nonzero(marks[1:] == marks[:-1])) << sums.level
+
     return replace(
         fitted,
         spread=replace(fitted.spread, n_repeated=n_again),  # type: ignore[type-var]
@@ -394,6 +411,7 @@ def trace(
             ]
         )
         point = vectors.mean(axis=0)
+
     return Trace(
         directions=vectors,
         mean_direction=point,

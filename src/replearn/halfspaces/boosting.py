@@ -189,6 +189,7 @@ class BoostPlan(Plan):
         """Rows of a round, for training and for the test."""
         if not self.fresh_rows:
             return n_rows, n_rows
+
         n_round = n_rows // self.n_rounds
         n_testing = min(n_round - 1, math.ceil(float(self.test_share) * n_round))
         return n_round - n_testing, n_testing
@@ -220,8 +221,10 @@ def sizes(
                 f"certified mode derives {name}; it cannot be set by hand. Leave it out, or use "
                 'mode="practical".'
             )
+
     make = {"practical": _practical, "certified": _certified, "paper": _paper}[mode]
     plan = make(rounding, promise, n_inputs, given)
+
     return replace(plan, n_rows=int(given.get("n_rows", plan.n_rows)))
 
 
@@ -232,6 +235,7 @@ def _plan(
     width = decimal_text(own.pop("grid_width"))
     if "grid_width" in given.by_hand:
         width = decimal_text(given.by_hand["grid_width"], digits=6)
+
     return BoostPlan(
         **common(rounding, promise, n_inputs, mode, given),
         rounding=rounding,
@@ -275,6 +279,7 @@ def _certified(rounding: Rounding, promise: Promise, n_inputs: int, given: Sizes
     n_training = max(2 * n_kept, 8 * log_failure) / density
     share = float(plan.test_share)
     for_error = n_rounds * math.ceil(max(n_testing / share, n_training / (1 - share)) + 2)
+
     return replace(plan, n_rows=max(rows_for(stability, plan, n_rounds), for_error))
 
 
@@ -288,8 +293,10 @@ def _paper(rounding: Rounding, promise: Promise, n_inputs: int, given: Sizes) ->
         n_training, width = math.ceil(c2 * d / (tau * r) ** 2), c3 * tau / math.sqrt(d)
     else:
         n_training, width = math.ceil(c2 * d**3 / (tau**2 * r) ** 2 / eps), c3 * tau**2 / d
+
     n_testing = math.ceil(c4 / (eps * promise.max_disagreement) ** 2)
     threshold, decay = servedio(min(c5 * tau / 4, 0.5))
+
     return _plan(
         rounding,
         promise,
@@ -351,6 +358,7 @@ def _flips_per_row(plan: BoostPlan, typical: bool = False) -> float:
         constant = TYPICAL_FOAM_FLIPS if typical else FOAM_FLIPS
     else:
         constant = math.sqrt((2 / math.pi if typical else 1.0) * plan.n_inputs)
+
     return constant * math.sqrt(2) / float(plan.grid_width)
 
 
@@ -372,12 +380,14 @@ def stability(plan: BoostPlan, n_rows: int, spread: BoostSpread | None) -> Bound
         short = 2 * math.exp(-density * n_training / 8)
         lost = 2 * math.exp(-2 * n_testing * (low - math.sqrt(density)) ** 2)
         proved = min(1.0, plan.n_rounds * (rounding + test + short + lost))
+
     if spread is not None:
         same = math.prod(1 - p for p in (*spread.leaving, *spread.doubts))
         expected = 1 - same if spread.n_parts >= MIN_GROUPS else None
     elif plan.mode == "practical":
         flips = _TYPICAL_ROUNDS * _flips_per_row(plan, typical=True)
         expected = calibrated(flips / math.sqrt(max(1, n_rows)), n_rows)
+
     assumes = assumptions(plan.promise.margin, spread)
     return Bound(proved=proved, expected=expected, assumes=assumes)
 
@@ -398,8 +408,10 @@ def run(sample: Sample, plan: BoostPlan, coins: Coins, work: BlockMap = map) -> 
         weights = smooth_weights(products(training, vote), t, plan)
         if plan.fresh_rows:
             weights = (coins.uniforms("boost/coins", weights.size, row=t) < weights).astype(float)
+
         if not weights.any():  # the sampler kept nothing
             break
+
         mean, moves = weighted_mean(training, weights)
         width, n_parts = float(plan.grid_width), min(n_parts, len(moves))
         codes.append(round_mean(plan.rounding, mean / width, t, coins))
@@ -409,11 +421,13 @@ def run(sample: Sample, plan: BoostPlan, coins: Coins, work: BlockMap = map) -> 
         doubts.append(doubt)
         if passed:
             break
+
     if not codes:
         raise ReplearnError(
             f"boosting needs rows for at least one round, got {rows.shape[0]:,} rows that are not "
             f"all zero for {plan.n_rounds:,} rounds. Get more rows, or lower n_rounds."
         )
+
     counts = {"zero_rows": n_zero, "rounds": len(codes), "below": int(passed)}
     spread = BoostSpread(
         n_parts=n_parts,
@@ -424,6 +438,7 @@ def run(sample: Sample, plan: BoostPlan, coins: Coins, work: BlockMap = map) -> 
     n_used = rows.shape[0]
     if plan.fresh_rows:
         n_used = len(codes) * sum(plan.round_rows(n_used))
+
     space = VoteSpace("vote", plan.n_inputs, plan.rounding, decimal_text(float(plan.grid_width), 6))
     return Fitted(np.concatenate(codes), spread, n_used, counts, space=space)
 
@@ -435,6 +450,7 @@ def check_reach(plan: BoostPlan) -> None:
             f"foam takes about 2^d proposals in each round, so at most {MAX_FOAM_INPUTS} inputs, "
             f'got {plan.n_inputs:,}. Use rounding="box", or fewer features.'
         )
+
     if plan.n_rounds > MAX_ROUNDS:
         raise ReplearnError(
             f"boosting runs at most {MAX_ROUNDS:,} rounds, got {plan.n_rounds:,}. Raise margin or "
@@ -448,6 +464,7 @@ def _directions(sample: Sample, plan: BoostPlan) -> tuple[Any, int]:
     for some, n_without in directions(sample, plan.n_inputs):
         n_zero += n_without
         parts.append(some)
+
     return stacked(parts), n_zero
 
 
@@ -484,6 +501,7 @@ def weighted_mean(rows: Any, weights: Vector) -> tuple[Vector, Matrix]:
     unit = 2.0**-UNIT_BITS
     mean = sums.sum(axis=0) / mass * unit
     residuals = sums * unit - masses[:, None] * mean
+
     return mean, residuals * (math.sqrt(2 * n_groups / max(1, n_groups - 1)) / mass)
 
 
@@ -493,6 +511,7 @@ def _leaving(
     """Share of draws of a second lab's mean that get other codes; 1 if there are too few groups."""
     if len(moves) < MIN_GROUPS:
         return 1.0
+
     draws = student_draws(len(moves))
     size = max(1, _DRAWN // point.size)
     parts = [draws[i : i + size] for i in range(0, len(draws), size)]
@@ -500,6 +519,7 @@ def _leaving(
         share_leaving(plan.rounding, point, codes, part @ moves, t, coins) * len(part)
         for part in parts
     ]
+
     return sum(shares) / len(draws)
 
 
@@ -509,6 +529,7 @@ def _test(margins: Vector, t: int, plan: BoostPlan, coins: Coins) -> tuple[bool,
         values = smooth_weights(margins, t + 1, plan)
     else:
         values = (margins <= 0).astype(np.float64)
+
     whole: NDArray[np.int64] = np.rint(np.ldexp(values, 30)).astype(np.int64)
     mean = int(whole.sum()) / (values.size * 2.0**30)
     # one wall for all rounds when they share their rows: the means are nearly sorted
@@ -517,6 +538,7 @@ def _test(margins: Vector, t: int, plan: BoostPlan, coins: Coins) -> tuple[bool,
     wall = (low + share * (high - low)) ** 2
     variance = max(float(values.var()), 1 / values.size)  # of one value; never quite sure
     distance = abs(mean - wall) / math.sqrt(2 * variance / values.size)
+
     return mean < wall, 0.5 * math.erfc(distance / math.sqrt(2))
 
 

@@ -163,6 +163,7 @@ def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> DPPlan:
             f'populations must be "margin" or "all", got {short(populations)}. "margin" needs '
             "fewer rows."
         )
+
     base = DPPlan(
         **common("dp", promise, n_inputs, mode, given),
         cover=Cover("none", n_inputs, "1", 0.0),
@@ -171,15 +172,18 @@ def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> DPPlan:
     )
     if mode == "certified":
         return min(_certified(base, given), key=lambda plan: plan.n_rows)
+
     if mode == "practical":
         cover = practical_cover(promise, n_inputs, given, _BUDGET, _COMPONENTS)
         plan = replace(base, cover=cover, inverse_temperature=_practical_heat(promise, cover))
         return replace(plan, n_rows=int(given.get("n_rows", rows_for(stability, plan))))
+
     private = given.constant("C2") * log_terms(promise) / (promise.max_error * promise.margin**2)
     n_rows = math.ceil(given.constant("C3") * private**2 / promise.max_disagreement**2)
     plan = replace(
         base, cover=paper_cover(promise, n_inputs, given), n_rows=int(given.get("n_rows", n_rows))
     )
+
     return replace(plan, inverse_temperature=_hottest(plan))
 
 
@@ -189,6 +193,7 @@ def _certified(base: DPPlan, given: Sizes) -> Iterator[DPPlan]:
     by_hand = {name: value for name, value in given.by_hand.items() if name != "populations"}
     if base.populations == "all":
         base = replace(base, origin=f"{base.origin}, the disagreement for all populations")
+
     for net in certified_covers(promise, base.n_inputs, Sizes(by_hand)):
         cover = _on_the_sphere(net, promise)
         log = cover.log_size + math.log(1 / (promise.failure_prob - cover.failure))
@@ -201,6 +206,7 @@ def _certified(base: DPPlan, given: Sizes) -> Iterator[DPPlan]:
             plan = replace(plan, inverse_temperature=heat)
             plan = replace(plan, n_rows=rows_for(stability, plan))
             step = float(heat) / plan.n_rows
+
         yield plan
 
 
@@ -210,6 +216,7 @@ def _on_the_sphere(net: Cover, promise: Promise) -> Cover:
         radius = decimal_down(_RADIUS_SHARE * promise.margin)
         log_share = log_cap(net.n_components, float(radius))
         return Cover("none", net.n_components, radius, -log_share, exceptions=0.0, failure=0.0)
+
     log_share = log_cap(net.n_components, float(net.radius))
     return replace(net, log_size=-log_share, failure=net.failure / 2)
 
@@ -238,6 +245,7 @@ def _hottest(plan: DPPlan) -> str:
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if keeps(middle) else (low, middle)
+
     return decimal_down(low)
 
 
@@ -255,14 +263,17 @@ def stability(plan: DPPlan, n_rows: int, spread: Rivals | None) -> Bound:
     step = min(25.0, heat / max(1, n_rows))
     if plan.populations == "all":
         kappa = math.sqrt(n_rows) * math.expm1(2 * step) / 2
-        distance = math.sqrt(2) * kappa / math.sqrt(1 - kappa**2) if kappa < 1 else math.inf
-        failure = 0.0
+        distance, failure = math.inf, 0.0
+        if kappa < 1:
+            distance = math.sqrt(2) * kappa / math.sqrt(1 - kappa**2)
     else:
         squared = 2 * math.expm1(step) * (cover.log_size + heat * cover.exceptions)
         distance, failure = math.sqrt(squared), cover.failure
+
     # 2 TV <= distance, and correlated sampling differs with 2 TV / (1 + TV)
     proved = 1.0 if distance == math.inf else min(1.0, distance / (1 + distance / 2) + failure)
     margin = None if plan.populations == "all" else plan.promise.margin
+
     return net_bound(plan, n_rows, spread, proved, cover.n_components, margin)
 
 
@@ -284,6 +295,7 @@ def run(sample: Sample, plan: DPPlan, coins: Coins, work: BlockMap = map) -> Fit
         "net", plan.n_inputs, plan.cover.projection, plan.cover.n_components, plan.n_candidates
     )
     codes = np.array([choice.candidate])
+
     return Fitted(codes, spread, net.n_points, counts, space=space)
 
 
@@ -324,6 +336,7 @@ def largest_score(net: Net, heat: float, n_candidates: int, reach: float) -> Cho
     for indices, noise in arrivals(net.coins, n_candidates):
         if noise[0] < best - reach:
             break
+
         room = (noise - (best - reach)) * (n / heat) + 2
         limits = np.clip(room, -1, n).astype(np.int64)
         counts = net.counts(indices, limits)
@@ -338,6 +351,7 @@ def largest_score(net: Net, heat: float, n_candidates: int, reach: float) -> Cho
     every, scores = np.concatenate(seen), np.concatenate(seen_scores)
     top = int(np.argmax(scores))
     near = np.flatnonzero((scores >= best - reach) & (every != every[top]))
+
     return Choice(int(every[top]), n_tested, best, every[near], scores[near])
 
 
@@ -347,6 +361,7 @@ def _noisy_spread(net: Net, choice: Choice, heat: float) -> Rivals:
     moves = net.moves(np.append(choice.rivals[nearest], choice.candidate))
     moves = heat * (moves[:, -1:] - moves[:, :-1])
     slacks = choice.score - choice.rival_scores[nearest]
+
     return Rivals(n_parts=len(moves), slacks=slacks, moves=moves)
 
 

@@ -38,6 +38,7 @@ def student_draws(n_groups: int) -> Matrix:
     chi = coins.normals("scale", N_DRAWS * degrees).reshape(N_DRAWS, degrees)
     found = draws * np.sqrt(degrees / (chi**2).sum(axis=1))[:, None]
     found.setflags(write=False)
+
     return found
 
 
@@ -49,6 +50,7 @@ def share_beyond(slacks: Vector, moves: Matrix) -> float | None:
     """
     if len(moves) < MIN_GROUPS:
         return None
+
     return float((student_draws(len(moves)) @ moves > slacks).any(axis=1).mean())
 
 
@@ -71,11 +73,13 @@ def assumptions(margin: float | None, spread: Spread | None) -> str:
     words = Bound.assumes
     if margin is not None:
         words += f"; the population keeps the margin {margin:.3g}"
+
     if spread is not None and spread.n_repeated:
         words += (
             f"; {spread.n_repeated:,} rows occur again here, so parts of the sample may not be "
             "independent, and these numbers may be too small"
         )
+
     return words
 
 

@@ -201,6 +201,7 @@ def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> NetPlan:
     fixed = common("net", promise, n_inputs, mode, given)
     if mode == "certified":
         return min(_certified(fixed, given), key=lambda plan: plan.n_rows)
+
     eps = promise.max_error
     if mode == "practical":
         cover = practical_cover(promise, n_inputs, given, _BUDGET, _COMPONENTS)
@@ -213,6 +214,7 @@ def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> NetPlan:
         plan = NetPlan(**fixed, cover=cover, low=low, high=high, root=False)
         scale = eps * promise.margin**4 * promise.max_disagreement**2
         n_rows = math.ceil(given.constant("C2") * log_terms(promise) / scale)
+
     return replace(plan, n_rows=int(given.get("n_rows", n_rows)))
 
 
@@ -244,6 +246,7 @@ def certified_covers(promise: Promise, n_inputs: int, given: Sizes) -> Iterator[
             f"certified mode derives {name}; it cannot be set by hand. Leave it out, or use "
             'mode="practical".'
         )
+
     share = _COVER_SHARE * min(promise.max_disagreement, promise.failure_prob)
     failure = float(decimal_down(share))
     radius = decimal_down(_RADIUS_SHARE * promise.margin)
@@ -264,6 +267,7 @@ def _projected_covers(promise: Promise, n_inputs: int, failure: float) -> Iterat
         radius = decimal_down(share * promise.margin)
         if log_projected_tail(max(n_inputs, 4), promise.margin, float(radius)) > log_tail:
             return  # as many components as inputs do not suffice, and larger radii need more
+
         k = fewest_components(promise.margin, float(radius), log_tail)
         size = log_net_size(k, float(radius), failure / 2)
         yield Cover("gaussian", k, radius, size, exceptions, failure)
@@ -279,6 +283,7 @@ def practical_cover(
             "hardly any candidate is good in more dimensions. Use ReplicableSVMClassifier, or set "
             "n_components by hand and count the errors."
         )
+
     k = int(given.get("n_components", n_inputs))
     projection = given.get("projection", "none" if k >= n_inputs else "hadamard")
     k = n_inputs if projection in FULL else k
@@ -288,10 +293,14 @@ def practical_cover(
     size = min(max(size, math.log(_FEWEST)), math.log(budget))
     if "n_candidates" in given.by_hand:
         size = math.log(given.by_hand["n_candidates"])
+
     failure = 1.0  # what a projection does to this margin is not known
     if projection == "none":
         missed = math.exp(-math.exp(size + log_cap(k, float(radius))))
-        failure = float(decimal_up(missed)) if missed > 0 else 0.0
+        failure = 0.0
+        if missed > 0:
+            failure = float(decimal_up(missed))
+
     return Cover(projection, k, radius, size, 0.0, failure)
 
 
@@ -307,6 +316,7 @@ def paper_cover(promise: Promise, n_inputs: int, given: Sizes) -> Cover:
     size = log_net_size(k, float(radius), _PRACTICAL_FAILURE)
     if "n_candidates" in given.by_hand:
         size = math.log(given.by_hand["n_candidates"])
+
     return Cover(projection, k, radius, size)
 
 
@@ -330,6 +340,7 @@ def stability(plan: NetPlan, n_rows: int, spread: Rivals | None) -> Bound:
     bounds = 2 * steps * cover.log_size + 2 * np.exp(np.minimum(0.0, exponents)) + cover.failure
     proved = float(bounds.min(initial=1.0))
     margin = plan.promise.margin
+
     return net_bound(plan, n_rows, spread, proved, cover.n_components, margin)
 
 
@@ -348,6 +359,7 @@ def net_bound(
     elif plan.mode == "practical":
         rows = max(1, n_rows) * plan.promise.max_error
         expected = calibrated(n_components * math.sqrt(CALIBRATED_ROWS / rows), n_rows)
+
     return Bound(proved=proved, expected=expected, assumes=assumptions(margin, spread))
 
 
@@ -366,8 +378,10 @@ def run(sample: Sample, plan: NetPlan, coins: Coins, work: BlockMap = map) -> Fi
     spread = Rivals(n_parts=0, slacks=np.empty(0), moves=np.empty((0, 0)))  # nothing is known
     if below:
         spread = _threshold_spread(net, found, threshold)
+
     codes = np.array([found.candidate])
     spread = replace(spread, n_repeated=n_again)
+
     return Fitted(codes, spread, net.n_points, counts, space=plan.cover.space(plan.n_inputs))
 
 
@@ -377,6 +391,7 @@ def draw_threshold(plan: NetPlan, coins: Coins) -> float:
     low, high = float(plan.low), float(plan.high)
     if not plan.root:
         return low + share * (high - low)
+
     root = math.sqrt(low) + share * (math.sqrt(high) - math.sqrt(low))
     return root * root
 
@@ -401,13 +416,17 @@ def first_below(net: "Net", threshold: float) -> "tuple[Found, int]":
         first = int(passing[0]) if passing.size else int(np.argmin(counts))
         if passing.size or counts[first] < fewest:
             best, fewest = int(indices[first]), int(counts[first])
+
         earlier = slice(first if passing.size else None)
         narrow = np.flatnonzero(counts[earlier] <= near_limit)
         near.append(indices[narrow])
         near_counts.append(counts[narrow])
         if passing.size:
             break
-    tested = best + 1 if fewest <= limit else net.cover.n_candidates
+
+    tested = net.cover.n_candidates
+    if fewest <= limit:
+        tested = best + 1
     return Found(best, fewest, np.concatenate(near), np.concatenate(near_counts)), tested
 
 
@@ -419,6 +438,7 @@ def _threshold_spread(net: "Net", found: "Found", threshold: float) -> Rivals:
     signs = np.append(np.full(nearest.size, -1.0), 1.0)
     slacks = signs * (threshold - counts / net.n_points)
     moves = net.moves(rivals) * signs
+
     return Rivals(n_parts=len(moves), slacks=slacks, moves=moves)
 
 
@@ -450,6 +470,7 @@ def project(sample: Sample, plan: Plan, cover: Cover, coins: Coins) -> tuple[Poi
     matrix = None
     if cover.projection != "none":
         matrix = projection_matrix(cover.projection, plan.n_inputs, cover.n_components, coins)
+
     most = plan.n_rows if plan.mode == "paper" else MAX_ROWS
     parts: list[Points] = [np.empty((cover.n_components, 0), dtype=np.float32)]
     n_zero, seen = 0, []
@@ -457,12 +478,14 @@ def project(sample: Sample, plan: Plan, cover: Cover, coins: Coins) -> tuple[Poi
         n_zero += n_without
         parts.append(project_rows(rows, matrix))
         seen.append(term_hashes(rows))
+
     points = np.concatenate(parts, axis=1)
     if points.shape[1] == 0:
         raise ReplearnError(
             f"X must have rows that are not all zero, got {n_zero:,} zero rows. A row without "
             "direction cannot be learned from; check the columns, or use fit_intercept=True."
         )
+
     return points, n_zero, n_repeated(seen)
 
 
@@ -510,6 +533,7 @@ class Net:
         found = [errors(group, chosen, unlimited) for group in groups]
         counts = np.array(found).reshape(n_groups, rivals.size)
         moves = np.sqrt(sizes) * (counts / sizes - counts.sum(axis=0) / n)
+
         # one degree of freedom less than groups; twice the variance, for two labs
         return np.asarray(moves * math.sqrt(2 / (n * max(1, n_groups - 1))))
 

@@ -43,12 +43,14 @@ class PublishedPlan(Part):
         """A promise that can be one."""
         if float(self.regularization) == 0:
             raise Unfit("regularization must be positive, got 0")
+
         self.promise()
 
     def check_space(self, space: CodeSpace) -> None:
         """One part of the sketch for each component of the space in which it is read."""
         if self.sketch.size != space.n_codes or space.sketch_bits == 0:
             raise Unfit(f"sketch must be {space.n_codes:,} numbers, got {self.sketch.size:,}")
+
         if (self.sketch >> space.sketch_bits).any():
             raise Unfit(f"sketch must have {space.sketch_bits} bits a number, got more")
 

@@ -181,23 +181,27 @@ def rounded_bound(plan: BatchPlan, n_rows: int, spread: BatchSpread | None, prio
     under this seed: given my mean, a second lab's is normal around it with twice the variance of a
     mean, which groups of batches show.
     """
-    size = plan.batch_size if spread is None else spread.batch_size
+    size, width = plan.batch_size, plan.grid_width
+    if spread is not None:
+        size, width = spread.batch_size, spread.grid_width
     n_batches = max(1, n_rows // size)
     if plan.exact_batches and plan.n_batches:
         n_batches = min(n_batches, plan.n_batches)
+
     variance, confidence = min(prior, plan.length_cap**2), 1.0
     if spread is not None and not plan.looks:
         failure = plan.promise.failure_prob / 2
         seen = largest_variance(spread.counts, plan.length_cap, failure)
         if seen < variance:
             variance, confidence = seen, 1 - failure
-    width = plan.grid_width if spread is None else spread.grid_width
+
     proved = _proved(plan, variance, n_batches, width)
     if plan.looks and proved > plan.promise.max_disagreement:
         counts = _typical_counts(n_batches) if spread is None else spread.counts
         tested = seen_disagreement(plan, counts, n_batches)
         # a lab that passes has the promise, neither more nor less
         proved = min(proved, max(tested, plan.promise.max_disagreement))
+
     return Bound(
         proved=proved,
         confidence=confidence,
@@ -212,11 +216,14 @@ def _proved(plan: BatchPlan, variance: float, n_batches: int, width: str) -> flo
     """Upper bound over seeds; 1 says nothing."""
     if not width or plan.one_fit:  # the rows will choose it; nothing is proved of one fit
         return 1.0
+
     if not plan.sketch_bits:
         flips = proved_flips(plan.projection, plan.rounding, plan.n_components)
         return min(1.0, flips * math.sqrt(2 * variance / n_batches) / float(width))
+
     if plan.projection not in ("gaussian", "rotation") or plan.mode == "practical":
         return 1.0  # a width that the rows chose is not independent of them
+
     reach = float(width) * (0.5 - 2.0 ** -(plan.sketch_bits + 1))
     best = 1.0
     for exponent in range(1, 60):  # of q, on a grid: any is right
@@ -225,6 +232,7 @@ def _proved(plan: BatchPlan, variance: float, n_batches: int, width: str) -> flo
             distance = far_distance(variance, plan.length_cap, n_batches, q)
             tail = component_tail(plan.projection, plan.n_components, reach / distance)
             best = min(best, q + plan.n_components * tail)
+
     return best
 
 
@@ -234,6 +242,7 @@ def seen_disagreement(plan: BatchPlan, counts: dict[str, int], n_batches: int) -
     seen = largest_variance(counts, plan.length_cap, level)
     if not math.isfinite(seen):
         return 1.0
+
     return _proved(plan, seen, n_batches, plan.grid_width)
 
 
@@ -248,6 +257,7 @@ def rows_that_pass(plan: BatchPlan, spread: BatchSpread) -> int:
 
     while not passes(n_batches):
         n_batches += max(1, n_batches // 16)
+
     return n_batches * spread.batch_size
 
 
@@ -260,10 +270,12 @@ def rows_that_agree(plan: BatchPlan, spread: BatchSpread) -> int:
     n_groups = len(spread.deviations)
     if n_groups < MIN_GROUPS or plan.sketch_bits:
         return 0
+
     variance = float((spread.deviations**2).sum()) / (n_groups - 1) / spread.n_batches
     flips = isotropic_flips(plan.rounding, plan.n_components)
     differ = flips * math.sqrt(2 * variance) / float(spread.grid_width)
     times = (differ / plan.promise.max_disagreement) ** 2
+
     return math.ceil(times * spread.n_batches * spread.batch_size)
 
 
@@ -291,8 +303,10 @@ def component_tail(projection: str, n_components: int, x: float) -> float:
     """``P[|component| > x |difference|]``, at most, after a Gaussian map or a Haar rotation."""
     if projection == "gaussian":
         return math.erfc(x * math.sqrt(n_components / 2))
+
     if x >= 1:
         return 0.0
+
     return math.exp((n_components - 1) / 2 * math.log1p(-x * x))
 
 
@@ -301,21 +315,26 @@ def _calibrated(plan: BatchPlan, n_batches: int) -> float:
     if plan.one_fit:
         if n_batches < one_fit_rows(plan):
             return 1.0
+
         variance, degrees = one_fit_variance(plan, n_batches), N_GROUPS - 1
     else:
         if n_batches < MIN_BATCHES and plan.mode == "practical" and not plan.exact_batches:
             return 1.0
+
         variance = plan.calibrated / n_batches
         degrees = max(1, min((n_batches + 1) // 2, 64) - 1)  # pairs of batches, 64 at most
+
     distance = math.sqrt(2 * variance)
     if not plan.sketch_bits:
         flips = isotropic_flips(plan.rounding, plan.n_components)
         return min(1.0, flips * distance / float(plan.grid_width))
+
     # an original's width keeps the promise; the question is whether its cells are fine enough
     width = plan.promise.max_disagreement
     per_component = distance / math.sqrt(plan.n_components)
     needed = per_component * student_factor(plan.n_components, width, plan.sketch_bits, degrees)
     fine = needed / 2**plan.sketch_bits <= math.sqrt(12) * plan.noise
+
     return plan.promise.max_disagreement if fine else 1.0
 
 
@@ -336,6 +355,7 @@ def one_fit_variance(plan: BatchPlan, n_rows: int) -> float:
     signal = plan.n_inputs * promise.margin**2
     smooth = 0.03 * (promise.max_error / 0.05) ** 0.4 * signal**2 / (1 + signal / 15)
     pinned = 0.26 * signal**1.6 / (1 + n / (80 * plan.n_inputs))
+
     return min(1.0, (smooth + pinned) / (n * promise.margin**2))
 
 
@@ -344,8 +364,10 @@ def _estimated(plan: BatchPlan, spread: BatchSpread, n_batches: int) -> float | 
     n_groups = len(spread.deviations)
     if n_groups < MIN_GROUPS:
         return None
+
     scale = math.sqrt(2 / (n_batches * (n_groups - 1))) / float(spread.grid_width)
     slacks, moves = walls(plan.rounding, spread.place, spread.deviations * scale)
+
     return share_beyond(slacks, moves) if slacks.size else 0.0
 
 
@@ -363,6 +385,7 @@ def largest_variance(counts: dict[str, int], length_cap: float, failure: float) 
     n = counts["pairs"]
     if n < 2 or not math.isfinite(length_cap):
         return math.inf
+
     most = 2 * length_cap**2
     p = min(1.0, counts["pair_sum"] * PAIR_UNIT / 2 / n / most)
     allowed = math.log(1 / failure) / n
@@ -373,13 +396,17 @@ def largest_variance(counts: dict[str, int], length_cap: float, failure: float) 
     highest = 1 - 1e-12
     if p >= highest or excess(highest) <= 0:
         return most
+
     return most * float(brentq(excess, max(p, 1e-300), highest, xtol=1e-15))
 
 
 def _divergence(p: float, q: float) -> float:
     """Of two coins that fall heads with these probabilities."""
-    heads = p * math.log(p / q) if p > 0 else 0.0
-    tails = (1 - p) * (math.log1p(-p) - math.log1p(-q)) if p < 1 else 0.0
+    heads = tails = 0.0
+    if p > 0:
+        heads = p * math.log(p / q)
+    if p < 1:
+        tails = (1 - p) * (math.log1p(-p) - math.log1p(-q))
     return heads + tails
 
 
@@ -396,11 +423,13 @@ def calm_variance(plan: BatchPlan, n_batches: int) -> float:
     n, most = n_batches // 2, 2 * plan.length_cap**2
     if n < 2:
         return 0.0
+
     rho = plan.promise.max_disagreement
     largest = min(1 - 1e-12, variance_allowed(plan, n_batches) / most)
     allowed = math.log(1 / min(rho, plan.promise.failure_prob)) / n
     if _divergence(0.0, largest) <= allowed:
         return 0.0  # not even equal batches pass
+
     passes = float(brentq(lambda p: _divergence(p, largest) - allowed, 0.0, largest))
 
     def differ(q: float) -> float:
@@ -411,6 +440,7 @@ def calm_variance(plan: BatchPlan, n_batches: int) -> float:
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if differ(middle) <= rho else (low, middle)
+
     return low * most
 
 
@@ -432,12 +462,14 @@ def sketched_width(plan: BatchPlan, deviations: Matrix, n_batches: int) -> str:
             "a sketch needs rows that show their spread: 32, or 3 batches. Here are fewer. Give "
             "more rows."
         )
+
     variances = (deviations**2).sum(axis=0) * (2 / (n_batches * (n_groups - 1)))
     factor = student_factor(
         plan.n_components, plan.promise.max_disagreement, plan.sketch_bits, n_groups - 1
     )
     width = 1.005 * factor * math.sqrt(float(variances.max()))
     least = _FINEST * math.sqrt(12) * plan.noise * 2**plan.sketch_bits
+
     return decimal_text(max(width, least))
 
 
@@ -458,7 +490,9 @@ def student_factor(n_numbers: int, disagreement: float, bits: int, degrees: int)
     low = high = 1.0
     while missed(high) > disagreement:
         low, high = high, 2 * high
+
     for _ in range(50):
         middle = (low + high) / 2
         low, high = (middle, high) if missed(middle) > disagreement else (low, middle)
+
     return high

@@ -136,6 +136,7 @@ def _n_passes(plan: BatchPlan, batch_size: int) -> int:
     """Passes of a run over its rows: one, but for short batches of practical mode."""
     if plan.mode != "practical":
         return 1
+
     return math.ceil(_BATCH_STEPS / float(plan.regularization) / batch_size)
 
 
@@ -148,9 +149,13 @@ def _variance(plan: BatchPlan, spread: BatchSpread | None = None) -> float:
     """Variance of one batch vector, at most, whatever the population."""
     if plan.n_repetitions > 1 or (spread is not None and spread.counts["zero_rows"]):
         return math.inf  # nothing is known of the best of several runs, nor of shorter ones
-    n_steps = plan.batch_size if spread is None else spread.batch_size
+
+    n_steps = plan.batch_size
+    if spread is not None:
+        n_steps = spread.batch_size
     if _n_passes(plan, n_steps) > 1:
         return math.inf  # the theorem is about rows that are seen once
+
     return variance_bound(plan.promise.margin, float(plan.regularization), n_steps)
 
 
@@ -173,12 +178,14 @@ def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> BatchPla
             "regularization must be positive for gradient descent, got 0. Its steps are 1 over "
             "it; leave it out, or use Algorithm 1 for a hard margin."
         )
+
     spaces.only_in_paper_mode(mode, given, ("n_repetitions", "n_validation", "normalize"))
     if not isinstance(given.get("normalize", False), bool | np.bool_):
         raise ReplearnError(
             f"normalize must be True or False, got {short(given.get('normalize'))}. True is what "
             "the paper prints."
         )
+
     make = {"practical": _practical, "certified": _certified, "paper": _paper}[mode]
     return with_rows(make(promise, n_inputs, given), stability)
 
@@ -196,6 +203,7 @@ def _paper(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
     k = math.ceil(given.constant("C3") * log / tau**2)
     width = given.constant("C4") * tau / log
     n_repetitions, n_validation = _division(n, n_batches, promise.failure_prob, given)
+
     return BatchPlan(
         **common("sgd", promise, n_inputs, "paper", given),
         batch_size=n,
@@ -212,7 +220,9 @@ def _division(batch_size: int, n_batches: int, delta: float, given: Sizes) -> tu
     """Runs of a batch, and rows to choose among them."""
     enough = math.ceil(math.log2(10 * n_batches / delta))
     n_repetitions = int(given.get("n_repetitions", max(1, min(enough, batch_size // 2))))
-    half = batch_size - batch_size // 2 if n_repetitions > 1 else 0
+    half = 0
+    if n_repetitions > 1:
+        half = batch_size - batch_size // 2
     n_validation = int(given.get("n_validation", half))
     n_steps = (batch_size - n_validation) // max(n_repetitions, 1)
     if n_repetitions < 1 or n_steps < 1 or (n_repetitions > 1 and n_validation == 0):
@@ -221,6 +231,7 @@ def _division(batch_size: int, n_batches: int, delta: float, given: Sizes) -> tu
             f"several runs, got {batch_size} for {n_repetitions} and {n_validation}. Raise "
             "batch_size, or lower n_repetitions."
         )
+
     return n_repetitions, n_validation
 
 
@@ -244,6 +255,7 @@ def _practical(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
     rows = _SKETCHED_ROWS if given.sketch_bits else _BATCH_STEPS
     planned = min(max(math.ceil(rows / float(weight)), low), high)
     batch_size = int(given.get("batch_size", planned))
+
     return BatchPlan(
         **common("sgd", promise, n_inputs, "practical", given),
         batch_size=batch_size,

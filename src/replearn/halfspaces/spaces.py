@@ -113,17 +113,27 @@ def paper_space(n_inputs: int, sizes: Sizes, n_components: int, width: float) ->
             f'sketch_bits must be 0 in mode="paper", got {sizes.sketch_bits}. Leave them out, or '
             'use mode="practical" or "certified".'
         )
+
     check_rounding(sizes.get("rounding", "centre"))
     projection = sizes.get("projection", "gaussian")
-    k = n_inputs if projection in FULL else int(sizes.get("n_components", n_components))
-    k = min(k, n_inputs) if projection == "hadamard" else k
+    k = _components_of(projection, int(sizes.get("n_components", n_components)), n_inputs)
     check_components(projection, k, n_inputs)
+
     return {
         "projection": projection,
         "n_components": k,
         "rounding": sizes.get("rounding", "ak"),
         "grid_width": by_hand_text(sizes, "grid_width", width),
     }
+
+
+def _components_of(projection: str, n_components: int, n_inputs: int) -> int:
+    """Components of a map: all inputs of a full one, and no more of orthonormal rows."""
+    if projection in FULL:
+        return n_inputs
+    if projection == "hadamard":
+        return min(n_components, n_inputs)
+    return n_components
 
 
 # --- practical ------------------------------------------------------------------------------------
@@ -155,19 +165,29 @@ def practical_space(n_inputs: int, noise: float, sizes: Sizes, squared: float) -
     """
     if sizes.sketch_bits:
         return _sketched_space(n_inputs, noise, sizes, squared)
+
     k = int(sizes.get("n_components", n_inputs))
-    planned = (
-        ["none", "hadamard"] if k == n_inputs else ["hadamard" if k < n_inputs else "gaussian"]
-    )
-    names = [sizes.get("projection")] if sizes.get("projection") else planned
+    names = ["none", "hadamard"]
+    if k < n_inputs:
+        names = ["hadamard"]
+    if k > n_inputs:
+        names = ["gaussian"]
+    if sizes.get("projection"):
+        names = [sizes.get("projection")]
+
     check_rounding(sizes.get("rounding", "centre"))
-    cells = [sizes.get("rounding")] if sizes.get("rounding") else ["leech", "e8", "centre"]
+    cells = ["leech", "e8", "centre"]
+    if sizes.get("rounding"):
+        cells = [sizes.get("rounding")]
+
+    # the fewest flips of all
     options = []
     for projection in names:
         for rounding in cells:
             k, left = _noise_split(projection, rounding, n_inputs, noise, sizes, squared)
             width = float(sizes.get("grid_width", left / math.sqrt(second_moment(rounding, k))))
             options.append((isotropic_flips(rounding, k) / width, projection, rounding, k, width))
+
     _, projection, rounding, k, width = min(options)
     return {
         "projection": projection,
@@ -184,10 +204,12 @@ def _sketched_space(n_inputs: int, noise: float, sizes: Sizes, squared: float) -
             "sketch_bits need cubes whose width is planned, got rounding or grid_width by hand. "
             "Leave them out."
         )
+
     projection = sizes.get("projection", "hadamard")
     k = n_inputs
     if projection not in FULL and (n_inputs > _MAX_SKETCHED or sizes.get("n_components")):
         k, _ = _noise_split(projection, "centre", n_inputs, noise, sizes, squared)
+
     check_components(projection, k, n_inputs)
     return {"projection": projection, "n_components": k, "rounding": "centre", "grid_width": ""}
 
@@ -202,17 +224,21 @@ def _noise_split(
     |z|^2/k takes half of noise^2, plus |z|^2/d for orthonormal rows.
     """
     orthonormal = projection != "gaussian"
-    budget = noise**2 + (squared / n_inputs if orthonormal else 0.0)
+    budget = noise**2
+    if orthonormal:
+        budget += squared / n_inputs
     given = sizes.get("n_components")
     k = int(given) if given else max(_FEWEST, math.ceil(2 * squared / budget))
     if not given:
         block = CELLS[rounding.split("+")[-1]].block
         k = -(-k // block) * block
-        k = n_inputs if projection in FULL else min(k, n_inputs) if projection == "hadamard" else k
+        k = _components_of(projection, k, n_inputs)
+
     check_components(projection, k, n_inputs)
     left = budget - squared / k
     if not (orthonormal and k == n_inputs):
         left = max(left, budget / 2)  # too few, set by hand, leave nothing: half, and more error
+
     return k, math.sqrt(left)
 
 
@@ -242,6 +268,7 @@ def proved_spaces(sizes: Sizes, n_inputs: int) -> list[tuple[str, str]]:
                 f"{name} must be left out in certified mode, got {sizes.get(name)!r}: the proof "
                 'derives it. Or use mode="practical".'
             )
+
     check_rounding(sizes.get("rounding", "centre"))
     given, rounding = sizes.get("projection"), sizes.get("rounding")
     if given not in (None, "gaussian", "rotation"):
@@ -249,12 +276,15 @@ def proved_spaces(sizes: Sizes, n_inputs: int) -> list[tuple[str, str]]:
             f'projection must be "gaussian" or "rotation" in certified mode, got {given!r}. Leave '
             'it out, or use mode="practical".'
         )
+
     names = [given] if given else ["gaussian", "rotation"]
     if n_inputs > _MAX_ROTATED and not given:
         names = ["gaussian"]
+
     lattices: dict[Any, str] = {}
     if rounding is None and not sizes.sketch_bits:
         lattices = {runs(name, n_inputs): name for name in reversed(_ROUNDINGS)}
+
     wanted = [rounding] if rounding else sorted({"centre", *lattices.values()})
     pairs = [
         (projection, cells)
@@ -268,6 +298,7 @@ def proved_spaces(sizes: Sizes, n_inputs: int) -> list[tuple[str, str]]:
             f'rounding must be "centre" or "ak" in certified mode, or without a sketch and behind '
             f'a rotation of "leech", "e8" and "centre", got {rounding!r}. Leave it out.'
         )
+
     return pairs
 
 
@@ -283,6 +314,7 @@ def proved_space(
         width = 1 / math.sqrt(CELLS[rounding].second_moment * n_components)
     else:
         n_components, width = n_inputs, margin * _rotated_width(rounding, n_inputs, failure)
+
     return n_components, decimal_text(0.995 * 2**bits * width)  # what is used is on the safe side
 
 
@@ -307,6 +339,7 @@ def _enough_components(margin: float, failure: float) -> int:
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if sign_lost(margin, middle) <= failure else (middle, high)
+
     return high
 
 
@@ -324,7 +357,9 @@ def _rotated_width(rounding: str, n_inputs: int, failure: float) -> float:
 def rotated_sign_lost(rounding: str, n_inputs: int, width: float) -> float:
     """The second theorem, for a width in margins: that of the next wider one of the list."""
     place = bisect_left(_WIDTH_LIST, width * (1 - 1e-12))
-    return 0.5 if place >= _WIDTHS.size else float(_rotated_tails(rounding, n_inputs)[place])
+    if place >= _WIDTHS.size:
+        return 0.5
+    return float(_rotated_tails(rounding, n_inputs)[place])
 
 
 @lru_cache(maxsize=256)
@@ -341,9 +376,11 @@ def _rotated_tails(rounding: str, n_inputs: int) -> Vector:
         ratios = np.maximum(_WIDTHS[place] ** 2 * squares, 1.0)  # at 1 the sign is never lost
         lost = (1 - 1 / ratios) ** ((n - 1) / 2) * np.sqrt(ratios / (2 * math.pi * max(1, n - 1)))
         tails[place] = min(0.5, float(chances @ lost))
+
     if rounding in CUBES:
         proxy = CELLS[rounding].second_moment
         tails = np.minimum(tails, np.exp(-1 / (2 * proxy * _WIDTHS**2)))
+
     return np.maximum.accumulate(tails)
 
 
@@ -356,12 +393,23 @@ class Turned:
     n_inputs: int
     size: float  # components of a Gaussian map, or the width after a rotation
 
+    @classmethod
+    def of(
+        cls, space: tuple[str, str], n_inputs: int, n_components: int, width: str, bits: int
+    ) -> "Turned":
+        """Of a map and cells of a plan; with bits a cell counts as its part."""
+        if space[0] == "gaussian":
+            return cls(*space, n_inputs, n_components)
+        return cls(*space, n_inputs, float(width) / 2**bits)
+
     def at(self, margin: float) -> float:
         """Of a row with this margin."""
         if margin <= 0:
             return 1.0
+
         if self.projection == "gaussian":
             return min(0.5, sign_lost(margin, int(self.size)))
+
         return rotated_sign_lost(self.rounding, self.n_inputs, self.size / margin)
 
     def cake(
@@ -395,6 +443,7 @@ def _squared_lengths(rounding: str, n_inputs: int) -> tuple[Vector, Vector]:
         jump[0], jump[-1] = 1 - mean / largest, mean / largest
         for _ in range(run.n_blocks):
             chances = np.convolve(chances, jump)
+
     return unit * np.arange(1.0, chances.size), chances[1:]
 
 
@@ -438,9 +487,11 @@ def certified_plan(
     plain = _least_plan(recipe, promise, n_inputs, given, proof)
     if not given.sketch_bits:
         return plain
+
     held_out, easier = _held_out(promise, plain.n_rows)
     tested = _least_plan(recipe, easier, n_inputs, given, proof)
     tested = replace(tested, promise=promise, n_rows=tested.n_rows + held_out["n_held_out"])
+
     return min(plain, replace(tested, **held_out), key=lambda plan: plan.n_rows)
 
 
@@ -467,15 +518,20 @@ def _held_out(promise: Promise, n_plain: int) -> tuple[dict[str, Any], Promise]:
             middle = (low + high) // 2
             unlikely = bdtr(middle, n, promise.max_error) <= promise.failure_prob
             low, high = (middle, high) if unlikely else (low, middle)
+
         if low >= 0:
             good = float(bdtri(low, n, 1 - _REFUSED / 2))  # passes with that probability
             ratio = promise.max_error * promise.failure_prob / (good * _REFUSED / 2)
             options.append((n_plain * ratio + n, n, low, good))
+
         n = math.ceil(1.1 * n)
+
     if not options:
         return {"n_held_out": 0, "n_allowed": 0}, promise
+
     _, n, allowed, good = min(options)
     easier = replace(promise, max_error=good, failure_prob=_REFUSED / 2)
+
     return {"n_held_out": n, "n_allowed": allowed}, easier
 
 
@@ -490,6 +546,7 @@ def _least_plan(
         for start in _STARTS:
             limits = ranges if start["shift"] else ranges | _MARKOV
             found.append(best_split(plan_of, start | first, limits))
+
     best = min(found, key=lambda plan: plan.n_rows)
     for name in ("n_batches", "batch_size"):
         by_hand, least = given.get(name), getattr(best, name)
@@ -498,6 +555,7 @@ def _least_plan(
                 f"{name} must be at least {least:,} in certified mode, got {by_hand:,}. Leave it "
                 'out, relax the promise, or use mode="practical".'
             )
+
     return replace(
         best,
         batch_size=int(given.get("batch_size", best.batch_size)),
@@ -531,9 +589,10 @@ def _split_plan(
         batch = proof.batch(before, slack, split)
     else:  # both parts of the error are small in expectation, and Markov pays
         k, width = proved_space(*space, left * margin, after, n_inputs, bits)
-        turned = Turned(*space, n_inputs, k if space[0] == "gaussian" else float(width) / 2**bits)
+        turned = Turned.of(space, n_inputs, k, width, bits)
         _, price = turned.cake(margin, 0.0, slack, 1.0)
         batch = proof.batch(before * promise.failure_prob / max(1.0, price), 1.0, split)
+
     plan = BatchPlan(
         **fixed,
         **batch,
@@ -550,9 +609,12 @@ def _split_plan(
         least = math.ceil(log / t**2 * (2 * min(1.0, proof.variance(plan)) + 4 * t / 3))
         if plan.looks:  # what a lab that gives a model has seen
             used = log * 2 * variance_allowed(plan, 1) / t**2
-            least = min(least, math.ceil(log * 4 / (3 * t) / (1 - used))) if used < 1 else least
+            if used < 1:
+                least = min(least, math.ceil(log * 4 / (3 * t) / (1 - used)))
+
     free = replace(plan, by_hand=())  # the number of batches is what is searched
     n_rows = rows_for(proof.stability, free, plan.batch_size, least, most)
+
     return replace(plan, n_batches=n_rows // plan.batch_size, n_rows=n_rows)
 
 
@@ -582,12 +644,13 @@ def _cake_space(
     while high - low > 1:
         middle = (low + high) // 2
         k, width = space_for(middle)
-        turned = Turned(*space, n_inputs, k if space[0] == "gaussian" else float(width) / 2**bits)
+        turned = Turned.of(space, n_inputs, k, width, bits)
         first, price = turned.cake(margin, shift * margin, slack / 8, slack)
         if first + price * hinge <= allowed:
             best, low = (k, width), middle
         else:
             high = middle
+
     return best
 
 
@@ -617,4 +680,5 @@ def best_split(
                 if plan.n_rows < best.n_rows:
                     split, best, better = other, plan, True
                     break
+
     return best

@@ -109,6 +109,7 @@ def run(sample: Sample, plan: BatchPlan, coins: Coins, work: BlockMap = map) -> 
     """Rows to codes: a large-margin vector per batch, then mean, project, round."""
     if plan.one_fit:
         return _run_once(sample, plan, coins)
+
     sums, batch_size = sum_batches(sample, plan, adder(plan), work)
     return round_mean(sums, batch_size, plan, coins, sample.n_rows)
 
@@ -142,12 +143,14 @@ def _run_once(sample: Sample, plan: BatchPlan, coins: Coins) -> Fitted:
         parts.append(rows.astype(np.float32))  # which holds these whole numbers
         seen.append(term_hashes(rows))
         n_zero += n_without
+
     every = stacked(parts)
     if every.shape[0] == 0:
         raise ReplearnError(
             f"X must have rows that are not all zero, got {n_zero:,} zero rows. A row without "
             "direction cannot be learned from; check the columns."
         )
+
     groups = [every[place::N_GROUPS] for place in range(min(N_GROUPS, every.shape[0]))]
 
     # 2. the vector, and those without each group: a jackknife
@@ -163,6 +166,7 @@ def _run_once(sample: Sample, plan: BatchPlan, coins: Coins) -> Fitted:
     counts = {"pairs": 0, "zero_rows": n_zero}
     fitted = round_point(vectors, 1, sample.n_rows, counts, plan, coins)
     spread = replace(fitted.spread, n_repeated=n_repeated(seen))  # type: ignore[type-var]
+
     return replace(fitted, spread=spread, counts={"zero_rows": n_zero})
 
 
@@ -186,14 +190,20 @@ def _variance(plan: BatchPlan, spread: BatchSpread | None = None) -> float:
     ball, weight, margin = plan.length_cap**2, float(plan.regularization), plan.promise.margin
     if plan.one_fit or plan.unit_vectors or weight == 0:
         return ball
+
     if spread is not None and spread.counts["unconverged"]:
         return ball
-    n = plan.batch_size if spread is None else spread.batch_size
+
+    n = plan.batch_size
+    if spread is not None:
+        n = spread.batch_size
     exact = margin / (weight * math.sqrt(n))
     if plan.mode == "certified":  # the promise of a margin bounds the sum of the a_i
         exact = min(exact, math.sqrt(1 / (n * weight)))
+
     longest = plan.length_cap / margin  # of u: longer ones are shortened to it
     gap = max(plan.abs_gap, plan.rel_gap * longest**2 / 2)
+
     return min(ball, (exact + margin * math.sqrt(2 * gap)) ** 2)
 
 
@@ -206,6 +216,7 @@ def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> BatchPla
             f"margin_share must be between 0 and 1, got {given.get('margin_share')}. It is of the "
             "largest margin of a batch; for an exact SVM take 0.99."
         )
+
     make = {"practical": _practical, "certified": _certified, "paper": _paper}[mode]
     return with_rows(make(promise, n_inputs, given), stability)
 
@@ -221,6 +232,7 @@ def _paper(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
     n_batches = math.ceil(given.constant("C2") * log / (tau**4 * rho**2))
     batch_size = math.ceil(given.constant("C3") * log / (eps * tau**3))
     width = given.constant("C4") * tau / log
+
     return BatchPlan(
         **common("svm", promise, n_inputs, "paper", given),
         batch_size=int(given.get("batch_size", batch_size)),
@@ -262,6 +274,7 @@ def _practical(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
     weight = by_hand_text(given, "regularization", share * promise.max_error * promise.margin**2)
     if float(weight) == 0:
         weight = decimal_text(promise.margin**2 * 1e-6)  # a hard margin, nearly
+
     plan = BatchPlan(
         **common("svm", promise, n_inputs, "practical", given),
         one_fit=one_fit,
@@ -275,9 +288,11 @@ def _practical(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
     )
     if one_fit:
         return plan
+
     low, high = _BATCH_LIMITS
     batch_size = int(given.get("batch_size", min(max(math.ceil(1 / float(weight)), low), high)))
     calibrated = _calibrated(promise, n_inputs, float(weight)) / batch_size
+
     return replace(plan, batch_size=batch_size, calibrated=calibrated)
 
 

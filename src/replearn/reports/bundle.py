@@ -39,7 +39,7 @@ from replearn.tables import (
 from replearn.types import Vector
 
 _MODULES = (
-    *("words", "exact", "stability", "table", "check", "evidence", "tails", "support"),
+    *("words", "exact", "stability", "table", "check", "evidence", "placebo", "tails", "support"),
     *("recalibration", "worth", "compare", "replicate", "disclosure", "sums", "lab", "worker"),
 )
 

@@ -231,16 +231,16 @@ def compare(*models: Any, study: Study | None = None) -> Comparison:
         commits = study.commits_to(first.fingerprint)
 
     return Comparison(
-        tuple(names),
-        prints,
-        one_study,
-        _differences(given),
-        evidence,
-        commits,
-        first.of_study and not updates,
-        _renamed(given),
-        updates,
-        first.design.constant is not None and not updates,
+        names=tuple(names),
+        fingerprints=prints,
+        one_study=one_study,
+        differences=_differences(given),
+        evidence=evidence,
+        original=commits,
+        of_study=first.of_study and not updates,
+        renamed=_renamed(given),
+        updates=updates,
+        local_constants=first.design.constant is not None and not updates,
     )
 
 

@@ -1,44 +1,17 @@
 """Files of replearn: any of them, by what its header says."""
 
 import os
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-from replearn.documents import Document, Sha256, Text, document_of, read_json
+from replearn.documents import Document, document_of, read_json
 from replearn.errors import InvalidFile, ReplearnError, short
-from replearn.words import Facts, Row, Spoken
-
-
-@dataclass(frozen=True)
-class Opening(Spoken, Document):
-    """What opens a sealed study: the original keeps it, and sends it when all labs are done.
-
-    From the fingerprints of study and model and the nonce the study's commitment follows.
-    """
-
-    FORMAT = "replearn/opening"
-
-    study: Sha256
-    model: Sha256
-    nonce: Annotated[str, Text(64, r"[0-9a-f]{32}")]
-
-    def facts(self) -> Facts:
-        """What it opens, in words."""
-        return Facts(
-            "This opens a sealed study. Keep it private until all labs have sent fingerprints.",
-            [
-                Row("study", self.study),
-                Row("the original's model", self.model),
-                "Labs pass it with --opened: then they see whether their models are the same.",
-            ],
-        )
 
 
 def file_classes() -> tuple[type[Document], ...]:
     """All kinds of files that replearn writes."""
     from replearn.codes import Model
     from replearn.reports.policy import Policy
-    from replearn.study import LabColumns, LabSums, State, Study
+    from replearn.study import LabColumns, LabSums, Opening, State, Study
 
     return Study, Model, LabSums, LabColumns, State, Opening, Policy
 

@@ -25,7 +25,7 @@ LINES = {
 _STEPS = {"d": "", "eps": "max_error", "tau": "margin", "rho": "max_disagreement"}
 
 #: Numbers of a lab's table (rows times columns), and columns of foam, beyond which nothing is run.
-_MOST_NUMBERS, _MOST_FOAM = 20_000_000, 16
+_MOST_NUMBERS, _MOST_FOAM = 40_000_000, 16
 _TEST_ROWS = 4_000
 _CAPTION = "A dot and its number: practical mode. The line reaches to the other modes."
 

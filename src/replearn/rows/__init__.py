@@ -29,7 +29,7 @@ from replearn.rows.blocks import (
     term_hashes,
     with_constant,
 )
-from replearn.rows.levels import LEAST_LEVELS, LevelRows
+from replearn.rows.levels import LEAST_LEVELS, LevelRows, dense_terms
 from replearn.rows.sums import ExactSums, Integers, integers
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "THETA_BITS",
     "WEIGHT_BITS",
     "column_sums",
+    "dense_terms",
     "integers",
     "joined",
     "marks",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.types import Matrix, Vector
+from replearn.types import Matrix, Vector, is_sparse
 
 #: Columns with fewer levels stay dense: a table costs as much as so many products.
 LEAST_LEVELS = 8
@@ -124,6 +124,17 @@ class LevelRows:
                 pairs = table.reshape(-1, width)[1:, 1:].astype(np.int64) * one**2
                 total[np.ix_(there, beyond)] += pairs
                 total[np.ix_(beyond, there)] += pairs.T
+
+
+def dense_terms(terms: Any) -> NDArray[Any]:
+    """Encoded rows in one array, however they are kept."""
+    if isinstance(terms, LevelRows):
+        out = np.empty(terms.shape)
+        terms.dense(out)
+        return out
+    if is_sparse(terms):
+        terms = terms.toarray()
+    return np.asarray(terms)
 
 
 def _by_level(levels: NDArray[np.uint16], n_levels: int, columns: Matrix) -> Matrix:

@@ -5,6 +5,7 @@ from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.evidence import Evidence
 from replearn.study.halfspace_study import HalfspaceReplication, HalfspaceStudy
 from replearn.study.joint_original import Founded, LabColumns, draft_study, lab_columns
+from replearn.study.opening import Opening, opened_by
 from replearn.study.original import Certificate, Options, Original, Request, held_out, publish
 from replearn.study.passes import (
     Fitted,
@@ -56,6 +57,7 @@ __all__ = [
     "MOST_TOLD",
     "Measure",
     "Options",
+    "Opening",
     "Original",
     "Performance",
     "Replication",
@@ -91,4 +93,5 @@ __all__ = [
     "spread_of",
     "spread_state",
     "table_of",
+    "opened_by",
 ]

@@ -202,10 +202,8 @@ def lab_sums(
     >>> rl.lab_sums(study, labs[1], lab="Birchwood").rows
     6000
     """
-    study = study if isinstance(study, GlmStudy) else GlmStudy.load(study)
+    study, state = _at(study, state)
     design = study.design
-    state = study.begin() if state is None else state
-    study.check_state(state)
     if design.n_numbers > newton.MOST_STEERED:
         raise ReplearnError(
             f"labs must pool at most {newton.MOST_STEERED} coefficients, got {design.n_numbers:,}: "
@@ -214,6 +212,7 @@ def lab_sums(
     _refuse_two(len(state.members))
 
     source = table if isinstance(table, Table) else table_of(design, table)
+    source = source.kept()  # what single rows weigh takes passes of its own
     sums = study.sums([source], state)
 
     # sums of few rows, or with a level or class that few have, never leave the lab
@@ -234,6 +233,16 @@ def lab_sums(
 
     shown = LabSums.of(study, lab, _without_few_cells(sums, least_count))
     return replace(shown, findings=tuple(findings))
+
+
+def _at(study: "GlmStudy | str | os.PathLike[str]", state: State | None) -> tuple[GlmStudy, State]:
+    """The study, which may be a path, and its state: that of the first round, unless given."""
+    if not isinstance(study, GlmStudy):
+        study = GlmStudy.load(study)
+    if state is None:
+        state = study.begin()
+    study.check_state(state)
+    return study, state
 
 
 def _refuse_small(state: State, sums: ExactSums, least_rows: int) -> None:
@@ -335,7 +344,9 @@ class Coalition(Spoken):
         names = self.replication.names
         order = np.argsort(-self.heterogeneity, kind="stable")[:20]
         furthest = sorted(self.labs, key=lambda x: x.p)[:_DRAWN]
-        which = ", of those that differ most" if len(self.labs) > _DRAWN else ""
+        which = ""
+        if len(self.labs) > _DRAWN:
+            which = ", of those that differ most"
 
         how = "in the cells of the study"
         if self.model.design.bits:
@@ -445,9 +456,7 @@ def combine(
     if replication_rows is not None and not publish:
         raise ReplearnError("replication_rows is of a joint original. Pass publish=True, too.")
 
-    study = study if isinstance(study, GlmStudy) else GlmStudy.load(study)
-    state = study.begin() if state is None else state
-    study.check_state(state)
+    study, state = _at(study, state)
     if most_rows is None:
         most_rows = MOST_TIMES * max(study.n_original, study.n_replication)
 

@@ -31,9 +31,13 @@ def cohort_table(learned: Learned, target: str, classes: Sequence[Any] | None) -
     Counts below ten are not shown, and quartiles only of 50 rows or more: the table is for a paper.
     """
     look = learned.look
-    shown = list(classes or ()) if len(classes or ()) <= _MOST_CLASSES else []
+    shown = list(classes or ())
+    if len(shown) > _MOST_CLASSES:
+        shown = []
     header = ["column", "all", *(f"{target} = {label}" for label in shown), "missing"]
-    rows: list[list[Any]] = [_counts_row(look, len(shown))] if shown else []
+    rows: list[list[Any]] = []
+    if shown:
+        rows.append(_counts_row(look, len(shown)))
     for column in learned.encoding.columns:
         # of survival it is time itself, and nobody's property
         if column.name == INTERVAL:
@@ -89,7 +93,9 @@ def _number_cells(look: TableScan, column: NumberColumn, n_classes: int) -> list
     counts = np.array([[float(part.sum()), float((1 - part).sum())] for part in known]) * scale
     shown = [_count(round(ones), ones + zeros) for ones, zeros in counts.tolist()]
     # who knows both classes but one cell finds it by subtraction
-    return shown if counts[1:].size == 0 or counts[1:].min() >= LEAST_COUNT else _hidden(shown)
+    if counts[1:].min(initial=LEAST_COUNT) < LEAST_COUNT:
+        return _hidden(shown)
+    return shown
 
 
 def _quartiles(values: Vector) -> str:
@@ -114,11 +120,14 @@ def _level_rows(
         few.add(min(counts.keys() - few, key=lambda text: int(counts[text].min())))
     found: list[list[Any]] = []
     for text, of_class in counts.items():
-        by_class = of_class.tolist() if n_classes > 1 else []
         cells = [_count(int(of_class.sum()), int(totals.sum()))]
-        cells += [_count(n, total) for n, total in zip(by_class, totals.tolist(), strict=False)]
-        cells = _hidden(cells) if text in few else cells
-        found.append([f"{column.name} = {text}", *cells, "" if found else missing])
+        if n_classes > 1:
+            by_class = zip(of_class.tolist(), totals.tolist(), strict=True)
+            cells += [_count(n, total) for n, total in by_class]
+        if text in few:
+            cells = _hidden(cells)
+        found.append([f"{column.name} = {text}", *cells, missing])
+        missing = ""  # it stands in the first line of its column
     return found
 
 

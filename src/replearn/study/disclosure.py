@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
 from replearn.glm import GlmDesign, Loss, State
-from replearn.rows import MAX_ROW, ROW_BITS, Block, LevelRows, Rows, marks, pieces, scores
+from replearn.rows import MAX_ROW, ROW_BITS, Block, Rows, dense_terms, marks, pieces, scores
 from replearn.study.encoder import RowEncoder, TableRows, projected, read_rows
 from replearn.tables import Encoding, NumberColumn, Table
-from replearn.types import is_sparse
 
 #: Up to so many different numbers of a column, a line and a square single out each of them.
 _FEW_VALUES = 3
@@ -63,7 +62,7 @@ def refuse_few_rows(design: GlmDesign, table: Table, share: int, least_count: in
 
     total, sampled = np.zeros((2, len(groups), len(classes)), dtype=np.int64)
     for block in _small(rows):
-        terms = _dense(block.terms)
+        terms = dense_terms(block.terms)
         inside = np.array([group.holds(terms) for group in groups])
         of_class = np.array([group.holds(block.targets[:, None]) for group in classes])
         total += inside.astype(np.int64) @ of_class.T
@@ -91,7 +90,7 @@ def refuse_heavy_rows(design: GlmDesign, table: Table, asked: State, least_count
 
     Parameters
     ----------
-    design : Design
+    design : GlmDesign
     table : Table
     asked : State
         Of the fit: its coefficients, and the share of rows in the information matrix.
@@ -138,7 +137,7 @@ class _Weighing:
 
     def add(self, block: Block, loss: Loss, asked: State) -> None:
         """Take some rows in."""
-        rows = _dense(block.terms).astype(np.float64)
+        rows = dense_terms(block.terms).astype(np.float64)
         eta = scores(rows, asked.theta, block.offset)
         weights = np.ones(len(rows)) if block.weights is None else block.weights
 
@@ -163,21 +162,11 @@ def _small(rows: Rows) -> Iterator[Block]:
         yield from pieces(block, rows.n_terms)
 
 
-def _dense(terms: Any) -> NDArray[Any]:
-    if isinstance(terms, LevelRows):
-        filled = np.zeros(terms.shape)
-        terms.dense(filled)
-        return filled
-    if is_sparse(terms):
-        terms = terms.toarray()
-    return np.asarray(terms)
-
-
 def _frequencies(rows: Rows) -> list[Counter[float]]:
     """How often each number occurs, in each term and at last in the targets."""
     counters: list[Counter[float]] = [Counter() for _ in range(rows.n_terms + 1)]
     for block in _small(rows):
-        columns = [*_dense(block.terms).T, block.targets]
+        columns = [*dense_terms(block.terms).T, block.targets]
         for counter, column in zip(counters, columns, strict=True):
             different, counts = np.unique(column, return_counts=True)
             counter.update(dict(zip(different.tolist(), counts.tolist(), strict=True)))

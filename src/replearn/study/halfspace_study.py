@@ -1,7 +1,7 @@
 """A study of Algorithm 1 or 2: what an original publishes, and what a replication found."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from replearn.codes import CodeSpace, HalfspaceDesign
 from replearn.documents import Range, Sha256, Unfit
@@ -118,23 +118,18 @@ class HalfspaceReplication(Replication):
 
     def facts(self) -> Facts:
         """The verdict first."""
-        verdict = (
-            "The same model: these rows give exactly the original's model."
-            if self.same
-            else "A different model: these rows do not give the original's model."
-        )
+        verdict = "A different model: these rows do not give the original's model."
+        if self.same:
+            verdict = "The same model: these rows give exactly the original's model."
 
         # cells may be so wide that anything matches
         weak = (
             "Labels that are pure noise would give this model too: cells are wide, and a match "
             "proves nothing about the labels. Studies of more rows have narrower cells."
         )
+        items: list[Any] = [f"Fingerprint {self.fingerprint}", Row("rows here", self.n_rows)]
+        if self.noise_matches:
+            items.insert(0, weak)
         return Facts(
-            verdict,
-            [
-                *([weak] if self.noise_matches else []),
-                f"Fingerprint {self.fingerprint}",
-                Row("rows here", self.n_rows),
-            ],
-            values={"fingerprint": self.fingerprint, "committed": self.commitment},
+            verdict, items, values={"fingerprint": self.fingerprint, "committed": self.commitment}
         )

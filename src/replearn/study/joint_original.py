@@ -210,7 +210,7 @@ def draft_study(
     if ridge:
         penalty = decimal_text(ridge)
     shares = Summary.of(rows, loss).check(loss).shares
-    moments = glm.second_moments(rows)
+    moments = glm.moments_for(rows)
     coordinates = Coordinates.of(loss.information(shares), moments, float(penalty))
     n_numbers = loss.n_scores * len(moments)
     deviation = (2 / n_rows) ** 0.5  # a row's influence is about 1 in these coordinates
@@ -366,8 +366,8 @@ def founded(
             f"{_named(unlike)}. Ask them, or begin anew without them."
         )
 
-    study = GlmStudy.of(design, promise, total_spread, draft.profile, model, problems=problems)
-    return Founded(study, model, labs, copies)
+    study = GlmStudy.of(design, promise, total_spread, draft.profile, problems)
+    return Founded(study.committed_to(model), model, labs, copies)
 
 
 def _named(unlike: Sequence[Participant]) -> str:

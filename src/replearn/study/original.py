@@ -51,10 +51,11 @@ from replearn.rows import (
 )
 from replearn.study.cohort import cohort_table, gaps_told
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
+from replearn.study.opening import Opening
 from replearn.study.own_estimates import own_estimates
 from replearn.study.performance import Performance
 from replearn.study.sample_size import rows_needed
-from replearn.study.study import GlmStudy, commitments
+from replearn.study.study import GlmStudy
 from replearn.tables import (
     AT_RISK,
     INTERVAL,
@@ -108,6 +109,7 @@ class Options:
     categories: Sequence[str] = ()
     numeric: Sequence[str] = ()
     drop: Sequence[str] = ()
+    sealed: bool = False
     n_jobs: int | None = None
 
 
@@ -121,7 +123,6 @@ class Request(Options):
     weights: str | None = None
     offset: str | None = None
     time: str = "time"  # of survival, whose target is the event
-    sealed: bool = False
     verbose: int = 0
 
     def check(self) -> None:
@@ -151,6 +152,11 @@ class Request(Options):
                 "replication_rows", self.replication_rows, remedy=remedy
             )
         self.sketch_bits = int(self.sketch_bits)
+        if self.sealed and not self.sketch_bits:
+            raise ReplearnError(
+                "sealed must be False without published bits: there is no commitment to hide, and "
+                "nobody is first. Publish bits, or leave it out."
+            )
         seed_text(self.shared_seed)
 
 
@@ -223,6 +229,16 @@ class Certificate(Spoken):
             return "a new centre that differs as centres typically do"
         return f"a new centre like these {self.n_centres}"
 
+    @property
+    def _condition(self) -> list[str]:
+        """What is assumed of new centres."""
+        if self.n_centres < 2:
+            return []
+        return [
+            f"Assumed: of 1,000 new centres 406 differ as these {self.n_centres} do, 504 twice as "
+            "much, 83 four times, 7 eight times or more, in all coefficients together."
+        ]
+
     def facts(self) -> Facts:
         """In words."""
         verdict = (
@@ -243,6 +259,7 @@ class Certificate(Spoken):
                 *self.cautions,
             ],
             details=[
+                *self._condition,
                 Row("parts of these rows differ", self.inflation, "times the expected square"),
                 Row("repeated rows", self.n_repeated),
             ],
@@ -313,11 +330,16 @@ class Original:
         """What the original's own rows say about each coefficient, without the ridge."""
         return self.own_later()
 
+    @property
+    def opening(self) -> Opening | None:
+        """What opens a sealed study."""
+        if self.nonce is None:
+            return None
+        return Opening(self.study.fingerprint, self.model.fingerprint, self.nonce)
+
     def sealed_with(self, nonce: str) -> "Original":
         """The same original, sealed with a different nonce."""
-        commitment, slopes_commitment = commitments(self.model, nonce)
-        study = replace(self.study, commitment=commitment, slopes_commitment=slopes_commitment)
-        return replace(self, study=study, nonce=nonce)
+        return replace(self, study=self.study.committed_to(self.model, nonce), nonce=nonce)
 
 
 @dataclass
@@ -560,18 +582,11 @@ def _published(
 
     # the study, which commits to the model
     nonce = secrets.token_hex(16) if request.sealed else None
-    committed = None
+    problems = (*certificate.problems, *_unsafe(learned.remarks, request))
+    profile = make_profile(learned, labels)
+    study = GlmStudy.of(design, promise, trial.spread, profile, problems)
     if design.bits:
-        committed = model
-    study = GlmStudy.of(
-        design,
-        promise,
-        trial.spread,
-        make_profile(learned, labels),
-        committed,
-        nonce,
-        (*certificate.problems, *_unsafe(learned.remarks, request)),
-    )
+        study = study.committed_to(model, nonce)
 
     # not everybody reads these, and they take as long as the fit
     source, theta = best.source, trial.theta
@@ -754,19 +769,19 @@ def _certificate(
             "groups; else the promise is too good."
         )
     return Certificate(
-        disagreement(Between.none(design.n_numbers)),
-        promise.max_disagreement,
-        promise.n_here,
-        promise.n_there,
-        design.n_numbers,
-        float(effective[weakest]),
-        names[weakest % len(names)],
-        trial.spread.inflation,
-        n_repeated,
-        disagreement(trial.spread.between),
-        trial.spread.between.n_centres,
-        tuple(problems),
-        tuple(cautions),
+        expected=disagreement(Between.none(design.n_numbers)),
+        planned=promise.max_disagreement,
+        n_original=promise.n_here,
+        n_replication=promise.n_there,
+        n_numbers=design.n_numbers,
+        effective_rows=float(effective[weakest]),
+        weakest=names[weakest % len(names)],
+        inflation=trial.spread.inflation,
+        n_repeated=n_repeated,
+        at_new_centre=disagreement(trial.spread.between),
+        n_centres=trial.spread.between.n_centres,
+        problems=tuple(problems),
+        cautions=tuple(cautions),
     )
 
 

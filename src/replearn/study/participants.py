@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from replearn.codes import tail
 from replearn.glm import Between, CentreFits, Coordinates, assumed, learned
 from replearn.types import Vector
 from replearn.words import Landed, Table
@@ -75,13 +74,20 @@ def chance_of_difference(
 ) -> tuple[float, int]:
     """p-value of the largest difference between a lab and others, and which number it is.
 
-    ``sampling`` are standard deviations that rows explain. Valid for any correlation (Bonferroni).
+    ``sampling`` are standard deviations that rows explain. Student's law, since few centres show
+    how they differ; valid for any correlation (Bonferroni).
     """
-    deviations, freedoms = between.with_sampling(sampling)
+    from scipy.special import stdtr
+
+    deviations = between.with_sampling(sampling)
     away = np.abs(difference) / deviations
-    chances = [2 * tail(t, freedom) for t, freedom in zip(away.tolist(), freedoms, strict=True)]
+    freedoms = np.full(len(away), np.inf)
+    if between.n_centres > 1:  # rows show the rest of the variance
+        shown = np.maximum(between.deviations / deviations, 1e-6)
+        freedoms = (4 + between.n_centres - 1) / shown**4
+    chances = 2 * stdtr(freedoms, -away)
     largest = int(np.argmin(chances))
-    return min(1.0, len(chances) * chances[largest]), largest
+    return min(1.0, len(chances) * float(chances[largest])), largest
 
 
 def beside_the_others(

@@ -115,7 +115,9 @@ class Performance(Spoken):
 
         Rows end with their event, so a time at risk tells of it: the base must know it as well.
         """
-        masses = np.ones(len(targets)) if weights is None else weights
+        masses = np.ones(len(targets))
+        if weights is not None:
+            masses = weights
         values = loss.value(scores, targets)
 
         # the constant model of these rows

@@ -28,7 +28,14 @@ _MOVED = 24
 MOST_TOLD = 6
 
 Verdict = Literal[
-    "confirmed", "contradicted", "questioned", "undecided", "same slopes", "different", "untold"
+    "confirmed",
+    "contradicted",
+    "questioned",
+    "unsupported",
+    "undecided",
+    "same slopes",
+    "different",
+    "untold",
 ]
 
 
@@ -163,9 +170,10 @@ class GlmReplication(Replication):
         """Agreement and support in one word.
 
         "confirmed": the same model, and the patients support it; "contradicted": the same model,
-        and they do not; "questioned": the same model, but columns look wrong here; "undecided":
-        the same model, and they are too few to tell; "same slopes": the base risk alone differs;
-        "different"; "untold": sealed or registered.
+        and they do not; "questioned": the same model, but columns look wrong here;
+        "unsupported": the same model, and rows as many as were planned do not show that it beats
+        the base rate; "undecided": the same, with fewer rows; "same slopes": the base risk
+        alone differs; "different"; "untold": sealed or registered.
         """
         support = self.support
         if self.same is None:
@@ -177,7 +185,8 @@ class GlmReplication(Replication):
                 return "questioned"
             if support is not None and support.beats_base_rate:
                 return "confirmed"
-            return "undecided"
+            is_small = support is None or self.n_rows < self.replication_rows
+            return "undecided" if is_small else "unsupported"
 
         # a different base risk alone
         if self.same_slopes and support is not None and not support.contradicts_slopes:
@@ -253,6 +262,8 @@ class GlmReplication(Replication):
             return f"{same}, and your patients support {it}."
         if verdict == "questioned":
             return f"{same}, but look at {_listed(self.look_first)}."
+        if verdict == "unsupported":
+            return f"{same}, but your {self.n_rows:,} rows do not show that {beats} your base rate."
         if verdict == "undecided" and support is None:
             return f"{same}; whether the patients support {it} was not tested."
         if verdict == "undecided":
@@ -291,7 +302,7 @@ class GlmReplication(Replication):
             ]
         if verdict == "same slopes":
             return [_UPDATE_CONSTANT]
-        if verdict == "contradicted":
+        if verdict in ("contradicted", "unsupported"):
             assert support is not None
             return [_next_command(support)]
         if verdict == "different":

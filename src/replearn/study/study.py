@@ -1,7 +1,6 @@
 """A study: what labs share. The original publishes it, replications read it."""
 
 import hashlib
-import math
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -224,18 +223,9 @@ class GlmStudy(Study):
         promise: Promise,
         spread: NumberSpread,
         profile: Profile,
-        model: GlmModel | None = None,
-        nonce: str | None = None,
         problems: Iterable[str] = (),
     ) -> "GlmStudy":
-        """What an original states of itself; without a ``model`` nobody is first.
-
-        A ``nonce`` seals the commitments to the model, and to its slopes.
-        """
-        commitment, slopes_commitment = None, None
-        if model is not None:
-            commitment, slopes_commitment = commitments(model, nonce)
-
+        """What an original states of itself; before it commits to a model, nobody is first."""
         deviations = spread.between.deviations.tolist()
         return cls(
             design=design,
@@ -246,10 +236,20 @@ class GlmStudy(Study):
             between=tuple(map(decimal_text, deviations)),
             n_centres=spread.between.n_centres,
             profile=profile,
+            problems=tuple(problems),
+        )
+
+    def committed_to(self, model: GlmModel, nonce: str | None = None) -> "GlmStudy":
+        """The same study with commitments to a model and to its slopes, which a nonce seals."""
+        prints = [model.fingerprint, model.without_constants.fingerprint]
+        if nonce is not None:
+            prints = [sealed_commitment(nonce, one) for one in prints]
+        commitment, slopes_commitment = prints
+        return replace(
+            self,
             commitment=commitment,
             slopes_commitment=slopes_commitment,
             sealed=nonce is not None,
-            problems=tuple(problems),
         )
 
     def save(
@@ -333,36 +333,6 @@ class GlmStudy(Study):
         """Widths that a promise implies, with the spreads that the original states."""
         widths: Vector = GLM.sizes(promise, self.stated_spreads, between).widths
         return widths
-
-    def sampling(self, n_rows: int) -> Vector:
-        """Standard deviations of what the rows of the original and of a lab make differ.
-
-        Parameters
-        ----------
-        n_rows : int
-            Rows of the lab.
-
-        Returns
-        -------
-        deviations : array of shape (n_numbers,)
-            One for each coefficient.
-        """
-        return self.stated_spreads * math.sqrt(1 / self.n_original + 1 / n_rows)
-
-    def deviations(self, n_rows: int) -> Vector:
-        """Standard deviations between the original and a new centre with so many rows.
-
-        Parameters
-        ----------
-        n_rows : int
-            Rows of the lab.
-
-        Returns
-        -------
-        deviations : array of shape (n_numbers,)
-            One for each coefficient.
-        """
-        return self.centres.with_sampling(self.sampling(n_rows))[0]
 
     def disagreement(self, n_rows: int, new_centre: bool = False) -> float:
         """Estimated probability that a lab with so many rows gets a different model.
@@ -648,14 +618,6 @@ class GlmStudy(Study):
 def bits_each(n_bits: int) -> str:
     """What is published about each coefficient."""
     return "one byte each" if n_bits == 8 else f"{counted(n_bits, 'bit')} each"
-
-
-def commitments(model: GlmModel, nonce: str | None) -> tuple[str, str]:
-    """To the model, and to the model whose codes of constants are 0; a nonce seals both."""
-    whole, slopes = model.fingerprint, model.without_constants.fingerprint
-    if nonce is None:
-        return whole, slopes
-    return sealed_commitment(nonce, whole), sealed_commitment(nonce, slopes)
 
 
 def sealed_commitment(nonce: str, fingerprint: str) -> str:

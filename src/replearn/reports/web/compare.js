@@ -1,6 +1,7 @@
 // What a lab's fit says about the original's model, in the words of Python's `replicate`.
 import { Refusal, canonicalJson, contentOf, fingerprintOf, nScores, sealOf } from "./exact.js";
 import { deniedSpreads, evidence, statesTooMuch } from "./evidence.js";
+import { placeboMatches } from "./placebo.js";
 import { updated } from "./recalibration.js";
 import { disagreement, isAgreed, isConstant } from "./stability.js";
 import { counted, fixed, general, numbersInWords, pValue, percent, quoted, real, termNames } from "./words.js";
@@ -112,12 +113,13 @@ function agreementOf(study, found, files) {
 }
 
 /** Agreement and support in one word. */
-function verdictOf({ same, sameSlopes, support, lookFirst }) {
+function verdictOf({ same, sameSlopes, support, lookFirst, isSmall }) {
   if (same === null) return "untold";
   if (same) {
     if (support.p < UNLIKELY || support.gain.high < 0) return "contradicted";
     if (lookFirst.length) return "questioned";
-    return support.gain.low > 0 ? "confirmed" : "undecided";
+    if (support.gain.low > 0) return "confirmed";
+    return isSmall ? "undecided" : "unsupported";
   }
   const isDenied = !support || support.test.pSlopes < UNLIKELY || support.gain.high < 0;
   return sameSlopes && !isDenied ? "same slopes" : "different";
@@ -143,7 +145,7 @@ export function compared(study, found, rows, files = [], findings = []) {
     same,
     sameSlopes,
     lookFirst,
-    word: verdictOf({ same, sameSlopes, support, lookFirst }),
+    word: verdictOf({ same, sameSlopes, support, lookFirst, isSmall: nRows < study.n_replication }),
     nRows,
     names: names.filter(agreed),
     support,
@@ -154,15 +156,26 @@ export function compared(study, found, rows, files = [], findings = []) {
       1.96 * Number(spread) / Math.sqrt(nRows) / Number(design.widths[i])).filter(agreed),
     disagreement: disagreement(study, nRows),
     atNewCentre: disagreement(study, nRows, true),
-    evidence: evidence(study, found.codes, support ? support.test.spreads : null),
+    evidence: proofOf(study, found.codes, rows, support, same),
   };
 }
 
 const twoDigits = (number) => counted(Number(number.toPrecision(2)));
 const guessesInWords = ({ bits }) => bits < 30 ? twoDigits(2 ** bits) : `2^${fixed(bits, 0)}`;
 
-/** What a match proves, in a sentence. */
+/** What a match proves; nothing if labels have no part in it. */
+function proofOf(study, codes, rows, support, same) {
+  const proof = evidence(study, codes, support ? support.test.spreads : null);
+  const placebo = same === true && !proof.isWeak && placeboMatches(study, codes, rows);
+  return { ...proof, placebo, isWeak: proof.isWeak || placebo };
+}
+
+/** The same in a sentence. */
 function proofInWords(proof) {
+  if (proof.placebo) {
+    return "Agreement here is no evidence: your rows give this model with permuted labels, too. " +
+      "Whatever the outcomes are, a lab matches.";
+  }
   if (proof.isWeak) {
     const guesses = guessesInWords(proof);
     const tries = guesses === "1" ? "at the first guess" : `in about ${guesses} guesses`;
@@ -230,6 +243,7 @@ function sentenceOf({ design }, { word, support, nRows, lookFirst }) {
   return {
     confirmed: () => `${same}, and your patients support ${it}.`,
     questioned: () => `${same}, but look at ${listedColumns(lookFirst)}.`,
+    unsupported: () => `${same}, but your ${counted(nRows)} rows do not show that ${beats} your base rate.`,
     undecided: () => `${same}; your ${counted(nRows)} rows are too few to show whether ${beats} ` +
       "your base rate.",
     contradicted: () => `${same}, but your patients contradict ${it} (${whyContradicted(support)}).`,
@@ -288,7 +302,7 @@ function nextSteps(study, { word, support, nRows, disagreement: rate, apart, nea
       "original's model."];
   }
   if (word === "same slopes") return [UPDATE_CONSTANT];
-  if (word === "contradicted") return [nextCommand(support)];
+  if (word === "contradicted" || word === "unsupported") return [nextCommand(support)];
   if (word === "questioned") return [RECODE];  // whoever updated first would fit the wrong columns
   if (word !== "different") return support ? miscalibrated(support) : [];
   const found = [];

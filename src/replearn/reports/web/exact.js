@@ -336,11 +336,11 @@ function mixed32(x) {
 }
 
 /** Well-mixed 32-bit numbers of the content of rows, by which rows are sampled. */
-export function marks({ columns, nRows }) {
+export function marks({ columns, nRows }, first = 0) {
   // two exact sums of a row's numbers times fixed random odd factors below 2^24
   const factor = (column, sum) => (mixed32(Math.imul(4 * column + sum, 0x9e3779b1)) >>> 8) | 1;
   const found = new Uint32Array(nRows);
-  for (const sum of [0, 1]) {
+  for (const sum of [first, first + 1]) {
     const whole = new Float64Array(nRows).fill(ONE * factor(1, sum));
     columns.forEach((column, j) => {
       const step = factor(j + 2, sum);
@@ -530,7 +530,8 @@ export function summaryOf(rows, loss) {
 
 // --- Newton's method -----------------------------------------------------------------------------
 
-const NEAR = 1 << 20, NEAR_ENOUGH = 1 << 16, MAX_THETA = 16, ROWS_PER_COEFFICIENT = 128;
+export const MAX_THETA = 16;
+const NEAR = 1 << 20, NEAR_ENOUGH = 1 << 16, ROWS_PER_COEFFICIENT = 128;
 const LARGE_STEP = 1 / 8, MOST_STEPS = 5000, LEAST_LENGTH = 1 / (1 << 20);
 export const MOST_STEERED = 500;
 const MEMORY = 10, LEAST_PIVOT = 2 ** -24;

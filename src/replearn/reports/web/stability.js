@@ -4,7 +4,7 @@ import { Refusal, nScores } from "./exact.js";
 import { general } from "./words.js";
 
 const LEAST_SPREAD = 1e-6;  // of the stated one: no row is needed for such a number
-const MOST_FREEDOM = 400, MOST_CHANCE = 1 - 1e-12, MOST_UPPER = 8, MOST_ROWS = 2 ** 40;
+const MOST_CHANCE = 1 - 1e-12, MOST_UPPER = 8, MOST_ROWS = 2 ** 40;
 const LEAST_CHANCE = 2 ** -50; // nobody estimates that labs never differ
 
 /** The complementary error function: a series of positive terms, or a continued fraction. */
@@ -48,65 +48,47 @@ function leastNumber(holds) {
   return high;
 }
 
-/** P[Delta > t] for a standard normal difference, or Student's with an even freedom. */
-function tail(t, freedom) {
-  if (freedom === null) return erfc(t / Math.SQRT2) / 2;
-  const inCosine = freedom / (freedom + t * t);
-  let term = 1, total = 1;
-  for (let k = 1; k < Math.floor(freedom / 2); k++) total += term *= inCosine * (2 * k - 1) / (2 * k);
-  const inside = t / Math.sqrt(freedom + t * t) * total;
-  if (inside < 1 - 1e-9) return (1 - inside) / 2;
-  // the difference would cancel: the leading terms of the tail's expansion
-  const ratio = freedom / (t * t);
-  return studentDensity(t, freedom) * t * (1 + ratio) / freedom * (1 - ratio / (freedom + 2));
-}
-
-function studentDensity(t, freedom) {
-  let constant = 0.5 / Math.sqrt(freedom);
-  for (let k = 1; k < Math.floor(freedom / 2); k++) constant *= (k + 0.5) / k;
-  return constant * Math.exp(-(freedom + 1) / 2 * Math.log1p(t * t / freedom));
-}
+/** P[Delta > t] for a standard normal difference. */
+const tail = (t) => erfc(t / Math.SQRT2) / 2;
 
 /** Antiderivative of the tail. */
-function tailArea(t, freedom) {
-  if (freedom === null) {
-    return t * tail(t, null) - Math.exp(-t * t / 2) / Math.sqrt(2 * Math.PI);
-  }
-  return t * tail(t, freedom) - (freedom + t * t) / (freedom - 1) * studentDensity(t, freedom);
-}
+const tailArea = (t) => t * tail(t) - Math.exp(-t * t / 2) / Math.sqrt(2 * Math.PI);
 
 /** Probability that a second lab leaves its cell, over the coins; the width is in deviations. */
-function chanceOfLeaving(width, bits, freedom) {
+function chanceOfLeaving(width, bits) {
   if (!(width > 0)) return 1;
   const half = width / 2, reach = width / 2 ** (bits + 1);
   if (bits >= 4) {  // the difference of two areas would cancel: Simpson's rule over so little
-    const ends = tail(half - reach, freedom) + tail(half + reach, freedom);
-    return Math.min(1, (ends + 4 * tail(half, freedom)) / 3);
+    const ends = tail(half - reach) + tail(half + reach);
+    return Math.min(1, (ends + 4 * tail(half)) / 3);
   }
-  return Math.min(1, (tailArea(half + reach, freedom) - tailArea(half - reach, freedom)) / reach);
+  return Math.min(1, (tailArea(half + reach) - tailArea(half - reach)) / reach);
 }
 
 /** The same for an original at the centre of its cell. */
-const chanceFromCentre = (width, freedom) => Math.min(1, 2 * tail(width / 2, freedom));
+const chanceFromCentre = (width) => Math.min(1, 2 * tail(width / 2));
 
 /** Probability that some number leaves its cell. */
 const chanceOfAny = (chances) => Math.max(LEAST_CHANCE, -Math.expm1(chances.reduce((sum, chance) =>
   sum + Math.log1p(-Math.min(chance, MOST_CHANCE)), 0)));
 
-/** Even degrees of freedom of a difference whose variance has two parts; null: the normal law. */
-function freedomOf(sampling, between, nCentres) {
-  if (nCentres < 2 || between <= 0) return null;
-  const freedom = (4 + nCentres - 1) * ((sampling + between) / between) ** 2;
-  return freedom > MOST_FREEDOM ? null : 2 * Math.floor(freedom / 2);
-}
+// Sizes of new centres, in what K centres showed, and how many of 100,000 centres have each.
+const SIZES = [1, 2, 4, 8, 16, 32], SHARES = [40601, 50379, 8301, 671, 45, 3];
 
-/** Standard deviations of rows and centres together, with degrees of freedom. */
-function withSampling(sampling, between, nCentres) {
-  return sampling.map((rows, i) => ({
-    deviation: Math.sqrt(rows ** 2 + between[i] ** 2),
-    freedom: freedomOf(rows ** 2, between[i] ** 2, nCentres),
-  }));
-}
+/** How much a new centre may differ: sizes with their probabilities. */
+const sizesOf = (nCentres) => nCentres < 2 ? [[1, 1]] :
+  SIZES.map((size, k) => [size, SHARES[k] / SHARES.reduce((sum, share) => sum + share)]);
+
+/** Standard deviations of rows and centres together, at a centre of some size. */
+const withSampling = (sampling, between, size = 1) =>
+  sampling.map((rows, i) => Math.sqrt(rows ** 2 + (size * between[i]) ** 2));
+
+/** Probability that some number of a new centre leaves its cell, whatever the size of the centre. */
+const stability = (widths, sampling, between, nCentres, chance) =>
+  sizesOf(nCentres).reduce((sum, [size, probability]) => {
+    const deviations = withSampling(sampling, between, size);
+    return sum + probability * chanceOfAny(widths.map((width, i) => chance(width / deviations[i])));
+  }, 0);
 
 const numbers = (texts) => texts.map(Number);
 
@@ -118,30 +100,31 @@ function samplingOf({ spreads, n_original: nOriginal }, nRows) {
 
 /** Widths that rows, spreads and centres imply, without what upper bounds add. */
 function impliedWidths(study) {
-  const { design: { bits }, between, n_centres: nCentres } = study, known = new Map();
-  const each = -Math.expm1(Math.log1p(-Number(study.max_disagreement)) / between.length);
-  const parts = withSampling(samplingOf(study, study.n_replication), numbers(between), nCentres);
-  return parts.map(({ deviation, freedom }) => {
-    if (!known.has(freedom)) {
-      known.set(freedom, leastNumber((width) => chanceOfLeaving(width, bits, freedom) <= each));
-    }
-    return deviation * known.get(freedom);
-  });
+  const { design: { bits }, n_centres: nCentres } = study, rho = Number(study.max_disagreement);
+  const between = numbers(study.between), sampling = samplingOf(study, study.n_replication);
+  const each = -Math.expm1(Math.log1p(-rho) / between.length);
+  const leaves = (width) => chanceOfLeaving(width, bits);
+  const factor = leastNumber((width) => leaves(width) <= each);
+  const widthsAt = (size) => withSampling(sampling, between, size).map((one) => factor * one);
+
+  const suffices = (size) =>
+    stability(widthsAt(size), sampling, between, nCentres, leaves) <= rho * (1 + 1e-9);
+  return widthsAt(nCentres < 2 ? 1 : leastNumber(suffices));
 }
+
+/** Values of the numbers that labs agree on. */
+const agreed = (design, values) => values.filter((_, i) => isAgreed(design, i));
 
 /**
  * Estimated probability that a lab with so many rows gets a different model: a sample of the
  * original's population, or a new centre.
  */
 export function disagreement(study, nRows, isNewCentre = false) {
-  const { design, between, n_centres: nCentres } = study, implied = impliedWidths(study);
-  const widths = numbers(design.widths);
+  const { design } = study, implied = impliedWidths(study), widths = numbers(design.widths);
   const sampling = samplingOf(study, nRows).map((one, i) => one * Math.sqrt(widths[i] / implied[i]));
-  const parts = isNewCentre ? withSampling(sampling, numbers(between), nCentres) :
-    withSampling(sampling, between.map(() => 0), 0);
-  return chanceOfAny(parts.map(({ deviation, freedom }, i) =>
-    chanceOfLeaving(widths[i] / deviation, design.bits, freedom))
-    .filter((_, i) => isAgreed(design, i)));
+  const between = numbers(study.between).map((one) => isNewCentre ? one : 0);
+  return stability(...[widths, sampling, between].map((values) => agreed(design, values)),
+    isNewCentre ? study.n_centres : 0, (width) => chanceOfLeaving(width, design.bits));
 }
 
 /** Rows at which a lab gets the model half of the time; with the smaller of stated and own spreads. */
@@ -150,13 +133,10 @@ export function rowsToMatch({ ...study }, own = null) {
     study.spreads = numbers(study.spreads).map((stated, i) =>
       Math.min(stated, Math.max(own[i], LEAST_SPREAD * stated)));
   }
-  const widths = numbers(study.design.widths), between = numbers(study.between);
-  return leastWhole((nRows) => {
-    const parts = withSampling(samplingOf(study, nRows), between, study.n_centres);
-    return chanceOfAny(parts.map(({ deviation, freedom }, i) =>
-      chanceFromCentre(widths[i] / deviation, freedom))
-      .filter((_, i) => isAgreed(study.design, i))) <= 0.5;
-  });
+  const { design } = study;
+  const [widths, between] = [design.widths, study.between].map((texts) => agreed(design, numbers(texts)));
+  return leastWhole((nRows) => stability(widths, agreed(design, samplingOf(study, nRows)), between,
+    study.n_centres, chanceFromCentre) <= 0.5);
 }
 
 /** Refuse a study whose parts do not fit together, as Python does when it reads one. */

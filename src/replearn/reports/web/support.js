@@ -1,11 +1,13 @@
 // Do a lab's rows support a model? The score test of Python's glm/support.py. For reading, not for
 // codes: sums are made in plain float64.
-import { curvature, residual, scoresInto, toMeans } from "./exact.js";
+import { MAX_THETA, curvature, residual, scoresInto, toMeans } from "./exact.js";
 import { tailOf } from "./tails.js";
 
 const MOST_TESTED = 600, UNIT = 2 ** -26;
 // coefficients for each row of the original: at most, and beyond which constants are not tested
 const MOST_LEVERAGE = 0.9, CONSTANTS_TOLD = 0.1;
+// a change of scores that changes their curvature by a tenth at most; such changes that are followed
+const NEARBY = 0.1, MOST_MOVES = 6;
 const ABSENT = 1e-9;  // information and variance of a column that a lab does not have
 
 export function scoresOf({ columns, offset, nRows }, theta) {
@@ -261,6 +263,64 @@ function pFree(gradient, inverse, free, mean, variance, below) {
   return tailOf(square * freedom / left, freedom, below);
 }
 
+/** The inverse of an information; columns that a lab does not have are left alone. */
+const breadOf = (information) => inverted(information.map((row, i) =>
+  row.map((value, j) => (i === j ? value + 1e-9 * value + ABSENT : value))));
+
+/** Rows at coefficients `away` from the model's, and their gradient continued from there to these. */
+function placeAt(study, theta, rows, isWide, { prior, ridges, parameters }, away) {
+  const { design } = study, { loss } = design, q = theta.length, p = theta[0].length;
+  const moved = isWide ? theta : theta.map((row, k) => row.map((value, j) =>
+    Math.floor(value + away[k * p + j] / UNIT + 0.5)));
+  const at = atModel(rows, loss, moved, isWide), moments = momentsOf(rows, loss, q, at);
+  // the ridge's pull was fitted to columns as often as the original had them
+  const presence = isWide ? null : presenceOf(moments, design.coordinates);
+  const pulls = ridges.map((ridge, i) =>
+    moments.weight * ridge * (presence ? presence[i % at.width] : 1));
+  const information = moments.information.map((row, i) => {
+    row[i] += pulls[i];
+    return row;
+  });
+  const back = applied(information, away);
+  const gradient = moments.gradient.map((value, i) =>
+    value + pulls[i] * (parameters[i] + away[i]) - back[i]);
+  const sampling = moments.noise.map((row) => row.map((value) => value * moments.dispersion));
+  return { at, moments, information, sampling, gradient, prior, parameters };
+}
+
+/** Covariance of the gradient, with the curvature of where the truth of this centre most likely lies. */
+function compared(study, theta, rows, isWide) {
+  const known = priorOf(study, theta, isWide), { prior, parameters } = known, q = theta.length;
+  const ratio = rows.nRows / study.n_original, { loss } = study.design;
+  let away = new Float64Array(parameters.length), found;
+  for (let move = 0; move < MOST_MOVES; move++) {
+    const place = placeAt(study, theta, rows, isWide, known, away);
+    const { information, sampling, at } = place;
+    const centres = times(times(information, prior), information);
+    const exact = sampling.map((row, i) => row.map((value, j) => (1 + ratio) * value + centres[i][j]));
+    const overfitting = isWide ? overfittingOf(rows, loss, at, place.moments, study) : null;
+    if (isWide) overfitting.variance.forEach((value, i) => { exact[i][i] += value; });
+    const total = exact.map((row, i) => row.map((value, j) =>
+      i === j ? value + 1e-9 * value + ABSENT : value));
+    const inverse = inverted(total);
+    found = { place, overfitting, centres, exact, total, inverse };
+    if (isWide) break;
+
+    // the best linear prediction of what the model differs by from the truth here
+    const pulled = applied(inverse, place.gradient);
+    const byCentres = applied(prior, applied(information, pulled));
+    const byOriginal = applied(breadOf(information), applied(sampling, pulled));
+    const next = parameters.map((value, i) => Math.min(Math.max(
+      value - byCentres[i] - ratio * byOriginal[i], -MAX_THETA), MAX_THETA) - value);
+    const step = next.map((value, i) => value - away[i]);
+    const constants = theta.reduce((sum, _, k) => sum + information[k * at.width][k * at.width], 0);
+    const change = Math.max(dot(step, applied(information, step)), 0) / Math.max(constants, ABSENT);
+    if (Math.sqrt(change) < NEARBY) break;
+    away = next;
+  }
+  return found;
+}
+
 /**
  * Test a model with all rows of a lab: p-values of all coefficients, of the slopes, of the slopes up to
  * a factor, of each column; the lab's own estimates, one step away, and its spreads.
@@ -268,32 +328,12 @@ function pFree(gradient, inverse, free, mean, variance, below) {
 export function scoreTest(study, theta, rows) {
   const { design } = study, { loss } = design, q = theta.length, n = rows.nRows;
   const isWide = q * theta[0].length > MOST_TESTED;
-  const at = atModel(rows, loss, theta, isWide), moments = momentsOf(rows, loss, q, at);
-  const { prior, ridges, parameters } = priorOf(study, theta, isWide), { width } = at;
-  if (!isWide) {  // the ridge's pull was fitted to columns as often as the original had them
-    const presence = presenceOf(moments, design.coordinates);
-    ridges.forEach((ridge, i) => { ridges[i] = ridge * presence[i % width]; });
-  }
+  const { place, overfitting, centres, exact, total, inverse } = compared(study, theta, rows, isWide);
+  const { at, information, sampling, parameters } = place, { width } = at;
 
-  // 1 covariance of the gradient under the model
-  const information = moments.information.map((row, i) => {
-    row[i] += moments.weight * ridges[i];
-    return row;
-  });
-  const sampling = moments.noise.map((row) => row.map((value) => value * moments.dispersion));
-  const centres = times(times(information, prior), information), ratio = n / study.n_original;
-  const exact = sampling.map((row, i) => row.map((value, j) => (1 + ratio) * value + centres[i][j]));
-  const overfitting = isWide ? overfittingOf(rows, loss, at, moments, study) : null;
-  if (isWide) overfitting.variance.forEach((value, i) => { exact[i][i] += value; });
-  const total = exact.map((row, i) => row.map((value, j) =>
-    i === j ? value + 1e-9 * value + ABSENT : value));
-  const inverse = inverted(total);
-
-  // 2 the quadratic form, its mean and its variance
-  const gradient = moments.gradient.map((value, i) => {
-    const pull = value + moments.weight * ridges[i] * parameters[i];
-    return isWide ? pull - Math.min(Math.max(pull, 0), overfitting.mean[i]) : pull;
-  });
+  // 1 mean and variance of the quadratic form
+  const gradient = place.gradient.map((pull, i) =>
+    isWide ? pull - Math.min(Math.max(pull, 0), overfitting.mean[i]) : pull);
   const inside = times(inverse, exact);  // a level without a row here has no variance, counts nothing
   const mean = Math.max(traceOf(inside), 1e-9);
   const spread = 2 * inside.reduce((sum, row, i) =>
@@ -304,7 +344,7 @@ export function scoreTest(study, theta, rows) {
   const below = study.n_centres < 2 || share < 1e-6 ? Infinity :
     (4 + study.n_centres - 1) / share ** 2;
 
-  // 3 the rungs: all, whatever the constants, whatever the constants and one factor
+  // 2 the rungs: all, whatever the constants, whatever the constants and one factor
   const constants = theta.map((_, k) => information.map((row) => row[k * width]));
   const slopes = parameters.map((value, i) => (i % width ? value : 0));
   const freed = slopes.some((value) => value) ? [...constants, applied(information, slopes)] : constants;
@@ -312,10 +352,9 @@ export function scoreTest(study, theta, rows) {
     pFree(gradient, inverse, free, mean, variance, below));
   const pValue = overfitting?.leverage > CONSTANTS_TOLD ? pSlopes : pAll;
 
-  // 4 the lab's own estimates, one step away
+  // 3 the lab's own estimates, one step away
   const curved = information.map((row, i) => row[i]);
-  information.forEach((row, i) => { row[i] += 1e-9 * curved[i] + ABSENT; });
-  const bread = inverted(information), step = applied(bread, gradient).map((value) => -value);
+  const bread = breadOf(information), step = applied(bread, gradient).map((value) => -value);
   const own = times(times(bread, sampling), bread), covariance = times(times(bread, total), bread);
   let spreads = null;
   if (!isWide) {
