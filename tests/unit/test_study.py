@@ -529,3 +529,20 @@ def test_too_many_dense_columns_are_refused_before_the_fit():
 def test_nothing_is_sealed_without_bits():
     with pytest.raises(ReplearnError, match="there is no commitment to hide"):
         Request(sealed=True, sketch_bits=0).check()
+
+
+def test_a_weak_model_may_beat_the_base_rate_for_certain():
+    """Row by row: the log-loss alone is as uncertain as the number of events."""
+    from replearn.glm import Bernoulli
+    from replearn.study import Performance
+
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=4000)
+    died = (rng.logistic(size=4000) < 0.3 * x - 2).astype(float)
+    worth = Performance.of(Bernoulli(), (0.3 * x - 2)[:, None], died)
+    assert worth.loss.high > worth.base  # the loss's own interval would not show it
+    assert worth.gain.low > 0
+    assert worth.gain.value == pytest.approx(worth.base - worth.loss.value)
+
+    noise = Performance.of(Bernoulli(), (0.3 * rng.permutation(x) - 2)[:, None], died)
+    assert noise.gain.low < 0

@@ -425,7 +425,7 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
         *original.certificate.cautions,
         *worth.rows()[:2],
     ]
-    if worth.loss.high >= worth.base:
+    if worth.gain.low <= 0:
         items.append(f"These rows do not show that the model beats the {worth.null} alone.")
     items += original.model.stating(original.own).strongest_effects(3)
 

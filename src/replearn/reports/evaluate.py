@@ -306,13 +306,16 @@ class _Scored:
         # a halfspace has labels and no probabilities: errors take the place of the log-loss
         labels = decided(scores)
         share = float(targets @ masses) / float(masses.sum())
+        errors = (labels != targets).astype(np.float64)
+        errors_of_majority = (targets != (share > 0.5)).astype(np.float64)
         return Performance(
-            len(targets),
-            Measure.mean((labels != targets).astype(np.float64), masses),
-            min(share, 1 - share),
-            area_under_curve(scores[:, 0], targets, masses),
-            balanced_accuracy(labels.astype(np.float64), targets, masses),
-            "error",
+            n_rows=len(targets),
+            loss=Measure.mean(errors, masses),
+            base=min(share, 1 - share),
+            gain=Measure.mean(errors_of_majority - errors, masses),
+            auc=area_under_curve(scores[:, 0], targets, masses),
+            balanced_accuracy=balanced_accuracy(labels.astype(np.float64), targets, masses),
+            words="error",
             held_out=False,
         )
 

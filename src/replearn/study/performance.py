@@ -76,6 +76,8 @@ class Performance(Spoken):
         half the Poisson deviance.
     base : float
         That of the constant model, the base rate.
+    gain : Measure
+        By how much the model's loss is smaller, row by row: much more certain than either loss.
     auc : Measure or None
         Area under the ROC curve, for two classes.
     balanced_accuracy : Measure or None
@@ -96,6 +98,7 @@ class Performance(Spoken):
     n_rows: int
     loss: Measure
     base: float
+    gain: Measure
     auc: Measure | None
     balanced_accuracy: Measure | None
     words: str
@@ -130,6 +133,7 @@ class Performance(Spoken):
             rate = float(targets @ masses) / float(np.exp(at_risk) @ masses)
             constant = (math.log(max(rate, 1e-300)) + at_risk)[:, None]
         base_values = loss.value(constant, targets)
+        gain = Measure.mean(base_values - values, masses)
         base = float(base_values @ masses) / float(masses.sum())
 
         auc = balanced = None
@@ -138,7 +142,14 @@ class Performance(Spoken):
         if loss.by_class:
             balanced = balanced_accuracy(decided(scores).astype(np.float64), targets, masses)
         return cls(
-            len(targets), Measure.mean(values, masses), base, auc, balanced, loss.measure, held_out
+            n_rows=len(targets),
+            loss=Measure.mean(values, masses),
+            base=base,
+            gain=gain,
+            auc=auc,
+            balanced_accuracy=balanced,
+            words=loss.measure,
+            held_out=held_out,
         )
 
     @property
