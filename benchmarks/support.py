@@ -93,11 +93,12 @@ class Null:
         return (rng.random(len(self.X)) < _risks(self.X @ theta)) * 1.0
 
     def p_value(self, y: Vector) -> float:
-        """Of the test."""
+        """Of the test, with that of single columns."""
         terms = on_grid(self.X[:, 1:], ROW_BITS).astype(np.int16)
         theta = on_grid(self.theta[None], THETA_BITS)
         reference = Reference(theta, self.ridge, self.coordinates, self.between, self.n_original)
-        return score_test(MemoryBlocks(Block(terms, y)), Bernoulli(), len(y), reference).p_value
+        test = score_test(MemoryBlocks(Block(terms, y)), Bernoulli(), len(y), reference)
+        return test.with_columns(test.p_value)
 
     def ratio(self, y: Vector) -> float:
         """Twice the log-likelihood ratio of the best coefficients and those of the model."""

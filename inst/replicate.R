@@ -2685,6 +2685,15 @@ p_of_column <- function(test, column) {
   tail_of(sum(step * fitted), length(places), test$below)
 }
 
+# A p-value of all coefficients, with that of the column that differs most (Bonferroni), among those
+# whose coefficients are known well enough.
+with_columns <- function(test, p) {
+  known <- 1 + which(colSums(test$errors[, -1, drop = FALSE] > 0.3) == 0)
+  if (test$is_wide || !length(known)) return(p)
+  most <- length(known) * min(vapply(known, function(column) p_of_column(test, column), 0))
+  min(1, 2 * min(p, most))
+}
+
 # What must be added to scores so that they predict the mean outcome: one for each score.
 shift_of <- function(loss, scores, targets, mass) {
   q <- ncol(scores)
@@ -2853,6 +2862,7 @@ rungs_of <- function(study, theta, rows) {
     scaled <- unless_refused(tested_at(fit_factor(rows, loss, slopes)))
     if (!is.null(scaled)) test$p_factor <- scaled$p_factor
   }
+  for (name in c("p_value", "p_slopes")) test[[name]] <- with_columns(test, test[[name]])
   test
 }
 

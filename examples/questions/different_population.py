@@ -24,7 +24,7 @@ units["creatinine"] *= 88.4  # micromol per litre in place of mg per decilitre
 units.to_csv("birchwood.csv", index=False)
 
 older = load_readmission("Castleton", 4000)
-returns = np.random.default_rng(0).random(len(older)) < np.clip((older["age"] - 72) / 40, 0, 0.5)
+returns = np.random.default_rng(0).random(len(older)) < np.clip((older["age"] - 75) / 20, 0, 0.7)
 older["readmitted"] |= returns
 older.to_csv("castleton.csv", index=False)
 

@@ -218,10 +218,10 @@ def test_what_is_written_is_read_back(tmp_path):
     seen = set()
     for source in sources(columns, kinds):
         first = publish(open_table(source, target=labels), Request(ridge=0.1))
-        for document in (first.study, first.model):
-            document.save(tmp_path / "file.json")
-            assert load(tmp_path / "file.json") == document
-        chances = load(tmp_path / "file.json").predict_proba(source)
+        for name, document in (("study", first.study), ("model", first.model)):
+            document.save(tmp_path / f"{name}.json")
+            assert load(tmp_path / f"{name}.json") == document
+        chances = load(tmp_path / "model.json").predict_proba(source)
         seen.add((first.study.fingerprint, first.model.fingerprint, chances.tobytes()))
     assert len(seen) == 1
 

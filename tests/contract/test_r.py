@@ -403,7 +403,7 @@ def tables_of_all_verdicts() -> dict[str, Any]:
     one_permuted = table.assign(prior_admissions=permuted.prior_admissions)
     return {
         "confirmed": table.head(1500),
-        "unsupported": one_permuted,
+        "unsupported": one_permuted.head(500),
         "undecided": one_permuted.head(350),
         "contradicted": permuted,
         "same slopes": table[(died == 1) | (coins.random(len(table)) < 0.3)],

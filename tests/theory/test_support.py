@@ -8,8 +8,17 @@ import numpy as np
 import pytest
 
 from benchmarks.support import Null, p_values, powers
-from replearn.glm import Bernoulli, Between, Coordinates, Reference, Summary, fit, score_test
-from replearn.rows import Block, MemoryBlocks
+from replearn.glm import (
+    Bernoulli,
+    Between,
+    Coordinates,
+    Reference,
+    Summary,
+    assumed,
+    fit,
+    score_test,
+)
+from replearn.rows import ROW_BITS, THETA_BITS, Block, MemoryBlocks
 from tests.error_budget import assert_rate_at_most, assert_rate_between
 
 #: Repetitions: large labs take longer.
@@ -96,3 +105,28 @@ def test_overfitting_of_the_original_contradicts_no_model(seeds):
         spoiled = score_test(wide_rows(rng, slopes, n_rows, -1.0), loss, n_rows, reference)
         assert spoiled.p_slopes < 1e-6
     assert_rate_at_most(n_contradicted, trials=40, bound=0.02, false_alarm=1e-6)
+
+
+def test_one_column_of_many_contradicts_by_itself():
+    """Of twenty columns one has no effect here: lost in a sum of squares, but not by itself."""
+    rng = np.random.default_rng(11)
+    n_rows, n_columns = 4000, 20
+    slopes = np.r_[1.0, np.full(n_columns - 1, 0.2)]
+    for of_centre, is_found in ((slopes, False), (np.r_[0.6, slopes[1:]], True)):
+        p_all = p_best = 1.0
+        for _ in range(5):
+            test = at_a_lab(rng, slopes, of_centre, n_rows)
+            p_all, p_best = min(p_all, test.p_value), min(p_best, test.with_columns(test.p_value))
+        assert (p_best < 0.01) == is_found
+        assert p_all > 0.002
+
+
+def at_a_lab(rng, slopes, of_centre, n_rows):
+    """A model with these slopes, at a typical centre whose patients follow others."""
+    X = rng.normal(size=(n_rows, len(slopes)))
+    terms = np.clip(np.rint(X * 2.0**ROW_BITS), -(1 << 14), 1 << 14).astype(np.int16)
+    y = (rng.logistic(size=n_rows) < X @ of_centre) * 1.0
+    coordinates = Coordinates.of(np.array([[0.25]]), np.eye(len(slopes) + 1), 1e-3)
+    theta = np.rint(np.r_[0.0, slopes][None] * 2.0**THETA_BITS).astype(np.int64)
+    reference = Reference(theta, 0.0, coordinates, assumed(coordinates), 1e12)
+    return score_test(MemoryBlocks(Block(terms, y)), Bernoulli(), n_rows, reference)

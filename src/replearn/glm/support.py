@@ -21,6 +21,11 @@ Beyond 600 coefficients the constants and the size of all slopes are tested alon
 mean, too: slopes that were fitted to noise are too large elsewhere, and the gradient along them is
 ``n / n_original`` for each effective coefficient. What that explains contradicts no model.
 
+One column that differs by far is lost among many that do not, so the column with the smallest p
+counts by itself, too, times the columns that are known well enough; of both tests the smaller p
+counts, twice. Where few events stand behind a column the tail of its step is not normal: it counts
+in Q alone.
+
 Slopes have one variance between centres, the mean of what a study states: then no order of columns
 changes Q. Where that variance was learned from few centres, F takes the place of chi-square, as
 Student's law takes that of the normal one in `replearn.codes.stability`.
@@ -62,6 +67,9 @@ _ABSENT = 1e-9
 #: A change of scores that changes their curvature by a tenth at most; and such changes that are
 #: followed.
 _NEAR, _MOST_MOVES = 0.1, 6
+#: Standard error of a coefficient, in encoded units, up to which its column counts by itself: about
+#: ten events of a level.
+_KNOWN = 0.3
 #: Numbers of an array at once.
 _AT_ONCE = 1 << 22
 
@@ -117,6 +125,16 @@ class ScoreTest:
         step = self.step.reshape(-1)[places]
         square = float(step @ np.linalg.solve(self.covariance[np.ix_(places, places)], step))
         return tail_of(square, len(places), self.below)
+
+    def with_columns(self, p: float) -> float:
+        """A p-value of all coefficients, with that of the column that differs most (Bonferroni)."""
+        is_wide = self.spreads is None
+        known = 1 + np.flatnonzero((self.errors[:, 1:] <= _KNOWN).all(axis=0))
+        if is_wide or not known.size:
+            return p
+
+        most = known.size * min(self.p_of([column]) for column in known.tolist())
+        return min(1.0, 2.0 * min(p, most))
 
 
 def tail_of(square: float, freedom: float, below: float = math.inf) -> float:

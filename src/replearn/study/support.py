@@ -202,7 +202,9 @@ def rungs_of(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> Score
     if loss.n_scores == 1 and slopes.any():
         with suppress(ReplearnError):  # or no positive factor
             test = replace(test, p_factor=tested_at(fit_factor(rows, loss, slopes)).p_factor)
-    return test
+
+    p_value, p_slopes = map(test.with_columns, (test.p_value, test.p_slopes))
+    return replace(test, p_value=p_value, p_slopes=p_slopes)
 
 
 def support_of(

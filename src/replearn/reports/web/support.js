@@ -8,6 +8,8 @@ const MOST_TESTED = 600, UNIT = 2 ** -26;
 const MOST_LEVERAGE = 0.9, CONSTANTS_TOLD = 0.1;
 // a change of scores that changes their curvature by a tenth at most; such changes that are followed
 const NEARBY = 0.1, MOST_MOVES = 6;
+// standard error of a coefficient, in encoded units, up to which its column counts by itself
+const KNOWN = 0.3;
 const ABSENT = 1e-9;  // information and variance of a column that a lab does not have
 
 export function scoresOf({ columns, offset, nRows }, theta) {
@@ -369,6 +371,17 @@ export function scoreTest(study, theta, rows) {
   };
   return { pValue, pSlopes, pFactor, step, width, spreads, pOf, isWide,
     errors: own.map((row, i) => curved[i] > ABSENT ? Math.sqrt(Math.max(row[i], 0)) : Infinity) };
+}
+
+/**
+ * A p-value of all coefficients, with that of the column that differs most (Bonferroni), among those
+ * whose coefficients are known well enough.
+ */
+export function withColumns({ errors, width, isWide, pOf }, p) {
+  const columns = Array.from({ length: width - 1 }, (_, j) => j + 1);
+  const known = columns.filter((j) => errors.every((error, i) => i % width !== j || error <= KNOWN));
+  if (isWide || !known.length) return p;
+  return Math.min(1, 2 * Math.min(p, known.length * Math.min(...known.map(pOf))));
 }
 
 /** What must be added to scores so that they predict the mean outcome: one for each score. */

@@ -4,7 +4,7 @@ import {
   Refusal, decoded, nScores, onGrid, startOf, thetaOf, toMeans, totalsOf,
 } from "./exact.js";
 import { fitConstants, fitFactor, slopesOf, slopesTimes } from "./recalibration.js";
-import { scoreTest, scoresOf, shiftOf } from "./support.js";
+import { scoreTest, scoresOf, shiftOf, withColumns } from "./support.js";
 import { termNames } from "./words.js";
 
 const NORMAL_95 = 1.959963984540054;
@@ -175,7 +175,8 @@ function rungsOf(study, theta, rows) {
   const same = unlessRefused(() => testedAt("1")) ?? found;
   const hasFactor = theta.length === 1 && slopes[0].some((value) => value);
   const scaled = hasFactor ? unlessRefused(() => testedAt(fitFactor(rows, loss, slopes))) : null;
-  return { ...same, pValue: found.pValue, spreads: found.spreads, pFactor: (scaled ?? same).pFactor };
+  return { ...same, spreads: found.spreads, pFactor: (scaled ?? same).pFactor,
+    pValue: withColumns(same, found.pValue), pSlopes: withColumns(same, same.pSlopes) };
 }
 
 /**
