@@ -1930,8 +1930,10 @@ on_numbers <- function(column, theirs, cells, rows) {
     return(if (is_odd_constant(rows, if (all(study == x[1])) 1 else 0.95)) first(CONSTANT) else "")
   ours <- quantiles_of(x)
   spread <- decimals(column$spread)
-  if (length(ours) && length(study) && is_moved(x, ours, study, spread, rows))
-    return(first(other_unit(ours, study, function(x) max(abs(x - study)[2:4]) / spread)))
+  if (length(ours) && length(study) && is_moved(x, ours, study, spread, rows)) {
+    words <- other_unit(ours, study, function(x) max(abs(x - study)[2:4]) / spread)
+    if (nzchar(words)) return(first(words))
+  }
   if (nzchar(words <- missing_code(sort(x)))) return(words)
   counts_as <- if (has_missing_term(column)) "" else paste0(column$centre, ", the study's median")
   on_missing(mean(is.na(cells) & !is.nan(cells)), decimals(theirs$missing), counts_as, rows)
@@ -2002,9 +2004,13 @@ other_unit <- function(ours, study, away) {
   far <- vapply(seq_along(words), function(i) away((ours - moves[i]) / factors[i]), 0)
   best <- which.min(far)
   near <- abs((ours[3] - moves[best]) / factors[best] - study[3]) <= 0.15 * abs(study[3])
-  paste0(if (far[best] < 0.5 && near) paste0("seems to have a different unit: it is ", words[best], "; ")
-         else "has very different values: ", "half of the rows are above ", number_texts(ours[3]),
-         " here, in the study above ", number_texts(study[3]))
+  middle <- paste0("half of the rows are above ", number_texts(ours[3]), " here, in the study above ",
+                   number_texts(study[3]))
+  if (far[best] < 0.5 && near)
+    return(paste0("seems to have a different unit: it is ", words[best], "; ", middle))
+  if (any(ours[2:4] < study[1] | ours[2:4] > study[5]))
+    return(paste0("has very different values: ", middle))
+  ""  # other patients are no other unit
 }
 
 on_levels <- function(column, theirs, cells, rows) {

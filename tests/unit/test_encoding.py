@@ -551,6 +551,15 @@ def test_what_a_profile_does_not_mind():
     assert findings({"age": lambda v: v + 3, "weight": lambda v: v * 1.05}) == {}
 
 
+def test_other_patients_are_no_other_unit():
+    """A hospital of veterans: old, and hardly a woman; the values are those of the study."""
+    rng = np.random.default_rng(3)
+    older = findings({"age": lambda v: 42 + v / 2})
+    assert older == {}
+    men = findings({"smokes": lambda v: (rng.random(len(v)) < 0.97) * 1.0})
+    assert men == {}
+
+
 def test_exchanged_labels_and_levels():
     assert "may be exchanged" in findings({}, labels=[180, 720])[""]
     assert "class 0 has 40.0%" in findings({}, labels=[360, 540])[""]

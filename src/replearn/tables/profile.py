@@ -304,8 +304,11 @@ def _on_numbers(
         return _on_constant(share, rows)
 
     ours = np.array(quantiles_of(values))
-    if ours.size and study.size and _is_moved(values, ours, study, float(column.spread), rows):
-        return _Odd(_other_unit(ours, study, float(column.spread)), True)
+    spread = float(column.spread)
+    is_known = ours.size > 0 and study.size > 0
+    is_moved = is_known and _is_moved(values, ours, study, spread, rows)
+    if is_moved and (words := _other_unit(ours, study, spread)):
+        return _Odd(words, True)
     if words := missing_code(values):
         return _Odd(words)
 
@@ -371,7 +374,11 @@ def _distance(ours: Vector, study: Vector, spread: float) -> float:
 
 
 def _other_unit(ours: Vector, study: Vector, spread: float) -> str:
-    """The change of unit or code that brings the lab's quantiles to the study's."""
+    """The change of unit or code that brings the lab's quantiles to the study's.
+
+    Other patients are no other unit: without such a change nothing is said of quartiles among the
+    values that 90% of the original's patients have.
+    """
     middle = f"half of the rows are above {number_text(ours[2])} here, in the study above "
     middle += number_text(study[2])
 
@@ -397,7 +404,9 @@ def _other_unit(ours: Vector, study: Vector, spread: float) -> str:
     medians_fit = abs((ours[2] - zero) / factor - study[2]) <= 0.15 * abs(study[2])
     if away[best] < 0.5 and medians_fit:
         return f"seems to have a different unit: it is {words}; {middle}"
-    return f"has very different values: {middle}"
+    if (ours[1:4] < study[0]).any() or (ours[1:4] > study[4]).any():
+        return f"has very different values: {middle}"
+    return ""
 
 
 def _exchanged(ours: Mapping[str, float], study: Mapping[str, float], rows: _Rows) -> str:

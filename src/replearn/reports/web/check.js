@@ -130,7 +130,8 @@ function onNumbers({ column, kept, missing }, theirs, rows) {
   }
   const ours = quantilesOf(sorted), spread = Number(column.spread);
   if (ours.length && study.length && isMoved(sorted, ours, study, spread, rows)) {
-    return [otherUnit(ours, study, spread), true];
+    const moved = otherUnit(ours, study, spread);
+    if (moved) return [moved, true];
   }
   const words = missingCode(sorted);
   if (words) return [words, false];
@@ -200,7 +201,10 @@ function onMissing(missing, usual, countsAs, rows) {
 const distance = (ours, study, spread) =>
   Math.max(...[1, 2, 3].map((i) => Math.abs(ours[i] - study[i]))) / spread;
 
-/** The change of unit or code that brings the lab's quantiles to the study's. */
+/**
+ * The change of unit or code that brings the lab's quantiles to the study's; "" of other patients, whose
+ * quartiles are among the values that 90% of the original's have.
+ */
 function otherUnit(ours, study, spread) {
   const middle = `half of the rows are above ${ours[2]} here, in the study above ${study[2]}`;
   const shift = ours[2] - study[2];
@@ -218,9 +222,11 @@ function otherUnit(ours, study, spread) {
   const best = away.indexOf(Math.min(...away));
   const [factor, moved] = ways[best];
   const isNear = Math.abs((ours[2] - moved) / factor - study[2]) <= 0.15 * Math.abs(study[2]);
-  return away[best] < 0.5 && isNear ?
-    `seems to have a different unit: it is ${ways[best][2]}; ${middle}` :
-    `has very different values: ${middle}`;
+  if (away[best] < 0.5 && isNear) {
+    return `seems to have a different unit: it is ${ways[best][2]}; ${middle}`;
+  }
+  const isBeyond = ours.slice(1, 4).some((value) => value < study[0] || value > study[4]);
+  return isBeyond ? `has very different values: ${middle}` : "";
 }
 
 /** Whether shares of two levels are the other way round, while all others are as they were. */
