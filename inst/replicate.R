@@ -2072,6 +2072,18 @@ spread_finding <- function(study, spreads, n) {
                    "count nothing in what a match proves"), odd, length(spreads)))
 }
 
+# Whether the table holds all of its rows twice, or three times; rows of few kinds are alike by nature.
+copies_finding <- function(rows) {
+  if (rows$n < 50) return(NULL)
+  upper <- marks(rows$X)
+  held <- cbind(upper, marks(rows$X, 2:3), rows$targets, rows$weights, rows$offset)
+  kept <- held[upper < 2^14 * ALL / rows$n, , drop = FALSE]
+  copies <- table(do.call(paste, as.data.frame(kept)))
+  if (length(copies) < 16 || min(copies) < 2 || sum(copies) > 3 * length(copies)) return(NULL)
+  c(paste("every row occurs at least twice: does the table hold copies? Leave them out, because",
+          "tests and standard errors count them as patients"))
+}
+
 # Numbers whose spread, as the study states it, the rows of a lab deny.
 denied_spreads <- function(study, spreads) {
   ratio <- decimals(unlist(study$spreads)) / pmax(spreads, 1e-30)
@@ -3056,7 +3068,8 @@ replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
     disagreement = disagreement_of(study, rows$n),
     at_new_centre = disagreement_of(study, rows$n, TRUE),
     evidence = proof_of(study, codes, support$test$spreads, rows, agreement$same),
-    findings = c(questions$sentences, spread_finding(study, support$test$spreads, rows$n)),
+    findings = c(questions$sentences, spread_finding(study, support$test$spreads, rows$n),
+                 copies_finding(rows)),
     look_first = questions$first,
     support = support, performance = support$performance, differences = support$columns,
     own = own_estimates(design, rows, theta), ridge = design$ridge,

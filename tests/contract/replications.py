@@ -266,6 +266,11 @@ def strange_columns(folder: Path) -> Iterator[tuple[str, GlmStudy, Path, Case]]:
         path.write_text("\n".join([head, *(",".join(change(row).values()) for row in rows)]))
         yield name, study, path, case
 
+    path = write_table(folder / "copies.csv", case, seed=1)
+    head, *lines = path.read_text().splitlines()
+    path.write_text("\n".join([head, *lines, *lines]))
+    yield "copies", study, path, case
+
 
 def little_spread(
     folder: Path, cases: dict[str, Case] = CASES

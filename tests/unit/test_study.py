@@ -546,3 +546,17 @@ def test_a_weak_model_may_beat_the_base_rate_for_certain():
 
     noise = Performance.of(Bernoulli(), (0.3 * rng.permutation(x) - 2)[:, None], died)
     assert noise.gain.low < 0
+
+
+def test_a_table_that_holds_its_rows_twice_is_told(labs, original):
+    twice = pd.concat([labs[1], labs[1]])
+    told = [f.sentence for f in replicate(original.study, table(twice))[1].findings]
+    assert any("every row occurs at least twice" in sentence for sentence in told)
+    assert not replicate(original.study, table(labs[1]))[1].findings
+
+    # rows of few kinds are alike by nature
+    rng = np.random.default_rng(2)
+    few = {"a": rng.integers(0, 2, 3000).astype(float), "b": rng.choice(list("xyz"), 3000)}
+    labels = (rng.random(3000) < 0.3).astype(int)
+    study = publish(open_table(few, target=labels), Request()).study
+    assert not replicate(study, open_table(few, target=labels))[1].findings

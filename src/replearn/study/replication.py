@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
 from replearn.glm import GLM, PROMISED_ROWS, Estimates, GlmModel
-from replearn.rows import MemoryBlocks, Rows, joined
+from replearn.rows import MemoryBlocks, Rows, joined, marks, row_hashes
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.evidence import Evidence
 from replearn.study.own_estimates import estimates_in_range, own_estimates
@@ -349,6 +349,8 @@ _RECODE = "Next: give these columns as the study has them, or say why they diffe
 
 #: Columns that a verdict names.
 _MOST_NAMED = 3
+#: Rows that are compared with each other, about.
+_MOST_COMPARED = 1 << 14
 
 
 def _listed(columns: tuple[str, ...]) -> str:
@@ -496,7 +498,8 @@ def replicate_rows(
     def findings() -> tuple[Finding, ...]:
         counts = None if label_counts is None else label_counts.tolist()
         told = compare_profiles(design.encoding, study.profile, seen, counts, study.planned_rows)
-        return (*told, *spread_findings(study, spreads(), summary.n_rows))
+        beside = spread_findings(study, spreads(), summary.n_rows)
+        return (*told, *beside, *copies_findings(rows, summary.n_rows))
 
     def evidence() -> Evidence:
         proof = study.evidence(model, spreads())
@@ -533,6 +536,30 @@ def spread_findings(study: GlmStudy, spreads: Vector | None, n_rows: int) -> tup
             "",
             f"the study states spreads of its numbers that {odd} of {ratio.size} do not have "
             "here; these count nothing in what a match proves",
+        ),
+    )
+
+
+def copies_findings(rows: Rows, n_rows: int) -> tuple[Finding, ...]:
+    """Whether the table holds all of its rows twice, or three times.
+
+    Rows of few levels are alike by nature; then they are few kinds, and some of them stand alone.
+    """
+    if n_rows < PROMISED_ROWS:
+        return ()
+
+    # by content, so that copies are together: which rows are compared depends on no order
+    share = min(1 << 32, (_MOST_COMPARED << 32) // n_rows)
+    kept = [block.part(marks(block.terms).astype(np.int64) < share) for block in rows.blocks()]
+    hashes = np.concatenate([row_hashes(block) for block in kept])
+    copies = np.unique(hashes, return_counts=True)[1]
+    if copies.size < PROMISED_ROWS // 3 or copies.min() < 2 or copies.sum() > 3 * copies.size:
+        return ()
+    return (
+        Finding(
+            "",
+            "every row occurs at least twice: does the table hold copies? Leave them out, because "
+            "tests and standard errors count them as patients",
         ),
     )
 

@@ -1,5 +1,7 @@
 // What a lab's fit says about the original's model, in the words of Python's `replicate`.
-import { Refusal, canonicalJson, contentOf, fingerprintOf, nScores, sealOf } from "./exact.js";
+import {
+  Refusal, canonicalJson, contentOf, fingerprintOf, marks, nScores, sealOf,
+} from "./exact.js";
 import { deniedSpreads, evidence, statesTooMuch } from "./evidence.js";
 import { placeboMatches } from "./placebo.js";
 import { updated } from "./recalibration.js";
@@ -10,6 +12,7 @@ import { supportOf } from "./worth.js";
 const MOVED = 24;  // numbers next to a wall that are moved to look for the original's model
 const UNLIKELY = 0.01;  // patients contradict a model below this p-value
 const LEAST_ROWS = 50;
+const MOST_COMPARED = 1 << 14;  // rows that are compared with each other, about
 const MOST_NAMED = 3;  // columns that a verdict names
 
 /** Names of the coded numbers. */
@@ -208,6 +211,24 @@ export function spreadFinding(study, spreads, nRows) {
   const isFine = 2 * odd <= n && !statesTooMuch(study, spreads);
   return isFine ? [] : [["", `the study states spreads of its numbers that ${odd} of ${n} do ` +
     "not have here; these count nothing in what a match proves", false]];
+}
+
+/** Whether the table holds all of its rows twice, or three times; rows of few kinds are alike by nature. */
+export function copiesFinding(rows) {
+  if (rows.nRows < LEAST_ROWS) return [];
+  const share = MOST_COMPARED * 2 ** 32 / rows.nRows, upper = marks(rows), lower = marks(rows, 2);
+  const copies = new Map();
+  for (let i = 0; i < rows.nRows; i++) {
+    if (upper[i] >= share) continue;
+    const held = [rows.targets, rows.weights, rows.offset].map((values) => values && values[i]);
+    const key = [upper[i], lower[i], ...held].join("/");
+    copies.set(key, (copies.get(key) ?? 0) + 1);
+  }
+  const counts = [...copies.values()], total = counts.reduce((sum, count) => sum + count, 0);
+  const isFine = counts.length < Math.floor(LEAST_ROWS / 3) || counts.some((count) => count < 2) ||
+    total > 3 * counts.length;
+  return isFine ? [] : [["", "every row occurs at least twice: does the table hold copies? Leave " +
+    "them out, because tests and standard errors count them as patients", false]];
 }
 
 const culpritsOf = ({ columns }) =>

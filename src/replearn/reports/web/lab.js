@@ -1,7 +1,9 @@
 // All that a lab gets from a study and a table: verdict, model file, sums file, picture.
 import { Refusal } from "./exact.js";
 import { findings, refuseUnknown } from "./check.js";
-import { compared, inSentences, inWords, picture, spreadFinding, updateOf } from "./compare.js";
+import {
+  compared, copiesFinding, inSentences, inWords, picture, spreadFinding, updateOf,
+} from "./compare.js";
 import { fitted, readTable, rowsOf, scaleOf } from "./replicate.js";
 import { checkStudy } from "./stability.js";
 import { labSums } from "./sums.js";
@@ -45,6 +47,7 @@ function ownModel(study, read, opened, onProgress) {
   }
   const { known, ...comparison } = compared(study, found, rows, opened, odd), { support, same } = comparison;
   odd.push(...spreadFinding(study, support ? support.test.spreads : null, rows.nRows));
+  odd.push(...copiesFinding(rows));
   const words = inWords(study, found.fingerprint, comparison, odd), plain = plainSupport(support);
   if (same === false) found.model = null;  // nobody's fit: no file may look like a usable model
   const update = possibleUpdate(study, { ...comparison, known }, rows);
