@@ -129,3 +129,21 @@ def test_learned_cells_are_those_that_their_own_study_implies(n_centres, tmp_pat
         assert f"differ as these {n_centres} do" in fit.certificate_.facts().text(details=True)
         assert (study.widths / study.implied_widths).min() > 0.99
         study.save(tmp_path / f"{number}.json")
+
+
+def test_luck_of_patients_is_no_difference_between_centres():
+    """Eight visits of each patient: without groups their luck looks like that of centres."""
+    rng = np.random.default_rng(0)
+    patient = np.repeat(np.arange(720), 8)
+    centre = (patient // 120).astype(str)
+    X = rng.normal(size=(720, 3))[patient]
+    luck = 1.5 * rng.normal(size=720)[patient]
+    y = rng.logistic(size=len(X)) < X @ [0.5, -0.3, 0.0] + luck - 1
+
+    slopes = []
+    for groups in (None, patient):
+        fit = rl.ReplicableLogisticClassifier(ridge=0.01)
+        study = fit.fit(X, y, centres=centre, groups=groups).study_
+        assert study.n_centres == 6
+        slopes.append(np.array(study.between[1:], dtype=float))
+    assert (slopes[1] < 0.9 * slopes[0]).all()

@@ -63,7 +63,7 @@ def decision(scores: Vector, targets: Vector) -> str:
         _line(_inside(thresholds, everyone, y[0]), x, y, _RED),
         _line(_inside(thresholds, benefit, y[0]), x, y, _BLUE),
     ]
-    return _frame(parts, x, y, "threshold (blue: model, red: all)", "net benefit")
+    return _frame(parts, x, y, "threshold (blue: model, orange: all)", "net benefit")
 
 
 def _inside(x: Vector, y: Vector, low: float) -> list[tuple[float, float]]:
