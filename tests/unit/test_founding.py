@@ -26,8 +26,11 @@ from .test_coalition import hospital, rounds
 KINDS = ("logistic", "classes", "linear", "poisson")
 
 
-def columns(labs, kind="logistic"):
-    return [lab_columns(open_table(rows, target="y"), kind, lab=lab) for lab, rows in labs.items()]
+def columns(labs, kind="logistic", least_count=10):
+    return [
+        lab_columns(open_table(rows, target="y"), kind, lab=lab, least_count=least_count)
+        for lab, rows in labs.items()
+    ]
 
 
 def four_labs(kind="logistic", seed=1):
@@ -149,7 +152,7 @@ def test_labs_promise_nothing_to_labs_that_may_have_no_event():
         name: rows.assign(y=rows.y * (np.arange(len(rows)) % 15 == 0)).astype({"y": int})
         for name, rows in four_labs().items()
     }
-    draft = draft_study(*columns(labs))
+    draft = draft_study(*columns(labs, least_count=0))
     found = draft.begin()
     while isinstance(found, State):
         sums = [lab_sums(draft, rows, found, lab=lab, least_count=0) for lab, rows in labs.items()]
@@ -190,3 +193,32 @@ def test_a_column_of_many_levels_is_counted_like_any_other():
         rows["ward"] = wards[np.arange(len(rows)) % 12]
     _, found = together(labs)
     assert isinstance(found, Founded)
+
+
+def test_a_draft_asks_for_sums_that_all_labs_may_send():
+    """Rare levels, pairs with an event, a rare 0 or 1 and few gaps: no lab refuses its sums."""
+    rng = np.random.default_rng(4)
+    labs = {}
+    for number, lab in enumerate(("Bern", "Lund", "Oslo")):
+        n_rows = 6000 + 100 * number
+        ward = rng.choice(["A", "B", "C", "D"], n_rows, p=[0.6, 0.35, 0.045, 0.005])
+        age = rng.normal(60, 10, n_rows).round(1)
+        age[:4] = np.nan
+        labs[lab] = pd.DataFrame({
+            "ward": ward,
+            "age": age,
+            "dialysis": (np.arange(n_rows) < (5, 400, 400)[number]) * 1.0,
+            "visits": rng.poisson(0.05, n_rows) * 1.0,
+            "y": (rng.random(n_rows) < 0.04).astype(int),
+        })  # fmt: skip
+    draft = draft_study(*columns(labs))
+    (ward,) = [column for column in draft.design.encoding.columns if column.name == "ward"]
+    assert {ward.reference, *ward.levels} >= {"A", "B"}
+    assert "D" not in ward.levels
+    assert "dialysis" not in draft.design.encoding.names
+
+    found = draft.begin()
+    while isinstance(found, State):
+        sums = [lab_sums(draft, rows, found, lab=lab) for lab, rows in labs.items()]
+        found = combine(draft, *sums, state=found, publish=True)
+    assert found.study.n_replication == 6100

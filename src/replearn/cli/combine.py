@@ -68,7 +68,7 @@ def add_arguments(parser: Parser) -> None:
     )
 
     # of a joint original: what it promises, and what its draft asks for
-    rows = "publish: rows of the smallest replication (default: of all)"
+    rows = "publish: rows of the smallest replication (default: a median lab)"
     parser.add("--rows N", rows, type=int, dest="replication_rows")
     parser.add("--ridge X", "of a draft, per row (default: ten over all rows)", type=float)
     parser.add("--seed TEXT", "of a draft; any text (default 0)", default="0")
@@ -181,10 +181,18 @@ def _draft(first: "LabColumns", options: argparse.Namespace) -> Outcome:
 
     may_leave("study", study.n_original, study.design.n_numbers, study)
     study.save(options.out)
+
+    asked = [column.name for column in first.columns]
+    absent = [name for name in asked if name not in study.design.encoding.names]
+    told = []
+    if absent:
+        named = ", ".join(map(repr, absent))
+        told = [f"Left out, because some lab has too few rows of a value to sum: {named}."]
     return Outcome(
         Facts(
             f"The draft of a study is made: send {options.out} to all labs.",
             [
+                *told,
                 f"Each runs: replearn sums {options.out} TABLE --out LAB.sums.json",
                 Row("labs", len(labs)),
                 Row("rows", study.n_original),

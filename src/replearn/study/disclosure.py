@@ -22,7 +22,7 @@ from replearn.study.encoder import RowEncoder, TableRows, projected, read_rows
 from replearn.tables import Encoding, NumberColumn, Table
 
 #: Up to so many different numbers of a column, a line and a square single out each of them.
-_FEW_VALUES = 3
+FEW_VALUES = 3
 #: Groups that are named in a refusal.
 _NAMED = 5
 #: The sum of a term is of so many rows at least, as rows that weigh the same.
@@ -191,7 +191,7 @@ def _not_zero(name: str, place: int) -> Group:
 
 def _of_numbers(name: str, place: int, common: Counter[float]) -> list[Group]:
     """Each of few numbers; of many the rows beside one that most rows have."""
-    if len(common) <= _FEW_VALUES:
+    if len(common) <= FEW_VALUES:
         order = sorted(common)
         return [_equal(f"{name}, number {i + 1}", place, x) for i, x in enumerate(order)]
 

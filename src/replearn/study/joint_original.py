@@ -7,6 +7,7 @@ single rows move the fit; then cells, sketch and study follow as for an original
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median_low
 from typing import Annotated, Any
 
 import numpy as np
@@ -28,6 +29,8 @@ from replearn.glm import (
 )
 from replearn.glm import between as centres
 from replearn.glm import sketched as glm
+from replearn.rows import MAX_ROW
+from replearn.study.disclosure import FEW_VALUES
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.original import read_labels, without_model
 from replearn.study.participants import Participant, lab_table, remarks_on
@@ -36,7 +39,10 @@ from replearn.study.study import GlmStudy, bits_each
 from replearn.tables import (
     LEAST_COUNT,
     OTHER,
+    Encoding,
+    LevelColumn,
     Name,
+    NumberColumn,
     Table,
     learn_encoding,
     make_profile,
@@ -58,13 +64,22 @@ _MOST_EXCESS = 5.0
 
 @dataclass(frozen=True)
 class ColumnCounts(Part):
-    """Numbers or levels of a column, and how many rows each stands for: ten or more."""
+    """Numbers or levels of a column, and how many rows each stands for: ten or more.
+
+    Beside them there may be rows that are too few to show: of levels, or without a value.
+    """
 
     name: Name
     values: Annotated[tuple[Label, ...], Length(0, 10_001)]
     counts: Annotated[Codes, Integers(1, 0, MAX_ROWS)]
     missing: Annotated[int, Range(0, MAX_ROWS)]
     are_numbers: bool
+    hides_levels: bool = False  # of numbers: all of them, because sums would show few
+    hides_gaps: bool = False
+
+    def may_have(self, level: int | str) -> bool:
+        """Whether there may be rows of a level that are not shown as such."""
+        return level not in self.values and (self.hides_levels or OTHER in self.values)
 
 
 @dataclass(frozen=True)
@@ -98,8 +113,9 @@ def lab_columns(
     """Describe a lab's columns, for a coalition that has no study yet.
 
     The table has a target, by name, and no columns that the study should not have; numbers of the
-    columns in ``categories`` are names of levels. Values of fewer than ``least_count`` rows are not
-    shown, and classes of fewer are refused.
+    columns in ``categories`` are names of levels. Classes of fewer than ``least_count`` rows are
+    refused. What has so few rows in some class is not shown: the lab would refuse its sums, and a
+    draft takes what all labs show.
     """
     least_count = max(1, least_count)
     known, labels = read_labels(table, kind)
@@ -113,33 +129,98 @@ def lab_columns(
     learned = learn_encoding(table, labels, categories=categories)
     refuse_unsafe(learned.remarks)
 
+    encoded = dict[str, NDArray[np.int64]]()
+    if not table.is_sparse:
+        encoded = _encoded_counts(table, learned.encoding, known and labels)
     look, columns = learned.look, []
     for name, column in look.columns.items():
         are_numbers = name not in categories and not column.n_texts
-        if are_numbers:
+        values, counts, hides_levels = tuple[str, ...](), list[int](), False
+        if not are_numbers:
+            values, counts, hides_levels = _frequent_levels(column.counts, least_count)
+        elif table.is_sparse or not _singles_out(
+            encoded.get(name), look.numbers(name), least_count
+        ):
             values, counts = _groups(look.numbers(name), column.n_numbers, least_count)
-        else:
-            values, counts = _frequent_levels(column.counts, least_count)
+        if are_numbers:
+            hides_levels = column.n_numbers > 0 and not values
 
         # few gaps are nobody's business
-        missing = column.n_missing if column.n_missing >= least_count else 0
-        columns.append(ColumnCounts(name, values, np.array(counts), missing, are_numbers))
+        missing = 0
+        if column.n_missing >= least_count and _is_many(column.missing_counts, least_count):
+            missing = column.n_missing
+        hides_gaps = missing < column.n_missing
+        columns.append(
+            ColumnCounts(
+                name, values, np.array(counts), missing, are_numbers, hides_levels, hides_gaps
+            )
+        )
 
     target = _target_counts(str(table.roles["target"]), known, labels, least_count)
     return LabColumns(lab, len(labels), kind, target, tuple(columns))
 
 
+def _is_many(by_class: NDArray[Any], least_count: int) -> bool:
+    """Whether each class has no row or many."""
+    return not ((by_class > 0) & (by_class < least_count)).any()
+
+
 def _frequent_levels(
     counts: Mapping[str, NDArray[np.int64]], least_count: int
-) -> tuple[tuple[str, ...], list[int]]:
-    """Levels of many rows; the others together, if they have as many."""
-    totals = {text: int(rows.sum()) for text, rows in counts.items()}
-    kept = {text: count for text, count in totals.items() if count >= least_count}
+) -> tuple[tuple[str, ...], list[int], bool]:
+    """Levels of many rows in each class; the others together, if they have as many, or hidden."""
+    kept, rest = dict[str, int](), np.zeros(1, dtype=np.int64)
+    for text, by_class in counts.items():
+        if text != OTHER and by_class.sum() >= least_count and _is_many(by_class, least_count):
+            kept[text] = int(by_class.sum())
+        else:
+            rest = rest + by_class
 
-    rest = sum(totals.values()) - sum(kept.values())
-    if rest >= least_count:
-        kept[OTHER] = kept.get(OTHER, 0) + rest
-    return tuple(kept), list(kept.values())
+    is_shown = rest.sum() >= least_count and _is_many(rest, least_count)
+    if is_shown:
+        kept[OTHER] = int(rest.sum())
+    return tuple(kept), list(kept.values()), bool(rest.any()) and not is_shown
+
+
+def _encoded_counts(table: Table, encoding: Encoding, labels: Any) -> dict[str, NDArray[np.int64]]:
+    """Rows of each encoded number of a column, by class; ``labels`` is None if there are none."""
+    n_classes = 1 if labels is None else int(labels.max()) + 1
+    places, start = dict[str, int](), 0
+    for column in encoding.columns:
+        if isinstance(column, NumberColumn):
+            places[column.name] = start
+        start += len(column.terms)
+
+    size = (2 * MAX_ROW + 1) * n_classes
+    counts = {name: np.zeros(size, dtype=np.int64) for name in places}
+    done = 0
+    for batch in table.batches():
+        terms = encoding.encode(batch)
+        own = np.zeros(batch.n_rows, dtype=np.int64)
+        if labels is not None:
+            own = labels[done : done + batch.n_rows]
+        done += batch.n_rows
+
+        for name, place in places.items():
+            cells = (terms[:, place].astype(np.int64) + MAX_ROW) * n_classes + own
+            counts[name] += np.bincount(cells, minlength=size)
+    return {name: flat.reshape(-1, n_classes) for name, flat in counts.items()}
+
+
+def _singles_out(by_number: NDArray[np.int64] | None, values: Vector, least_count: int) -> bool:
+    """Whether sums of a column of numbers show few rows: those of a number, or beside the usual."""
+    if by_number is None:  # too little varies for a term here, but a draft may have one
+        return bool(values.size) and bool(values[0] < values[-1]) and least_count > 1
+
+    different = by_number[by_number.any(axis=1)]
+    if len(different) <= FEW_VALUES:
+        return not _is_many(different, least_count)
+
+    totals = different.sum(axis=1)
+    usual = different[totals.argmax()]
+    if 2 * usual.sum() <= totals.sum():
+        return False
+    return not _is_many(np.stack([usual, different.sum(axis=0) - usual]), least_count)
 
 
 def _target_counts(name: str, classes: Any, labels: Any, least_count: int) -> ColumnCounts:
@@ -192,7 +273,13 @@ def draft_study(
 
     # a table that has the columns of all labs, each by itself
     size = min(n_rows, _DRAWN)
-    columns = list(zip(*(one.columns for one in labs), strict=True))
+    columns = [_summable(parts) for parts in zip(*(one.columns for one in labs), strict=True)]
+    columns = [parts for parts in columns if parts]
+    if not columns:
+        raise ReplearnError(
+            "there must be a column of which all labs show values, got none: each has too few rows "
+            "of some value. Join rows of different labs, or add up in secret shares."
+        )
     table = open_table(
         {parts[0].name: _drawn(parts, size) for parts in columns},
         target=_drawn([one.target for one in labs], size),
@@ -202,6 +289,7 @@ def draft_study(
     classes, labels = read_labels(table, labs[0].kind)
     levels = [parts[0].name for parts in columns if not parts[0].are_numbers]
     learned = learn_encoding(table, labels, basis=basis, categories=levels)
+    learned = replace(learned, encoding=_without_hidden(learned.encoding, columns))
     loss = loss_of(labs[0].kind, classes, labels)
     rows = read_rows(TableRows(table, RowEncoder(learned.encoding, loss, classes)))
 
@@ -254,6 +342,51 @@ def _check_labs(labs: Sequence[LabColumns]) -> None:
                 f"all labs must have the same target and the same columns of numbers and of "
                 f"levels, in one order, but {one.lab!r} and {labs[0].lab!r} differ. Agree on them."
             )
+
+
+def _summable(parts: Sequence[ColumnCounts]) -> list[ColumnCounts]:
+    """A column as all labs can sum it: nothing if they cannot.
+
+    Levels and gaps that some lab may have in few rows have no term; such levels are other ones.
+    """
+    hides_gaps = any(part.hides_gaps for part in parts)
+    if parts[0].are_numbers:
+        if any(part.hides_levels for part in parts):
+            return []
+        return [replace(part, missing=part.missing * (not hides_gaps)) for part in parts]
+
+    shown = set().union(*(part.values for part in parts)) - {OTHER}
+    common = {level for level in shown if not any(part.may_have(level) for part in parts)}
+    if not common:
+        return []
+
+    found = []
+    for part in parts:
+        kept, rest = dict[Label, int](), 0
+        for level, count in zip(part.values, part.counts.tolist(), strict=True):
+            if level in common:
+                kept[level] = count
+            else:
+                rest += count
+        if rest:
+            kept[OTHER] = rest
+        counts = np.array(list(kept.values()), dtype=np.int64)
+        missing = part.missing * (not hides_gaps)
+        found.append(replace(part, values=tuple(kept), counts=counts, missing=missing))
+    return found
+
+
+def _without_hidden(encoding: Encoding, columns: Sequence[Sequence[ColumnCounts]]) -> Encoding:
+    """No term of other levels where some lab has too few of them: these are the reference then."""
+    hidden = {parts[0].name for parts in columns if any(part.hides_levels for part in parts)}
+    kept = []
+    for column in encoding.columns:
+        if isinstance(column, LevelColumn) and column.name in hidden:
+            levels = tuple(level for level in column.levels if level != OTHER)
+            column = replace(column, levels=levels)
+        if column.terms:
+            kept.append(column)
+    return replace(encoding, columns=tuple(kept))
 
 
 def _drawn(parts: Sequence[ColumnCounts], size: int) -> Any:
@@ -348,7 +481,11 @@ def founded(
     # cells, codes and sketch, as for an original with all rows
     total_spread = glm.NumberSpread(spread, between)
     rho = float(draft.max_disagreement)
-    promise = glm.Promise(rho, bits, n_rows, replication_rows or n_rows)
+    if replication_rows is None:  # a new centre is like one of the labs, not like all together
+        replication_rows = n_rows
+        if len(fits.names) > 1:
+            replication_rows = int(median_low(fits.n_rows.tolist()))
+    promise = glm.Promise(rho, bits, n_rows, replication_rows)
     widths = glm.widths_of(total_spread, promise)
     design = replace(draft.design, widths=widths, bits=bits, sketch=None)
     codes, sketch = design.cells.publish(numbers)

@@ -409,6 +409,8 @@ def advance(design: GlmDesign, state: State, sums: ExactSums) -> State | Fitted:
     if state.newton is None:
         summary = Summary.from_totals(counts.rows, counts.weight, counts.totals).check(loss)
         first = newton.start(loss, summary, RowEncoder.of(design).n_terms + 1)
+        if not design.bits:  # labs make an original: a share of their rows may hold few of a term
+            first = replace(first, share=1 << 32)
         return replace(state, counts=counts, newton=first)
 
     # an opened model: one step is all
