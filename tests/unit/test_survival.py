@@ -1,5 +1,7 @@
 """Survival: rows at risk, hazard ratios beside a textbook's, and two labs with one model."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -289,3 +291,18 @@ def test_persons_who_occur_twice_are_told():
         Request(kind="survival", time="days", target="died", ridge=0.01),
     )
     assert any("occur before" in one for one in original.certificate.cautions)
+
+
+def test_intervals_of_time_are_no_effects(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    age = rng.normal(60, 10, 900)
+    time = rng.exponential(np.exp(-(age - 60) / 20)) ** 0.4  # the hazard rises steeply
+    table = pd.DataFrame({"age": age, "t": time.round(4) + 1e-4, "died": 1})
+    table.to_csv("a.csv", index=False)
+    given = ["--time", "t", "--event", "died", "--out", "s.json"]
+    assert cli.main(["publish", "a.csv", *given]) == 0
+    shown = capsys.readouterr().out
+    assert "rows at risk" in shown
+    assert re.search(r"age .* estimated hazard ratio", shown), shown
+    assert "(interval)" not in shown

@@ -443,9 +443,12 @@ def _verdict(original: "Original") -> str:
     certificate = original.certificate
     if original.study.commitment is None:
         return f"The study is registered: nobody is first. {certificate.facts().verdict}"
+    rows = "rows"
+    if original.study.design.recipe == "survival":  # a person has one in each interval of time
+        rows = "rows at risk"
     return (
         f"The study is published: {certificate.centre_words}, with "
-        f"{certificate.n_replication:,} rows, gets exactly this model in "
+        f"{certificate.n_replication:,} {rows}, gets exactly this model in "
         f"{percent(1 - certificate.at_new_centre)} of the cases (estimated; "
         f"{percent(1 - certificate.planned)} planned)."
     )

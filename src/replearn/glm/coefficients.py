@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from replearn.glm.design import GlmDesign
-from replearn.glm.sandwich import Estimates
+from replearn.glm.sandwich import Estimates, is_interval
 from replearn.types import Matrix
 from replearn.words import MOST_DRAWN, Facts, Figure, Mark, Row, Spoken, Table, counted, forest
 
@@ -203,9 +203,15 @@ class Coefficients(Spoken):
 
         errors = self.own.standard_error[0]
         distance = np.abs(self.own.estimate[0]) / np.maximum(errors, 1e-300)
-        distance[0] = 0  # the constant is no effect
-        order = np.argsort(-distance, kind="stable")
-        clearest = [int(place) for place in order if errors[place] > 0 and place][:most]
+        order = np.argsort(-distance, kind="stable").tolist()
+
+        # constants, those of intervals of time among them, are no effects
+        encoding = self.design.encoding
+        constants = {0} | {
+            place for place, term in enumerate(encoding.terms, 1) if is_interval(encoding, term)
+        }
+        effects = [place for place in order if errors[place] > 0 and place not in constants]
+        clearest = effects[:most]
 
         note = f"estimated {ratio}" if ratio else "estimate per unit"
         low, high = columns["low"], columns["high"]

@@ -163,23 +163,23 @@ def _with_cox(own: Estimates, block: Block, encoding: Encoding) -> Estimates:
         return own
 
     # hazard ratios, the interval being a stratum
-    is_interval = np.array([_is_interval(encoding, term) for term in encoding.terms])
+    of_time = np.array([is_interval(encoding, term) for term in encoding.terms])
     terms = dense_terms(block.terms) * 2.0**-ROW_BITS
-    interval = terms[:, is_interval] @ np.arange(1, is_interval.sum() + 1)
-    X, time = terms[:, ~is_interval], np.exp(block.offset)
+    interval = terms[:, of_time] @ np.arange(1, of_time.sum() + 1)
+    X, time = terms[:, ~of_time], np.exp(block.offset)
     fit = cox_fit(X, interval, time, block.targets, block.groups)
 
     # the baseline: a constant, and how later intervals differ from the first
-    theta = np.zeros((1, 1 + len(is_interval)))
-    slopes = 1 + np.flatnonzero(~is_interval)
+    theta = np.zeros((1, 1 + len(of_time)))
+    slopes = 1 + np.flatnonzero(~of_time)
     theta[0, slopes] = fit.beta
     expected = np.bincount(interval.astype(np.intp), time * np.exp(X @ fit.beta))
     events = np.bincount(interval.astype(np.intp), block.targets)
-    if len(events) <= is_interval.sum() or not events.all():
+    if len(events) <= of_time.sum() or not events.all():
         return own  # an interval without an event has no baseline
     hazards = np.log(events / expected)
     theta[0, 0] = hazards[0]
-    theta[0, 1 + np.flatnonzero(is_interval)] = hazards[1:] - hazards[0]
+    theta[0, 1 + np.flatnonzero(of_time)] = hazards[1:] - hazards[0]
 
     turn = encoding.per_unit(np.eye(theta.shape[1]))[np.ix_(slopes, slopes)]
     errors = own.standard_error.copy()
@@ -187,7 +187,8 @@ def _with_cox(own: Estimates, block: Block, encoding: Encoding) -> Estimates:
     return Estimates(encoding.per_unit(theta), errors, own.n_rows)
 
 
-def _is_interval(encoding: Encoding, term: Term) -> bool:
+def is_interval(encoding: Encoding, term: Term) -> bool:
+    """Whether a term is the baseline of an interval of time."""
     return len(term.columns) == 1 and encoding.columns[term.columns[0]].name == INTERVAL
 
 
