@@ -121,14 +121,15 @@ class CentreAudit(Spoken):
         return sum(one.same for one in self.centres)
 
     @property
-    def n_contradicting(self) -> int:
+    def contradicting(self) -> list[str]:
         """Centres whose patients contradict it, whether or not they got it."""
-        return sum(
-            one.replication is not None
+        return [
+            one.name
+            for one in self.centres
+            if one.replication is not None
             and one.replication.support is not None
             and one.replication.support.contradicts
-            for one in self.centres
-        )
+        ]
 
     @property
     def verdict(self) -> str:
@@ -157,9 +158,11 @@ class CentreAudit(Spoken):
         """In words."""
         n_centres = len(self.centres)
         whose = "the study's model" if self.of_study else "the model of all others"
+        against = self.contradicting
+        named = f" ({', '.join(against)})" if 0 < len(against) <= 3 else ""
         verdict = (
             f"{self.n_same} of {counted(n_centres, 'centre')} got {whose}; the patients of "
-            f"{self.n_contradicting or 'none'} contradict it."
+            f"{len(against) or 'none'}{named} contradict it."
         )
         items: list[Any] = [
             self._centre_table(),
@@ -180,7 +183,7 @@ class CentreAudit(Spoken):
             values={
                 "verdict_word": self.verdict,
                 "same": self.n_same,
-                "contradicting": self.n_contradicting,
+                "contradicting": len(against),
             },
         )
 

@@ -195,14 +195,14 @@ class Evidence:
         """In a sentence."""
         if self.placebo:
             return (
-                "Agreement here is no evidence: your rows give this model with permuted labels, "
-                "too. Whatever the outcomes are, a lab matches."
+                "A match is no evidence: your rows give this model with permuted labels, too. "
+                "Whatever the outcomes are, a lab matches."
             )
         if self.is_weak:
             tries = f"in about {self.guesses} guesses"
             if self.guesses == "1":
                 tries = "at the first guess"
-            return f"Agreement here is no evidence: the study file gives the model away {tries}."
+            return f"A match is no evidence: the study gives the model away {tries}."
         return (
             f"Guessing this model from the study file takes about {self.guesses} tries; fitting "
             f"it takes about {_two_digits(self.rows)} patients."

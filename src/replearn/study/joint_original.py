@@ -445,7 +445,7 @@ class Founded(Spoken):
         return Facts(
             f"{len(self.labs)} labs publish one study: a new centre with "
             f"{study.n_replication:,} rows that differs as these labs do gets exactly this model "
-            f"in {share} of the cases (estimated).",
+            f"in {share} of cases (estimated).",
             [
                 *study.problems,
                 *self.remarks,

@@ -226,7 +226,7 @@ class Certificate(Spoken):
         if self.n_centres == 0:
             return "a lab of the same population"
         if self.n_centres == 1:
-            return "a new centre that differs as centres typically do"
+            return "a new centre that differs as is typical"
         return f"a new centre like these {self.n_centres}"
 
     @property
@@ -243,7 +243,7 @@ class Certificate(Spoken):
         """In words."""
         verdict = (
             f"A sample of {self.n_replication:,} rows of this population gets the same model in "
-            f"{percent(1 - self.expected)} of the cases, {self.centre_words} in "
+            f"{percent(1 - self.expected)} of cases, {self.centre_words} in "
             f"{percent(1 - self.at_new_centre)} (estimated)."
         )
         if self.problems:
