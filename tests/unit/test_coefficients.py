@@ -96,7 +96,8 @@ def test_coefficients_print_as_a_table(fitted):
     X = np.random.default_rng(0).normal(size=(2000, 70))
     y = X[:, 0] + np.sin(np.arange(2000)) > 0
     lines = str(rl.ReplicableLogisticClassifier(ridge=0.01).fit(X, y).coefficients_).splitlines()
-    assert len(lines) == 11 and "(" in lines[1]
+    assert len(lines) == 11
+    assert "(" in lines[1]
 
 
 def test_a_product_is_per_unit_of_both(fitted):
