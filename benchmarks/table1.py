@@ -147,9 +147,7 @@ def _panel(key, rows, values, symbol, left, top):
 
     grey = 'fill="none" stroke="currentColor" stroke-opacity="0.22"'
     parts += [f'<polyline points="{line(other)}" {grey}/>' for other in LINES if other != key]
-    parts.append(
-        f'<polyline points="{line(key)}" fill="none" stroke="{BLUE}" stroke-width="2.5"/>'
-    )
+    parts.append(f'<polyline points="{line(key)}" fill="none" stroke="{BLUE}" stroke-width="2.5"/>')
 
     # at the end of the line, the exponent of its last step; as printed, above the panel
     step = math.log(values[-1] / values[-2])

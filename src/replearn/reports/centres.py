@@ -102,6 +102,30 @@ class CentreAudit(Spoken):
     See Also
     --------
     audit : makes one, with ``by``.
+
+    Notes
+    -----
+    Each centre in turn replicates the study of all others. Measures are pooled with random
+    effects, and the interval for a new centre is that of [Higgins09].
+
+    References
+    ----------
+    .. [Higgins09] Higgins, Thompson and Spiegelhalter. A re-evaluation of random-effects meta-
+       analysis. Journal of the Royal Statistical Society A 172(1), 2009.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import replearn as rl
+    >>> names = ("Ashford", "Birchwood", "Castleton", "Dunmore")
+    >>> table = pd.concat([rl.datasets.load_readmission(name, 500) for name in names])
+    >>> y = table.pop("readmitted")
+    >>> hospital = [name for name in names for _ in range(500)]
+    >>> found = rl.audit(rl.ReplicableLogisticClassifier(), table, y, by=hospital)
+    >>> [(one.name, one.n_rows) for one in found.centres][:2]
+    [('Ashford', 500), ('Birchwood', 500)]
+    >>> found.claim, found.verdict
+    (0.01, 'undecided')
     """
 
     by: str

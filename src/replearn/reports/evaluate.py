@@ -73,6 +73,23 @@ class Evaluation(Spoken):
     See Also
     --------
     evaluate : makes one.
+
+    Notes
+    -----
+    Intervals hold the model fixed: they are for new rows of the same kind.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 1000)
+    >>> y = table.pop("readmitted")
+    >>> first = rl.ReplicableLogisticClassifier().fit(table, y)
+    >>> other = rl.datasets.load_readmission("Castleton", 1000)
+    >>> found = rl.evaluate(first, other, "readmitted", by="nyha")
+    >>> found.performance.n_rows, [name for name, group in found.groups]
+    (1000, ['I', 'II', 'III', 'IV'])
+    >>> found.is_inverted, found.slope.low < found.slope.value < found.slope.high
+    (False, True)
     """
 
     performance: Performance

@@ -65,6 +65,25 @@ class Table1(Spoken):
     --------
     table1 : makes one.
     plan : one line of it, with all sizes.
+
+    Notes
+    -----
+    Table 1 of [KKLVZ24], with constants. The three modes are three columns: calibrated, proved,
+    printed.
+
+    References
+    ----------
+    .. [KKLVZ24] Kalavasis, Karbasi, Larsen, Velegkas and Zhou. Replicable Learning of Large-Margin
+       Halfspaces. ICML 2024. https://arxiv.org/abs/2402.13857
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> found = rl.table1(n_features=10, margin=0.3)
+    >>> found.rows["svm"]["practical"], list(found.rows["svm"])
+    (2835, ['practical', 'certified', 'paper'])
+    >>> list(found.rows)
+    ['foam', 'box', 'svm', 'sgd', 'net', 'dp', 'svm+3', 'sgd+3']
     """
 
     promise: Promise

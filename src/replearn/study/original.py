@@ -204,6 +204,24 @@ class Certificate(Spoken):
     --------
     ReplicableLogisticClassifier : its ``certificate_`` is one.
     replearn.codes.Bound : the same for the paper's algorithms.
+
+    Notes
+    -----
+    Rates are estimated by ``stability`` of the recipe, not proved: the chance that the
+    difference of two labs leaves a cell, added up over coefficients. For a new centre it has
+    heavier tails.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 1000)
+    >>> y = table.pop("readmitted")
+    >>> first = rl.ReplicableLogisticClassifier().fit(table, y)
+    >>> certificate = first.certificate_
+    >>> certificate.planned, certificate.n_original, certificate.n_numbers, certificate.problems
+    (0.01, 1000, 22, ())
+    >>> certificate.expected < certificate.at_new_centre < 0.01
+    True
     """
 
     expected: float
