@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.documents import Label
 from replearn.errors import ReplearnError
@@ -37,7 +36,7 @@ from replearn.tables import (
     levels_of,
     target_numbers,
 )
-from replearn.types import BlockMap, Codes, Grid, Vector, is_sparse
+from replearn.types import Array, BlockMap, Codes, Grid, Ints, Vector, is_sparse
 from replearn.words import threads
 
 #: Encoded rows are kept in memory up to so many bytes, and in a scratch file beyond.
@@ -125,7 +124,7 @@ class RowEncoder:
         return Block(terms, targets, weights, offset, groups, centres).part(weights > 0)
 
 
-def _names(column: Any) -> NDArray[Any] | None:
+def _names(column: Any) -> Array | None:
     """The group or centre of each row, as text; empty where it is missing."""
     if column is None:
         return None
@@ -148,7 +147,7 @@ class TableRows(Rows):
     reading: RowEncoder
     work: BlockMap = map
     seen: EncodingCounts = field(init=False)  # after the first pass
-    label_counts: NDArray[np.int64] | None = field(init=False, default=None)
+    label_counts: Ints | None = field(init=False, default=None)
 
     @property
     def n_terms(self) -> int:
@@ -220,7 +219,7 @@ class ScratchBlocks:
             assert targets is not None
             yield Block(terms, targets, weights, offset)
 
-    def _read(self, part: Stored | None) -> NDArray[Any] | None:
+    def _read(self, part: Stored | None) -> Array | None:
         return None if part is None else self.scratch.get(part)
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.tables.cells import Column, Texts
+from replearn.types import Array
 
 #: Rows of a scratch file that are read at once, at most.
 _MOST_ROWS = 1 << 16
@@ -36,7 +36,7 @@ class Scratch:
     def __post_init__(self) -> None:
         weakref.finalize(self, self._file.close)
 
-    def put(self, array: NDArray[Any]) -> Stored:
+    def put(self, array: Array) -> Stored:
         """Write an array; a full disk is an `OSError`."""
         stored = Stored(self._size, array.dtype, array.shape)
         if self._size + array.nbytes > MOST_STORED:
@@ -46,7 +46,7 @@ class Scratch:
         self._size += array.nbytes
         return stored
 
-    def get(self, stored: Stored) -> NDArray[Any]:
+    def get(self, stored: Stored) -> Array:
         """Read it again."""
         self._file.seek(stored.start)
         n_cells = int(np.prod(stored.shape))

@@ -7,7 +7,6 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError, short
 from replearn.tables.cells import (
@@ -35,7 +34,7 @@ from replearn.tables.files import (
 )
 from replearn.tables.labels import learn_classes
 from replearn.tables.scratch import ScratchColumns
-from replearn.types import is_sparse, stacked
+from replearn.types import Array, is_sparse, stacked
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +157,7 @@ class Table:
         alone = replace(self, names=(column,), roles={})
         return join_columns([batch.column(column) for batch in alone.batches()])
 
-    def numbers(self) -> tuple[Any, NDArray[Any]]:
+    def numbers(self) -> tuple[Any, Array]:
         """All rows in one array of numbers, as halfspaces take them, and their labels."""
         self.require("target")
         batches = list(self.batches())
