@@ -148,7 +148,7 @@ class EncodingCounts:
             return ""
         return (
             f"{n_missing:,} of {self.n_rows:,} cells ({n_missing / self.n_rows:.1%}) are missing, "
-            "where the study has no coefficient for gaps: fill them in, or leave such rows out"
+            "where the study has no coefficient for gaps"
         )
 
     def refuse(self, show_values: bool = False) -> None:
@@ -161,8 +161,8 @@ class EncodingCounts:
         if len(listed) > 5:
             listed[5:] = [f"and {len(listed) - 5} more columns"]
         raise ReplearnError(
-            f"the table is coded differently from the study: {'; '.join(listed)}. Recode these "
-            "columns as the study has them."
+            f"the table is coded differently from the study: {'; '.join(listed)}. Recode them "
+            "as the study has them, fill gaps in, or ask for a study without these columns."
         )
 
 
