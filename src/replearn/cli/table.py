@@ -46,4 +46,6 @@ def run(options: argparse.Namespace) -> Outcome:
     given |= {name: getattr(options, name) for name in _OWN}
     with nullcontext() if options.measure else working("planning"):  # counting shows its own
         found = table1(**given)
+    if options.exponents or options.measure:
+        options.details = True  # who asks for a second table wants all of it
     return Outcome(found.facts(), title="Table 1")
