@@ -109,21 +109,29 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     try:
         return Model.load(path)
     except InvalidFile:
-        _refuse_study(path)
+        if _is_a(path, "study"):
+            raise InvalidFile(
+                f"{path} is a study, and this needs a model. Run replearn replicate {path} TABLE "
+                "--out MODEL: it writes one."
+            ) from None
         raise
 
 
-def _refuse_study(path: str | os.PathLike[str]) -> None:
-    """Say what to do with a study where a model is needed: the two are easily confused."""
-    if read_json(path).get("format") == "replearn/study":
-        raise InvalidFile(
-            f"{path} is a study, and this needs a model. Run replearn replicate {path} TABLE --out "
-            "MODEL: it writes one."
-        ) from None
+def _is_a(path: str | os.PathLike[str], kind: str) -> bool:
+    """Whether a file is a study, or a model: the two are easily confused."""
+    return read_json(path).get("format") == f"replearn/{kind}"
 
 
 def load_study(path: str | os.PathLike[str]) -> Any:
     """Read a study of any kind."""
     from replearn.study import Study
 
-    return Study.load(path)
+    try:
+        return Study.load(path)
+    except InvalidFile:
+        if _is_a(path, "model"):
+            raise InvalidFile(
+                f"{path} is a model, and this needs a study: the file that replearn publish --out "
+                "writes. Ask the original for it."
+            ) from None
+        raise
