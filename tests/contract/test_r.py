@@ -276,7 +276,8 @@ def assert_same_estimates(python: GlmReplication, found: dict[str, Any], name: s
     own = python.own
     assert (found["own"] is None) == (own is None), name
     if own is not None:
-        estimate, error = (np.reshape(part, own.estimate.shape) for part in found["own"])
+        parts = (np.array(part, dtype=np.float64) for part in found["own"])
+        estimate, error = (part.reshape(own.estimate.shape) for part in parts)
         away = np.abs(estimate - own.estimate) / own.standard_error
         assert (np.isnan(away) == np.isnan(own.estimate)).all(), name
         assert np.nanmax(away) < 0.05, name
