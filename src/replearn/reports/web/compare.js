@@ -176,13 +176,13 @@ function proofOf(study, codes, rows, support, same) {
 /** The same in a sentence. */
 function proofInWords(proof) {
   if (proof.placebo) {
-    return "Agreement here is no evidence: your rows give this model with permuted labels, too. " +
+    return "A match is no evidence: your rows give this model with permuted labels, too. " +
       "Whatever the outcomes are, a lab matches.";
   }
   if (proof.isWeak) {
     const guesses = guessesInWords(proof);
     const tries = guesses === "1" ? "at the first guess" : `in about ${guesses} guesses`;
-    return `Agreement here is no evidence: the study file gives the model away ${tries}.`;
+    return `A match is no evidence: the study gives the model away ${tries}.`;
   }
   return `Guessing this model from the study file takes about ${guessesInWords(proof)} tries; ` +
     `fitting it takes about ${twoDigits(proof.rows)} patients.`;
@@ -369,10 +369,12 @@ function tableOf(title, header, rows) {
 const rowOf = (name, measure, note) => [name, `${real(measure)}, ${note}`];
 
 function performanceItems({ measure, base, model, own, ratio, line }) {
-  const found = [tableOf("Performance on these rows", ["model", measure, "AUC"], [
-    ["base rate here", base, null],
-    ["the original's model", model.loss, model.auc],
-    ["own fit, rows it saw", own.loss, own.auc]])];
+  const hasAuc = model.auc !== null; // two classes are ranked, too
+  const header = ["model", measure, "AUC"].slice(0, hasAuc ? 3 : 2);
+  const rows = [["base rate here", base, null], ["the original's model", model.loss, model.auc],
+    ["own fit, rows it saw", own.loss, own.auc]];
+  const found = [tableOf("Performance on these rows", header,
+    rows.map((row) => row.slice(0, header.length)))];
   if (ratio) found.push(rowOf("observed to expected", ratio, "1 is perfect"));
   if (line) found.push(rowOf("calibration slope", line.slope, "1 is perfect"));
   return found;
