@@ -130,7 +130,7 @@ def estimates_of(
 
     # Newton's steps go on without the ridge
     repeated = _repeated(rows, kept, loss, theta)
-    left = _LEFT / summary.n_rows / stretch**2 + _PINNED * repeated
+    left: Vector = _LEFT / summary.n_rows / stretch**2 + _PINNED * repeated.astype(np.float64)
     point, information = _without_ridge(rows, kept, loss, theta, summary.n_rows, left, stretch)
 
     # coordinates of which influences are asked: coefficients per unit, in their model's deviations
