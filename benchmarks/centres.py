@@ -44,6 +44,7 @@ class Line:
     match_rows: list[int] = field(default_factory=list)
     trees: list[float] = field(default_factory=list)
     n_refused: int = 0
+    n_originals_refused: int = 0
 
     def add(self, one: GlmReplication) -> None:
         """A new centre."""
@@ -57,6 +58,7 @@ class Line:
             **self.key,
             "centres": len(self.replications),
             "refused": self.n_refused,
+            "originals refused": self.n_originals_refused,
             "agree": n_same,
             "same": n_same / max(1, len(self.replications)),
             "told": sum(one.same is False and bool(one.look_first) for one in self.replications),
@@ -137,7 +139,12 @@ def _replicated(centres: Centres, first: list[Any], kind: str, line: Line) -> No
     others = [others[place] for place in sorted(rng.permutation(len(others))[:N_NEW].tolist())]
     smallest = min(len(centres.rows(name)) for name in others)
     between = 0 if kind == "none" else "typical"
-    original = centres.original(places, between, kind == "learned", smallest)
+    try:
+        original = centres.original(places, between, kind == "learned", smallest)
+    except ReplearnError as error:  # a single centre may have one class alone
+        print(f"  {centres.name}, original of {first}: {error}")
+        line.n_originals_refused += 1
+        return
     line.match_rows.append(original.study.evidence(original.model).rows)
 
     trees = None
