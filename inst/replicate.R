@@ -1108,15 +1108,16 @@ refuse_unknown <- function(encoding, encoded, n) {
   bad <- which(odd | gaps)
   if (!length(bad)) return(invisible())
   what <- vapply(head(bad, 5), function(i) if (gaps[i]) sprintf(paste0(
-    "in '%s' %s of %s cells (%.1f%%) are missing, where the study has no coefficient for gaps: ",
-    "fill them in, or leave such rows out"), encoding$columns[[i]]$name,
+    "in '%s' %s of %s cells (%.1f%%) are missing, where the study has no coefficient for gaps"),
+    encoding$columns[[i]]$name,
     counted(encoded$missing[i]), counted(n), 100 * encoded$missing[i] / n) else sprintf(
     "in '%s' %s of %s cells (%.1f%%) %s", encoding$columns[[i]]$name, counted(encoded$odd[i]),
     counted(known[i]), 100 * encoded$odd[i] / known[i],
     if (is_number_column(encoding$columns[[i]])) "are no numbers (decimal commas?)"
     else "have levels that the study does not know"), "")
   refuse("the table is coded differently from the study: ", paste(what, collapse = "; "),
-         ". Recode these columns as the study has them, or give decimal= and thousands=.")
+         ". Recode them as the study has them (decimal= and thousands= may help), fill gaps in, ",
+         "or ask for a study without these columns.")
 }
 
 # --- labels, numbers, weights --------------------------------------------------------------------
@@ -2904,6 +2905,7 @@ support_of <- function(study, codes, constants, rows, own_theta) {
           performance_of(loss, ours, y, mass),
           performance_of(loss, scores_of(rows, own_theta), y, mass)))
   names(performance)[-1] <- c(MEASURES[[loss$kind]], "AUC")
+  if (all(is.na(performance$AUC))) performance$AUC <- NULL # two classes alone are ranked
   # of all coefficients that labs agree on
   p_value <- if (has_local_constant(design)) test$p_slopes else test$p_value
   list(p_value = p_value, p_slopes = test$p_slopes, p_factor = test$p_factor, test = test,

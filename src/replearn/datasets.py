@@ -3,11 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.codes import Coins
 from replearn.errors import ReplearnError
-from replearn.types import Matrix, Vector
+from replearn.types import Array, Ints, Matrix, Vector
 
 #: Centres of the hospital table.
 CENTRES = ("Ashford", "Birchwood", "Castleton", "Dunmore")
@@ -71,14 +70,14 @@ def load_readmission(
     return pd.DataFrame(columns)
 
 
-def _patients(coins: Coins, n_rows: int) -> dict[str, NDArray[Any]]:
+def _patients(coins: Coins, n_rows: int) -> dict[str, Array]:
     """Columns of invented patients, with the outcome last."""
 
     def normal(name: str, mean: float, spread: float, decimals: int, low: float = 0.0) -> Vector:
         drawn = mean + spread * coins.normals(name, n_rows)
         return np.asarray(np.round(np.maximum(drawn, low), decimals), dtype=np.float64)
 
-    def level(name: str, **shares: float) -> NDArray[Any]:
+    def level(name: str, **shares: float) -> Array:
         ends = np.cumsum(list(shares.values()))[:-1]
         places = np.searchsorted(ends, coins.uniforms(name, n_rows))
         return np.array([text.replace("_", " ") for text in shares], dtype=object)[places]
@@ -144,7 +143,7 @@ def make_margin(
     label_noise: float = 0.0,
     population: int = 0,
     random_state: int | np.random.Generator | None = None,
-) -> tuple[Matrix, NDArray[np.int64]]:
+) -> tuple[Matrix, Ints]:
     """Draw a sample from a population of unit vectors with a margin.
 
     Each row is ``y t w + sqrt(1 - t^2) g`` with a fixed normal ``w``, a fair label ``y``, a

@@ -13,6 +13,10 @@ Grid = NDArray[np.int16]
 Words = NDArray[np.uint64]
 Order = NDArray[np.int64]
 Signs = NDArray[np.int8]
+#: Whole numbers, marks of rows, and arrays of any kind.
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Array = NDArray[Any]
 
 #: A backend: applies a function to block descriptors, in any order, anywhere.
 BlockMap = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]

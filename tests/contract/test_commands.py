@@ -276,6 +276,13 @@ def test_a_study_of_the_paper_goes_from_lab_to_lab(inside: Path, algorithm: str)
     assert "'a'" in errors
 
 
+def test_names_with_spaces_between_them_are_told_of_commas(inside: Path) -> None:
+    call = "publish data.csv --target y --out new.json --drop a b --details"
+    code, _, errors = replearn(*call.split())
+    assert code == 2
+    assert "unrecognized arguments: b. Several names have commas between them: --drop a,b" in errors
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("example", examples())
 def test_examples_of_help(inside: Path, example: str, tmp_path: Path) -> None:

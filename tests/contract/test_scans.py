@@ -1,9 +1,11 @@
-"""A text is read through once, whatever is asked of it: to parse it takes longer than most fits."""
+"""A file is read through once, whatever is asked of it: to parse it takes longer than most fits."""
 
 import builtins
 import gzip
 import io
 import shlex
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import chdir, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,8 @@ from replearn.datasets import load_readmission
 from replearn.tables import files, open_table, scratch
 
 pa = pytest.importorskip("pyarrow")
+
+N_ROWS = 1500
 
 PUBLISH = "publish a.csv --out s.json --between 0 --ridge 0.01"
 DIED = f"{PUBLISH} --target died --drop los"
@@ -41,39 +45,60 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table with a column for each part that a column can play."""
     made = tmp_path_factory.mktemp("scans")
     columns = ["age", "sex", "prior_admissions", "readmitted"]
-    table = load_readmission("Ashford", 1500)[columns].rename(columns={"readmitted": "died"})
+    table = load_readmission("Ashford", N_ROWS)[columns].rename(columns={"readmitted": "died"})
     place = np.arange(len(table))
     table["ward"] = place // 3
     table["month"] = place % 12
     table["mass"] = 1.0 + place % 3
     table["los"] = 1.0 + table["age"] % 13
     table.to_csv(made / "a.csv", index=False)
+    table.to_parquet(made / "a.parquet", index=False)
     return made
 
 
 class Scans:
-    """Counts who opens a file to read it through; the head, from which names come, is none."""
+    """Counts who opens a text to read it through, and how often each column of Parquet is read.
+
+    The head of a text, from which names come, is none, nor is a row of Parquet.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-        self.n_scans = 0
-        head = files._head
+        self.n_texts = 0
+        self.rows_of_columns: Counter[str] = Counter()
+        head, batches = files._head, files.ParquetFile._batches
 
         def look_at_head(of: str) -> Any:
-            before = self.n_scans
+            before = self.n_texts
             found = head(of)
-            self.n_scans = before
+            self.n_texts = before
             return found
 
+        def watched(file: files.ParquetFile, *args: Any) -> Iterator[Any]:
+            for batch in batches(file, *args):
+                if Path(file.path).name == path:
+                    self.rows_of_columns.update(dict.fromkeys(batch.schema.names, batch.num_rows))
+                yield batch
+
         monkeypatch.setattr(files, "_head", look_at_head)
+        monkeypatch.setattr(files.ParquetFile, "_batches", watched)
         for module, name in ((builtins, "open"), (gzip, "open"), (pa, "input_stream")):
             monkeypatch.setattr(module, name, self._counting(getattr(module, name), path))
 
     def _counting(self, opener: Any, path: str) -> Any:
+        is_text = path.endswith(".csv")
+
         def counted(source: Any, *args: Any, **kwargs: Any) -> Any:
-            self.n_scans += isinstance(source, str) and Path(source).name == path
+            self.n_texts += is_text and isinstance(source, str) and Path(source).name == path
             return opener(source, *args, **kwargs)
 
         return counted
+
+    def taken(self) -> int:
+        """How many since the last time."""
+        n_scans = self.n_texts + max(self.rows_of_columns.values(), default=0) // N_ROWS
+        self.n_texts = 0
+        self.rows_of_columns.clear()
+        return n_scans
 
 
 def run(call: str) -> None:
@@ -81,48 +106,56 @@ def run(call: str) -> None:
         assert main(shlex.split(call)) in (0, 1), call
 
 
+KINDS = pytest.mark.parametrize("kind", ["csv", "parquet"])
+
+
+def copied(folder: Path, name: str) -> None:
+    """The table, here, under this name."""
+    Path(name).write_bytes((folder / f"a{Path(name).suffix}").read_bytes())
+
+
+@KINDS
 @pytest.mark.parametrize("call", ORIGINALS)
-def test_an_original_reads_a_text_once(
-    call: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_original_reads_a_file_once(
+    call: str, kind: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "a.csv").write_bytes((folder / "a.csv").read_bytes())
     with chdir(tmp_path):
-        scans = Scans(monkeypatch, "a.csv")
-        run(call)
-    assert scans.n_scans == 1
+        copied(folder, f"a.{kind}")
+        scans = Scans(monkeypatch, f"a.{kind}")
+        run(call.replace("a.csv", f"a.{kind}"))
+    assert scans.taken() == 1
 
 
+@KINDS
 @pytest.mark.parametrize("original", [DIED, f"{DIED} --weights mass", ORIGINALS[-2]])
-def test_a_replication_reads_a_text_once(
-    original: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_replication_reads_a_file_once(
+    original: str, kind: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = (folder / "a.csv").read_bytes()
     with chdir(tmp_path):
-        Path("a.csv").write_bytes(text)
+        copied(folder, "a.csv")
         run(original)
-        Path("b.csv").write_bytes(text)
-        scans = Scans(monkeypatch, "b.csv")
+        copied(folder, f"b.{kind}")
+        scans = Scans(monkeypatch, f"b.{kind}")
         for options in REPLICATIONS:
-            scans.n_scans = 0
-            run(f"replicate s.json b.csv {options}")
-            assert scans.n_scans == 1, options
+            run(f"replicate s.json b.{kind} {options}")
+            assert scans.taken() == 1, options
 
 
+@KINDS
 @pytest.mark.parametrize(
     "call",
     ["check s.json b.csv", "evaluate a.model.json b.csv --by month", "sums s.json b.csv --out b.s"],
 )
-def test_a_lab_reads_a_text_once(
-    call: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_lab_reads_a_file_once(
+    call: str, kind: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = (folder / "a.csv").read_bytes()
     with chdir(tmp_path):
-        Path("a.csv").write_bytes(text)
+        copied(folder, "a.csv")
         run(DIED)
-        Path("b.csv").write_bytes(text)
-        scans = Scans(monkeypatch, "b.csv")
-        run(call)
-    assert scans.n_scans == 1
+        copied(folder, f"b.{kind}")
+        scans = Scans(monkeypatch, f"b.{kind}")
+        run(call.replace("b.csv", f"b.{kind}"))
+    assert scans.taken() == 1
 
 
 # --- the scratch file -----------------------------------------------------------------------------

@@ -87,6 +87,19 @@ def test_the_printed_table_gives_the_prediction(fitted):
         assert by_hand(own, row) == pytest.approx(probability, rel=1e-9)
 
 
+def test_coefficients_print_as_a_table(fitted):
+    text = str(fitted.coefficients_)
+    assert all(name in text for name in fitted.coefficients_.terms)
+    assert max(map(len, text.splitlines())) <= 78
+
+    # of a long one the clearest
+    X = np.random.default_rng(0).normal(size=(2000, 70))
+    y = X[:, 0] + np.sin(np.arange(2000)) > 0
+    lines = str(rl.ReplicableLogisticClassifier(ridge=0.01).fit(X, y).coefficients_).splitlines()
+    assert len(lines) == 11
+    assert "(" in lines[1]
+
+
 def test_a_product_is_per_unit_of_both(fitted):
     terms = dict(zip(fitted.model_.term_names, fitted.coef_[0], strict=True))
     # the ridge may shrink products by a third; per spread of both it would be 0.1

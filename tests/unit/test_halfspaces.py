@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from replearn.codes import Coins, HalfspaceModel
+from replearn.codes import Bound, Coins, HalfspaceModel
 from replearn.documents import write_json
 from replearn.errors import (
     InvalidFile,
@@ -341,3 +341,12 @@ def test_signs_are_those_of_the_scores_however_long_or_near_the_rows_are(interce
     broken[17, 0] = np.nan
     with pytest.raises(ReplearnError, match="NaN or inf in row 17"):
         model.is_positive(broken)
+
+
+def test_a_bound_says_estimated_and_never_zero():
+    words = str(Bound(proved=1.0, expected=0.0))
+    assert words.startswith(
+        "Two labs get different models with an estimated probability below 0.001."
+    )
+    assert "confidence" not in words  # the theorem says nothing
+    assert "an estimated probability of 0.0375." in str(Bound(proved=0.44, expected=0.0375))

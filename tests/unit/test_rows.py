@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from replearn.glm import Bernoulli, newton
-from replearn.rows import MemoryBlocks
+from replearn.rows import MemoryBlocks, joined
 from replearn.study import Request, RowEncoder, TableRows, publish, read_rows, replicate
 from replearn.study import encoder as door
 from replearn.study.encoder import ScratchBlocks
@@ -89,5 +89,19 @@ def test_what_is_seen_counts_all_rows_of_a_table_that_does_not_fit(monkeypatch):
     monkeypatch.setattr(door, "MOST_KEPT", 1000)
     monkeypatch.setattr(opened, "batches", partial(opened.batches, 500))
     source = TableRows(opened, reading)
-    assert read_rows(source) is source
+    stored = read_rows(source)
+    assert isinstance(stored, ScratchBlocks)
     assert source.seen.n_rows == 3000
+    kept = joined(list(source.blocks()))
+    assert (joined(list(stored.blocks())).terms != kept.terms).nnz == 0
+
+
+def test_a_scratch_file_holds_groups_and_centres(monkeypatch):
+    whole = table(3000).assign(g=[f"person {i // 2}" for i in range(3000)], c=["A", None] * 1500)
+    opened = open_table(whole, target="y", groups="g", centres="c", columns=["a", "b"])
+    labels = whole.y.to_numpy()
+    reading = RowEncoder(learn_encoding(opened, labels).encoding, Bernoulli(), (0, 1))
+    monkeypatch.setattr(door, "MOST_KEPT", 1000)
+    stored = joined(list(read_rows(TableRows(opened, reading)).blocks()))
+    assert stored.groups.tolist() == whole.g.tolist()
+    assert stored.centres.tolist() == ["A", ""] * 1500

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import takewhile
 from typing import Any
 
 from replearn import __version__
@@ -151,7 +152,7 @@ def _run(given: list[str], running: _Running) -> int:
     options, unknown = parser.parse_known_args(given)
     command = running.command = options.command
     if unknown:
-        command.error(f"unrecognized arguments: {' '.join(unknown)}")
+        command.error(f"unrecognized arguments: {' '.join(unknown)}{_commas(given, unknown)}")
     Parser.inputs = tuple(inputs_of(options))
     options.typed = typed_options(given)
 
@@ -173,6 +174,16 @@ def _run(given: list[str], running: _Running) -> int:
         print(outcome.facts.text(width(), options.details, more))
     sys.stdout.flush()
     return outcome.code
+
+
+def _commas(given: list[str], unknown: list[str]) -> str:
+    """A remedy for names that follow an option's first one with a space in place of a comma."""
+    first = given.index(unknown[0])
+    option, *names = given[max(first - 2, 0) : first]
+    if not names or not option.startswith("--") or unknown[0].startswith("-"):
+        return ""
+    more = takewhile(lambda word: not word.startswith("-"), unknown)
+    return f". Several names have commas between them: {option} {','.join([*names, *more])}"
 
 
 def _write_page(path: str, outcome: Outcome, command: Parser) -> None:

@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.codes.coins import Coins
 from replearn.codes.nets import NetSpace
@@ -19,7 +18,7 @@ from replearn.codes.votes import VoteSpace
 from replearn.documents import MAX_WHOLE, Document, Integers, Label, Length, Part, Text, Unfit
 from replearn.errors import ReplearnError
 from replearn.exact import lengths, row_products, unit
-from replearn.types import Codes, Matrix, Vector, is_sparse
+from replearn.types import Array, Codes, Mask, Matrix, Vector, is_sparse
 from replearn.words import Facts, Figure, Row, Spoken, forest
 
 #: What turns codes into a direction; each has ``n_inputs``, ``check_codes`` and ``decode``.
@@ -206,7 +205,7 @@ class HalfspaceModel(Model):
         """Scores of some rows of a table, in one column."""
         return self.decision_function(batch.numbers())[:, None]
 
-    def is_positive(self, X: Any) -> NDArray[np.bool_]:
+    def is_positive(self, X: Any) -> Mask:
         """Whether each row has a positive score: exactly that, and several times as fast.
 
         A product whose bits depend on the machine decides where rounding could not turn its sign.
@@ -226,7 +225,7 @@ class HalfspaceModel(Model):
             positive[unsure] = self.decision_function(rows[unsure]) > 0
         return positive
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """Label of each row."""
         return np.array(self.design.classes)[self.is_positive(X).astype(np.int64)]
 

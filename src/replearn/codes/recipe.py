@@ -22,6 +22,8 @@ from replearn.words import Facts, Row, Spoken
 
 Mode = Literal["practical", "certified", "paper"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+#: No estimate from one sample tells smaller probabilities apart.
+_LEAST_ESTIMATE = 0.001
 
 _REMEDIES = {
     "margin": "It is a distance for rows of length 1; try 0.1.",
@@ -262,21 +264,26 @@ class Bound(Spoken):
             verdict = f"How often {labs} differ is not known from these rows."
             few = "too few batches or groups of rows show a spread, or no candidate was good enough"
         else:
-            verdict = f"{labs.capitalize()} {differ} with probability {self.expected:.3g}."
+            estimate = f"of {self.expected:.3g}"
+            if self.expected < _LEAST_ESTIMATE:  # no estimate shows that it never happens
+                estimate = f"below {_LEAST_ESTIMATE}"
+            verdict = f"{labs.capitalize()} {differ} with an estimated probability {estimate}."
             few = ""
 
         # what the theorem says of all seeds
-        proved = Row("proved bound, over seeds", self.proved)
-        if self.proved >= 1:
-            proved = Row("proved bound, over seeds", None, note="the theorem says nothing here")
+        proved = [Row("proved bound, over seeds", None, note="the theorem says nothing here")]
+        if self.proved < 1:
+            proved = [
+                Row("proved bound, over seeds", self.proved),
+                Row("confidence of the bound", self.confidence),
+            ]
 
         return Facts(
             verdict,
             [
                 Row("labs", self.n_labs),
                 Row("expected disagreement", self.expected, note=few),
-                proved,
-                Row("confidence of the bound", self.confidence),
+                *proved,
                 Row("assumes", self.assumes),
             ],
         )

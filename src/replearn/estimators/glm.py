@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array, column_or_1d
@@ -38,7 +37,7 @@ from replearn.study import (
     replicate_more,
 )
 from replearn.tables import Finding, Table, classes_like, in_sentences, open_table, refuse_lazy
-from replearn.types import Later, is_sparse, unmasked
+from replearn.types import Array, Later, Mask, Vector, is_sparse, unmasked
 from replearn.words import warn
 
 
@@ -294,7 +293,7 @@ class _ReplicableGLM(Options, BaseEstimator):
         roles = {"weights": sample_weight, "offset": offset, "groups": groups, "centres": centres}
         return open_table(X, target=y, names=names, is_finite=is_finite, **roles)
 
-    def _scores(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
+    def _scores(self, X: Any, offset: Any = None) -> Vector:
         check_is_fitted(self, "model_")
         if offset is None and self.model_.design.offset is not None:
             offset = self.model_.design.offset
@@ -306,12 +305,12 @@ class _ReplicableGLM(Options, BaseEstimator):
         return np.concatenate([self.model_.scores_of(batch) for batch in table.batches()])
 
     @property
-    def coef_(self) -> NDArray[np.float64]:
+    def coef_(self) -> Vector:
         """Coefficients of the terms, per unit of their columns."""
         return self._model().coef
 
     @property
-    def intercept_(self) -> NDArray[np.float64]:
+    def intercept_(self) -> Vector:
         """Constants that go with `coef_`."""
         return self._model().intercept
 
@@ -422,7 +421,7 @@ def _column(y: Any) -> Any:
     return y
 
 
-def _weights(given: Any, n_rows: int) -> NDArray[np.float64]:
+def _weights(given: Any, n_rows: int) -> Vector:
     """A weight for each row."""
     if isinstance(given, str):
         raise ReplearnError(
@@ -439,7 +438,7 @@ def _weights(given: Any, n_rows: int) -> NDArray[np.float64]:
     return np.broadcast_to(checked, n_rows)
 
 
-def _with_weight(values: Any, chosen: NDArray[np.bool_]) -> Any:
+def _with_weight(values: Any, chosen: Mask) -> Any:
     """Rows with a weight; those without one say nothing about any column."""
     if values is None:
         return None
@@ -514,7 +513,7 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
 
     _kind: ClassVar[Kind] = "logistic"
 
-    def decision_function(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
+    def decision_function(self, X: Any, offset: Any = None) -> Vector:
         """Log-odds of the second class; for more classes a column for each.
 
         Parameters
@@ -534,7 +533,7 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
             return scores[:, 0]
         return np.column_stack([np.zeros(len(scores)), scores])
 
-    def predict_proba(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any, offset: Any = None) -> Vector:
         """Probability of each class.
 
         Parameters
@@ -551,7 +550,7 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
         """
         return self._model().design.loss.mean(self._scores(X, offset))
 
-    def predict_log_proba(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
+    def predict_log_proba(self, X: Any, offset: Any = None) -> Vector:
         """Logarithm of the probability of each class.
 
         Parameters
@@ -568,7 +567,7 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
         """
         return np.log(self.predict_proba(X, offset))
 
-    def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
+    def predict(self, X: Any, offset: Any = None) -> Array:
         """The most probable class of each row.
 
         Parameters
@@ -591,7 +590,7 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
 class _ReplicableRegressor(RegressorMixin, _ReplicableGLM):
     """What models of numbers share. Not for direct use."""
 
-    def predict(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
+    def predict(self, X: Any, offset: Any = None) -> Vector:
         """The expected number of each row.
 
         Parameters

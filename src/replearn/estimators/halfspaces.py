@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets
@@ -54,7 +53,7 @@ from replearn.halfspaces.sgd import SGD
 from replearn.halfspaces.svm import SVM
 from replearn.study import HalfspaceReplication, HalfspaceStudy
 from replearn.tables import CsvOptions, StreamedRows, Table, learn_classes, open_table
-from replearn.types import BlockMap, Signs, unmasked
+from replearn.types import Array, BlockMap, Ints, Signs, Vector, unmasked
 from replearn.words import threads, tracked, warn
 
 _ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
@@ -374,7 +373,7 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
             )
         return np.where(positive, np.int8(1), np.int8(-1))
 
-    def _order(self, signs: Signs, study: HalfspaceStudy | None) -> NDArray[np.int64]:
+    def _order(self, signs: Signs, study: HalfspaceStudy | None) -> Ints:
         """Canonical order of the rows: as given, or by a keyed permutation."""
         if not self.shuffle:
             refuse_sorted(signs)
@@ -436,7 +435,7 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
 
     # --- prediction -------------------------------------------------------------------------------
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: Any) -> Vector:
         """Score of each row; positive means ``classes_[1]``.
 
         Parameters
@@ -453,7 +452,7 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
         X = validate_data(self, unmasked(X), reset=False, **_ROWS)
         return model.decision_function(X)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """Class of each row.
 
         Parameters
@@ -471,12 +470,12 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes_[model.is_positive(X).astype(np.int64)])
 
     @property
-    def coef_(self) -> NDArray[np.float64]:
+    def coef_(self) -> Vector:
         """Weights of the features, shape (1, n_features)."""
         return self._fitted().coef[None, :]
 
     @property
-    def intercept_(self) -> NDArray[np.float64]:
+    def intercept_(self) -> Vector:
         """Weight of a row's length, shape (1,)."""
         return np.array([self._fitted().intercept])
 
@@ -810,9 +809,9 @@ class ReplicableSGDClassifier(BatchClassifier):
                 ReplicabilityWarning,
             )
 
-    def _known_classes(self, classes: Any, study: HalfspaceStudy | None) -> NDArray[Any]:
+    def _known_classes(self, classes: Any, study: HalfspaceStudy | None) -> Array:
         """Both labels: of earlier calls, of the study, or as given."""
-        known: NDArray[Any] | None = None
+        known: Array | None = None
         if "model_" in vars(self):  # of an earlier call, or of fit
             known = self.classes_
         elif study is not None:
@@ -832,7 +831,7 @@ class ReplicableSGDClassifier(BatchClassifier):
         return given if known is None else known
 
 
-def _signs_among(classes: NDArray[Any], y: Any) -> Signs:
+def _signs_among(classes: Array, y: Any) -> Signs:
     """Labels as -1 and +1, if they are these classes."""
     unknown = np.setdiff1d(y, classes)
     if unknown.size:

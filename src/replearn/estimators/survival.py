@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,6 +15,7 @@ from replearn.estimators.glm import _ReplicableGLM
 from replearn.glm import Kind, concordance, log_hazards, survival_at
 from replearn.study import GlmStudy, table_of
 from replearn.tables import open_table, rows_at_risk
+from replearn.types import Mask, Vector
 
 
 @documented()
@@ -153,7 +153,7 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
         """
         raise NotImplementedError
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
+    def predict(self, X: Any) -> Vector:
         """Log-hazard of each row: the larger, the earlier the event.
 
         Parameters
@@ -169,7 +169,7 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
         check_is_fitted(self, "model_")
         return log_hazards(self._model(), self._columns(X))
 
-    def predict_survival(self, X: Any, times: Any) -> NDArray[np.float64]:
+    def predict_survival(self, X: Any, times: Any) -> Vector:
         """Probability that the event has not come by each of the times, a row for each row of X.
 
         Parameters
@@ -187,7 +187,7 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
         check_is_fitted(self, "model_")
         return survival_at(self._model(), self._columns(X), times)
 
-    def predict_risk(self, X: Any, horizon: float) -> NDArray[np.float64]:
+    def predict_risk(self, X: Any, horizon: float) -> Vector:
         """Probability that the event comes within the horizon, in the unit of the times.
 
         Parameters
@@ -235,7 +235,7 @@ def hazard_of_study(study: GlmStudy) -> Any:
     return study.design.loss
 
 
-def _event_and_time(y: Any) -> tuple[NDArray[np.bool_], NDArray[np.float64], tuple[str, str]]:
+def _event_and_time(y: Any) -> tuple[Mask, Vector, tuple[str, str]]:
     """What a structured array holds, as scikit-survival makes it."""
     fields = getattr(getattr(y, "dtype", None), "names", None)
     if fields is None or len(fields) != 2 or y.dtype[0].kind != "b":

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.types import Matrix, Signs, Vector, is_sparse
+from replearn.types import Ints, Matrix, Signs, Vector, is_sparse
 
-Counts = NDArray[np.int64]
+Counts = Ints
 Points = NDArray[np.float32]
 
 #: A direction is at most this long: units of 2^-20.

@@ -7,9 +7,8 @@ grouping, for entries of at most 8 and fewer than 2^30 summands.
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from replearn.types import Vector
+from replearn.types import Ints, Vector
 
 #: Numbers that a solver counts, in their order; pairs are neighbouring batches (2k, 2k + 1).
 COUNTS = (
@@ -26,7 +25,7 @@ PAIR_UNIT, PAIR_SQUARE_UNIT = 2.0**-24, 2.0**-16
 HI, LO, CARRY = 2.0**30, 2.0**61, 31
 
 
-def fixed_mean(hi: NDArray[np.int64], lo: NDArray[np.int64], count: Any) -> Vector:
+def fixed_mean(hi: Ints, lo: Ints, count: Any) -> Vector:
     """The mean of ``count`` summands: equal sums give equal bits, however they came about."""
     carry = lo >> CARRY
     low = lo - (carry << CARRY)

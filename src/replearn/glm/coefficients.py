@@ -19,6 +19,8 @@ from replearn.words import MOST_DRAWN, Facts, Figure, Mark, Row, Spoken, Table, 
 DIGITS = 5
 #: Ratios on the axis of a forest plot.
 _TICKS = (0.01, 0.03, 0.1, 0.25, 0.5, 1, 2, 4, 10, 30, 100)
+#: Coefficients that are printed without being asked for; of more, the clearest.
+_MOST_PRINTED, _N_CLEAREST = 60, 9
 #: The exponential of more is no ratio that anybody reads.
 _MOST = 700.0
 
@@ -70,9 +72,19 @@ class Coefficients(Spoken):
     def facts(self) -> Facts:
         """The table and its picture."""
         own, figures = self.own_tables(), self.figures()
+        clearest = self.strongest(_N_CLEAREST) if self._is_long else []
         if self.model is None:
-            return Facts("No model: these are this lab's own estimates.", [], own, figures)
-        return Facts("Coefficients of the model.", details=[*own, self.table()], figures=figures)
+            verdict = "No model: these are this lab's own estimates."
+            return Facts(verdict, clearest, own, figures)
+        return Facts("Coefficients of the model.", clearest, [*own, self.table()], figures)
+
+    def __str__(self) -> str:
+        """The tables, as a table is printed elsewhere; a long one by its clearest terms."""
+        return self.facts().text(details=not self._is_long)
+
+    @property
+    def _is_long(self) -> bool:
+        return len(self.terms) * self.design.loss.n_scores > _MOST_PRINTED
 
     @property
     def columns(self) -> dict[str, list[Any]]:

@@ -3,7 +3,7 @@
 from replearn.errors import ReplearnError
 
 try:
-    import numba  # noqa: F401
+    import numba
 except ModuleNotFoundError:
     raise ReplearnError(
         "this fit needs numba, which is not installed. Run pip install 'replearn[halfspaces]', or "

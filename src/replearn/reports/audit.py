@@ -7,7 +7,6 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.codes import Coins, seed_text
 from replearn.errors import ReplearnError, probability, short, whole_number
@@ -15,6 +14,7 @@ from replearn.reports.centres import CentreAudit, leave_each_out, places_of
 from replearn.reports.counts import CONFIDENCE, interval_of, verdict_of
 from replearn.study import GlmReplication, GlmStudy, replicate
 from replearn.tables import Batch, Column, Table, join_columns, levels_of, open_table
+from replearn.types import Array, Ints
 from replearn.words import Facts, Figure, Row, Spoken, counted, forest, percent, progress
 
 _MOST_TEST = 2000
@@ -267,9 +267,7 @@ class _Pair:
     right: float | None = None
 
     @classmethod
-    def of(
-        cls, first: Any, second: Any, X: Any, y: NDArray[Any], order: NDArray[np.int64], n_rows: int
-    ) -> "_Pair":
+    def of(cls, first: Any, second: Any, X: Any, y: Array, order: Ints, n_rows: int) -> "_Pair":
         """Fit an original and its replication, and compare."""
         here, there = order[:n_rows], order[n_rows : 2 * n_rows]
         first.fit(_rows(X, here), y[here])
@@ -294,7 +292,7 @@ class _Pair:
 
 
 def _by_centre(
-    estimator: Any, X: Any, y: NDArray[Any], by: Any, max_disagreement: float | None
+    estimator: Any, X: Any, y: Array, by: Any, max_disagreement: float | None
 ) -> CentreAudit:
     """Each centre replicates the study of all others."""
     from sklearn.base import clone
@@ -333,7 +331,7 @@ def _by_centre(
     return leave_each_out(places, replicated, small, claim, name)
 
 
-def _without_column(X: Any, name: str) -> tuple[Any, NDArray[Any]]:
+def _without_column(X: Any, name: str) -> tuple[Any, Array]:
     """A table without a column, and that column."""
     names = list(X) if isinstance(X, dict) else list(getattr(X, "column_names", None) or X.columns)
     if name not in names:
@@ -359,7 +357,7 @@ def audit_study(
     return _count(lambda part: replicate(study, part)[1], parts, claim, study.n_replication)
 
 
-def audit_study_by(study: GlmStudy, table: Table, centre: NDArray[Any], by: str) -> CentreAudit:
+def audit_study_by(study: GlmStudy, table: Table, centre: Array, by: str) -> CentreAudit:
     """Let each centre of a table replicate one study."""
     _refuse_hidden(study)
     places, small = places_of(centre)
@@ -413,13 +411,13 @@ def audit_replications(
     study = estimator.study
     parts = _parts(len(y), n_rows or study.n_original, most, seed)
 
-    def replicated(part: NDArray[np.int64]) -> Any:
+    def replicated(part: Ints) -> Any:
         return clone(estimator).fit(_rows(X, part), y[part]).replication_
 
     return _count(replicated, parts, float(study.plan.max_disagreement))
 
 
-def _rows(X: Any, places: NDArray[np.int64]) -> Any:
+def _rows(X: Any, places: Ints) -> Any:
     """Some rows of an array, a sparse matrix, a dataframe, an Arrow table or a dict of columns."""
     if isinstance(X, dict):
         return {name: values[places] for name, values in X.items()}
@@ -428,7 +426,7 @@ def _rows(X: Any, places: NDArray[np.int64]) -> Any:
     return X.iloc[places] if hasattr(X, "iloc") else X[places]
 
 
-def columns_of(table: Table) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
+def columns_of(table: Table) -> tuple[dict[str, Array], Array]:
     """All rows of a table as columns in memory, and its labels."""
     table.require("target")
     batches = list(table.batches())
@@ -443,7 +441,7 @@ def _joined(batches: list[Batch], role: str) -> Column:
     return join_columns([getattr(batch, role) for batch in batches])
 
 
-def _in_memory(column: Column) -> NDArray[Any]:
+def _in_memory(column: Column) -> Array:
     if isinstance(column, np.ndarray):
         return column
     codes, texts = levels_of(column)
@@ -455,7 +453,7 @@ def parts_of(table: Table, n_all: int, n_rows: int, most: int, seed: int | str =
     return cut(table, _parts(n_all, n_rows, most, seed))
 
 
-def cut(table: Table, parts: list[NDArray[np.int64]]) -> list[Table]:
+def cut(table: Table, parts: list[Ints]) -> list[Table]:
     """Tables of some rows each."""
     columns, y = columns_of(table)
     batches = list(table.batches())
@@ -480,7 +478,7 @@ def cut(table: Table, parts: list[NDArray[np.int64]]) -> list[Table]:
     return found
 
 
-def _parts(total: int, n_rows: int, most: int, seed: int | str) -> list[NDArray[np.int64]]:
+def _parts(total: int, n_rows: int, most: int, seed: int | str) -> list[Ints]:
     """Places of disjoint random parts, so many rows each."""
     if total < n_rows:
         raise ReplearnError(

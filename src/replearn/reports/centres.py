@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
 from replearn.glm import LEAST_CENTRE
@@ -24,6 +23,7 @@ from replearn.reports.random_effects import (
     pooled,
 )
 from replearn.study import GlmReplication, Measure
+from replearn.types import Array, Ints
 from replearn.words import (
     Facts,
     Figure,
@@ -247,7 +247,7 @@ def _mark(name: str, measure: Measure) -> Mark:
     return name, text, measure.value, measure.low, measure.high
 
 
-def places_of(names: NDArray[Any]) -> tuple[dict[str, NDArray[np.int64]], tuple[str, ...]]:
+def places_of(names: Array) -> tuple[dict[str, Ints], tuple[str, ...]]:
     """Rows of each centre that is large enough, and the names of those that are not."""
     texts = np.array(["" if _is_missing(name) else str(name) for name in names.tolist()])
     known, codes = np.unique(texts, return_inverse=True)
@@ -268,7 +268,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def leave_each_out(
-    places: dict[str, NDArray[np.int64]],
+    places: dict[str, Ints],
     replicated: Callable[[str], GlmReplication],
     small: Sequence[str],
     claim: float,

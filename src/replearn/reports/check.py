@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
 from replearn.study import MOST_TOLD, GlmStudy, RowEncoder, agreement_rows, table_of
@@ -18,6 +17,7 @@ from replearn.tables import (
     in_sentences,
     row_hashes,
 )
+from replearn.types import Array, Ints
 from replearn.words import Facts, Figure, Row, Spoken, counted, forest, percent
 from replearn.words import Table as FactTable
 
@@ -222,7 +222,7 @@ def check(study: GlmStudy, table: Any, show_values: bool = False) -> Check:
 
 def _read(
     study: GlmStudy, table: Table, show_values: bool
-) -> tuple[EncodingCounts, NDArray[np.int64], str, NDArray[Any]]:
+) -> tuple[EncodingCounts, Ints, str, Array]:
     """Counts of cells and of classes, what is wrong with labels, and a hash of each row."""
     design = study.design
     reading = RowEncoder.of(design)

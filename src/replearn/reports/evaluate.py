@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
 from replearn.glm import Bernoulli, Loss, Multinomial, decided
@@ -24,7 +23,7 @@ from replearn.study import (
     observed_to_expected,
 )
 from replearn.tables import CsvOptions, class_numbers, levels_of, open_table, target_numbers
-from replearn.types import Matrix, Vector
+from replearn.types import Array, Mask, Matrix, Vector
 from replearn.words import Facts, Figure, Row, Spoken, Table
 
 #: Groups with fewer rows say nothing, and may say something about a person.
@@ -289,7 +288,7 @@ class _Scored:
     scores: Matrix
     targets: Vector
     weights: Vector | None
-    groups: NDArray[Any] | None
+    groups: Array | None
 
     @property
     def masses(self) -> Vector:
@@ -298,7 +297,7 @@ class _Scored:
             return np.ones(len(self.targets))
         return self.weights
 
-    def worth(self, chosen: NDArray[np.bool_] | slice = slice(None)) -> Performance:
+    def worth(self, chosen: Mask | slice = slice(None)) -> Performance:
         scores, targets, masses = self.scores[chosen], self.targets[chosen], self.masses[chosen]
         if self.loss is not None:
             return Performance.of(self.loss, scores, targets, masses, held_out=False)
@@ -348,7 +347,7 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
         reading = RowEncoder.of(design)
     parts: list[tuple[Matrix, Vector]] = []
     masses: list[Vector] = []
-    named: list[NDArray[Any]] = []
+    named: list[Array] = []
     for batch in table.batches():
         assert batch.y is not None
         if reading is not None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from replearn.errors import Unbounded
 from replearn.rows.levels import LevelRows
-from replearn.types import BlockMap, Matrix, Vector, is_sparse, stacked
+from replearn.types import Array, BlockMap, Matrix, Vector, is_sparse, stacked
 
 #: The grids, as powers of two: one unit of an encoded row is 2^-12, and so on.
 ROW_BITS, THETA_BITS, WEIGHT_BITS, RESIDUAL_BITS = 12, 26, 16, 22
@@ -45,8 +45,8 @@ class Block:
     targets: Vector
     weights: Vector | None = None
     offset: Vector | Matrix | None = None
-    groups: NDArray[Any] | None = None
-    centres: NDArray[Any] | None = None
+    groups: Array | None = None
+    centres: Array | None = None
 
     @property
     def n_rows(self) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.types import Matrix, Vector, is_sparse
+from replearn.types import Array, Ints, Matrix, Vector, is_sparse
 
 #: Columns with fewer levels stay dense: a table costs as much as so many products.
 LEAST_LEVELS = 8
@@ -21,14 +21,14 @@ LEAST_LEVELS = 8
 class LevelRows:
     """Encoded rows without their constant; wherever arrays are, these may be."""
 
-    numbers: NDArray[Any]  # int16, or float64 during a pass
+    numbers: Array  # int16, or float64 during a pass
     levels: NDArray[np.uint16]  # a row for each column of levels: 0 for none, 1 for its first term
     number_places: NDArray[np.intp]  # where numbers stand among the terms
     level_places: tuple[NDArray[np.intp], ...]  # where the indicators of each column stand
     one: int  # what an indicator is, in units of the grid
 
     @classmethod
-    def of(cls, terms: NDArray[Any], groups: Sequence[slice], one: int) -> "LevelRows":
+    def of(cls, terms: Array, groups: Sequence[slice], one: int) -> "LevelRows":
         """From encoded rows whose ``groups`` of columns have at most one indicator a row."""
         n_rows, n_terms = terms.shape
         places = tuple(np.arange(n_terms)[group] for group in groups)
@@ -73,7 +73,7 @@ class LevelRows:
                 product += table.take(levels, axis=0)
         return product
 
-    def dense(self, out: NDArray[Any]) -> None:
+    def dense(self, out: Array) -> None:
         """Write all terms into an array of this shape."""
         out[:, self.number_places] = self.numbers
         for levels, places in zip(self.levels, self.level_places, strict=True):
@@ -92,7 +92,7 @@ class LevelRows:
         return sums
 
     def add_products(
-        self, total: NDArray[np.int64], numbers: Matrix, weights: Vector, most: int, one: int
+        self, total: Ints, numbers: Matrix, weights: Vector, most: int, one: int
     ) -> None:
         """Add ``X' diag(weights) X`` to a matrix over the constant and all terms.
 
@@ -126,7 +126,7 @@ class LevelRows:
                 total[np.ix_(beyond, there)] += pairs.T
 
 
-def dense_terms(terms: Any) -> NDArray[Any]:
+def dense_terms(terms: Any) -> Array:
     """Encoded rows in one array, however they are kept."""
     if isinstance(terms, LevelRows):
         out = np.empty(terms.shape)

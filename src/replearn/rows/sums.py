@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
+from replearn.types import Vector
 
 #: Whole numbers of any size, in an array of Python integers.
 Integers = NDArray[np.object_]
@@ -51,7 +52,7 @@ class ExactSums:
         total = {name: value + other.values[name] for name, value in self.values.items()}
         return ExactSums(self.of, total)
 
-    def reals(self, name: str) -> NDArray[np.float64]:
+    def reals(self, name: str) -> Vector:
         """One of the sums in float64, each number rounded once."""
         return self.values[name].astype(np.float64)
 

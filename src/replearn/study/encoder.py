@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.documents import Label
 from replearn.errors import ReplearnError
@@ -31,13 +30,12 @@ from replearn.tables import (
     EncodingCounts,
     LevelColumn,
     Scratch,
-    Stored,
     Table,
     class_numbers,
     levels_of,
     target_numbers,
 )
-from replearn.types import BlockMap, Codes, Grid, Vector, is_sparse
+from replearn.types import Array, BlockMap, Codes, Grid, Ints, Vector, is_sparse
 from replearn.words import threads
 
 #: Encoded rows are kept in memory up to so many bytes, and in a scratch file beyond.
@@ -125,7 +123,7 @@ class RowEncoder:
         return Block(terms, targets, weights, offset, groups, centres).part(weights > 0)
 
 
-def _names(column: Any) -> NDArray[Any] | None:
+def _names(column: Any) -> Array | None:
     """The group or centre of each row, as text; empty where it is missing."""
     if column is None:
         return None
@@ -148,7 +146,7 @@ class TableRows(Rows):
     reading: RowEncoder
     work: BlockMap = map
     seen: EncodingCounts = field(init=False)  # after the first pass
-    label_counts: NDArray[np.int64] | None = field(init=False, default=None)
+    label_counts: Ints | None = field(init=False, default=None)
 
     @property
     def n_terms(self) -> int:
@@ -206,51 +204,42 @@ class ScratchBlocks:
     n_terms: int
     work: BlockMap
     scratch: Scratch = field(default_factory=Scratch)
-    stored: list[list[Stored | None]] = field(default_factory=list)
+    stored: list[int] = field(default_factory=list)
 
     def add(self, block: Block) -> None:
         """Write some rows."""
-        parts = (block.terms, block.targets, block.weights, block.offset)
-        self.stored.append([None if part is None else self.scratch.put(part) for part in parts])
+        self.stored.append(self.scratch.put(block))
 
     def blocks(self) -> Iterator[Block]:
         """The rows, from the beginning."""
-        for parts in self.stored:
-            terms, targets, weights, offset = map(self._read, parts)
-            assert targets is not None
-            yield Block(terms, targets, weights, offset)
-
-    def _read(self, part: Stored | None) -> NDArray[Any] | None:
-        return None if part is None else self.scratch.get(part)
+        return map(self.scratch.get, self.stored)
 
 
 def read_rows(rows: TableRows, n_jobs: int | None = None) -> Rows:
     """Rows in memory, two bytes a number, if they fit; else in a scratch file.
 
-    Sparse rows that do not fit are read anew at each pass, and all where the disk has no room.
+    Where the disk has no room, they are read anew at each pass.
     """
     rows.work = threads(n_jobs)
     kept: list[Block] = []
     stored: ScratchBlocks | None = None
-    size, fits = 0, True
+    size, has_room = 0, True
     for block in rows.blocks():  # to the end in any case: what is seen counts all rows
-        sparse = is_sparse(block.terms)
-        size += block.terms.data.nbytes if sparse else block.terms.nbytes
+        terms = block.terms
+        size += terms.data.nbytes if is_sparse(terms) else terms.nbytes
         kept.append(block)
         if size <= MOST_KEPT:
             continue
 
-        # too many for memory: all so far go to the file, if it can hold such rows
-        named = block.groups is not None or block.centres is not None
-        fits &= not sparse and not named
+        # too many for memory: all so far go to the file
         try:
-            while kept and fits:
+            while kept and has_room:
                 stored = stored or ScratchBlocks(rows.n_terms, rows.work)
                 stored.add(kept.pop(0))
         except OSError:  # the disk is full
-            fits = False
+            has_room = False
         kept.clear()
 
-    if not fits:
+    if not has_room:
         return rows
     return stored or MemoryBlocks(rows.reading.with_levels(joined(kept)), rows.work)

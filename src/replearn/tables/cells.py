@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
-from replearn.types import Vector, unmasked
+from replearn.types import Array, Mask, Vector, unmasked
 
 #: Texts that say "no value", after white space is trimmed. "none" and "-" are answers.
 MISSING_WORDS = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", ".", "?")
@@ -119,7 +119,7 @@ def level_text(text: str) -> str:
     return number_text(number)
 
 
-def numbers_of(column: Column) -> tuple[Vector, NDArray[np.bool_] | None]:
+def numbers_of(column: Column) -> tuple[Vector, Mask | None]:
     """A column as numbers, and which of its texts are none (None if all are numbers).
 
     What is missing, and what is no number, is NaN.
@@ -141,7 +141,7 @@ def levels_of(column: Column) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     """A column as levels: for each row the place of its level (-1: missing), and the levels."""
     if isinstance(column, Texts):
         texts = [level_text(text) for text in column.values]
-        codes: NDArray[Any] = column.codes
+        codes: Array = column.codes
     else:
         distinct, codes = np.unique(column, return_inverse=True)
         if distinct.size and np.isnan(distinct[-1]):  # NaN is sorted to the end
@@ -225,7 +225,7 @@ def from_series(series: Any) -> Column:
     return _from_objects(series.to_list())
 
 
-def _from_array(array: NDArray[Any]) -> Column:
+def _from_array(array: Array) -> Column:
     if array.ndim != 1:
         raise OddCells("lists")
     array = unmasked(array)
@@ -383,7 +383,7 @@ def _one_chunk(array: Any) -> Any:
     return pa.array([], array.type)
 
 
-def arrow_numbers(array: Any, missing: float = np.nan) -> NDArray[Any]:
+def arrow_numbers(array: Any, missing: float = np.nan) -> Array:
     """Numbers of an Arrow array, in its own memory if none is missing.
 
     Arrow's ``to_numpy`` imports pandas, which takes a second.

@@ -9,7 +9,6 @@ up within groups, and this is its variance. Kish's design effect is the case of 
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from replearn.tables.encoding import MISSING
 from replearn.tables.safety import LEAST_COUNT
 from replearn.tables.scan import TableScan
 from replearn.tables.table import Table
-from replearn.types import Vector
+from replearn.types import Array, Ints, Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +34,12 @@ class Clusters:
         Of two targets of one group, and a standard error more.
     """
 
-    codes: NDArray[np.int64]
+    codes: Ints
     n_groups: int
     correlation: float
 
     @classmethod
-    def of(cls, table: Table, labels: NDArray[Any]) -> "Clusters | None":
+    def of(cls, table: Table, labels: Array) -> "Clusters | None":
         """The groups that a table names; rows without a group are one each."""
         if table.roles.get("groups") is None:
             return None
@@ -108,7 +107,7 @@ class Clusters:
 
 
 def _pairs(
-    codes: NDArray[np.int32], texts: tuple[str, ...], groups: NDArray[np.int64], n_groups: int
+    codes: NDArray[np.int32], texts: tuple[str, ...], groups: Ints, n_groups: int
 ) -> dict[tuple[str, int], int]:
     """Rows of each level in each group; the last text is that of missing cells."""
     places = np.where(codes < 0, len(texts) - 1, codes).astype(np.int64)
@@ -119,7 +118,7 @@ def _pairs(
     }
 
 
-def correlation_within(labels: NDArray[Any], codes: NDArray[np.int64], n_groups: int) -> float:
+def correlation_within(labels: Array, codes: Ints, n_groups: int) -> float:
     """Intra-cluster correlation of targets by analysis of variance, and a standard error more.
 
     Of classes, the largest of their indicators. Groups that say nothing (all rows alone, or all in
@@ -143,7 +142,7 @@ def correlation_within(labels: NDArray[Any], codes: NDArray[np.int64], n_groups:
     return min(1.0, correlation + error)
 
 
-def _of_target(target: Vector, codes: NDArray[np.int64], n_groups: int, typical: float) -> float:
+def _of_target(target: Vector, codes: Ints, n_groups: int, typical: float) -> float:
     sizes = np.bincount(codes, minlength=n_groups)
     sums = np.bincount(codes, weights=target, minlength=n_groups)
     held = sizes > 0

@@ -2,13 +2,14 @@
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
 from replearn.tables.cells import Column, signs_meant, texts_of
+from replearn.types import Array, Mask, Vector
 
 if TYPE_CHECKING:  # an encoding counts into this
     from replearn.tables.encoding import Encoding, LevelColumn, NumberColumn
@@ -50,11 +51,11 @@ class EncodingCounts:
         self.missing, self.unknown, self.unreadable, self.clipped = self.counts
         self.lowest, self.highest = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
         self.levels: list[Counter[str]] = [Counter() for _ in range(n_columns)]
-        self._kept: list[list[NDArray[np.float64]]] = [[] for _ in range(n_columns)]
+        self._kept: list[list[Vector]] = [[] for _ in range(n_columns)]
         self._strides = [1] * n_columns
         self._odd: list[set[str]] = [set() for _ in range(n_columns)]
 
-    def keep(self, place: int, values: NDArray[np.float64]) -> None:
+    def keep(self, place: int, values: Vector) -> None:
         """Keep some numbers of a column, evenly spaced."""
         step = max(1, len(values) // KEPT_PER_BATCH)
         kept = self._kept[place]
@@ -63,7 +64,7 @@ class EncodingCounts:
             self._strides[place] *= 2
             kept[:] = [np.concatenate(kept)[::2]]
 
-    def keep_beyond(self, places: NDArray[Any], values: NDArray[np.float64]) -> None:
+    def keep_beyond(self, places: Array, values: Vector) -> None:
         """Count numbers beyond the ends of their columns, and keep the furthest."""
         self.clipped += np.bincount(places, minlength=len(self.levels))
         np.minimum.at(self.lowest, places, values)
@@ -77,13 +78,13 @@ class EncodingCounts:
         if len(levels) > _MOST_LEVELS:
             self.levels[place] = Counter(dict(levels.most_common(_MOST_LEVELS // 2)))
 
-    def keep_odd(self, place: int, cells: Column, odd: NDArray[np.bool_] | None) -> None:
+    def keep_odd(self, place: int, cells: Column, odd: Mask | None) -> None:
         """Keep a few of the texts that a column should not have: the first in their order."""
         texts = texts_of(cells)
         shown = {texts.values[code] for code in np.unique(texts.codes[odd]).tolist()}
         self._odd[place] = set(sorted(self._odd[place] | shown)[:_MOST_ODD])
 
-    def values(self, place: int) -> NDArray[np.float64]:
+    def values(self, place: int) -> Vector:
         """Some numbers of a column, sorted."""
         return np.sort(np.concatenate([*self._kept[place], np.empty(0)]))
 
@@ -147,7 +148,7 @@ class EncodingCounts:
             return ""
         return (
             f"{n_missing:,} of {self.n_rows:,} cells ({n_missing / self.n_rows:.1%}) are missing, "
-            "where the study has no coefficient for gaps: fill them in, or leave such rows out"
+            "where the study has no coefficient for gaps"
         )
 
     def refuse(self, show_values: bool = False) -> None:
@@ -160,8 +161,8 @@ class EncodingCounts:
         if len(listed) > 5:
             listed[5:] = [f"and {len(listed) - 5} more columns"]
         raise ReplearnError(
-            f"the table is coded differently from the study: {'; '.join(listed)}. Recode these "
-            "columns as the study has them."
+            f"the table is coded differently from the study: {'; '.join(listed)}. Recode them "
+            "as the study has them, fill gaps in, or ask for a study without these columns."
         )
 
 

@@ -11,14 +11,13 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.documents import DecimalText, Length, Part, Range, Share3, Text, Unfit, decimal_text
 from replearn.errors import ReplearnError
 from replearn.tables.cells import MAX_TEXT, Column, absent_columns, levels_of, numbers_of
 from replearn.tables.counts import KEPT_PER_BATCH, EncodingCounts
 from replearn.tables.table import Batch
-from replearn.types import Matrix, Vector, is_sparse
+from replearn.types import Array, Ints, Matrix, Vector, is_sparse
 
 #: One, in units of the grid.
 ONE = 1 << 12
@@ -335,7 +334,7 @@ class Encoding(Part):
                 "Rename the columns, or use the study of this table."
             )
 
-    def _columns(self, batch: Batch, dtype: Any, seen: EncodingCounts | None) -> NDArray[Any]:
+    def _columns(self, batch: Batch, dtype: Any, seen: EncodingCounts | None) -> Array:
         """All terms, a row for each; products are left open."""
         if seen is not None:
             seen.n_rows += batch.n_rows
@@ -359,7 +358,7 @@ class Encoding(Part):
         place: int,
         column: NumberColumn,
         cells: Column,
-        out: NDArray[Any],
+        out: Array,
         seen: EncodingCounts | None,
     ) -> None:
         values, odd = numbers_of(cells)
@@ -401,7 +400,7 @@ class Encoding(Part):
         place: int,
         column: LevelColumn,
         cells: Column,
-        out: NDArray[Any],
+        out: Array,
         seen: EncodingCounts | None,
     ) -> None:
         codes, texts = levels_of(cells)
@@ -424,7 +423,7 @@ class Encoding(Part):
         rows = np.flatnonzero(term >= 0)  # others have the reference level
         out[term[rows], rows] = _unit(out)
 
-    def _write_matrix(self, batch: Batch, out: NDArray[Any], seen: EncodingCounts | None) -> None:
+    def _write_matrix(self, batch: Batch, out: Array, seen: EncodingCounts | None) -> None:
         """Only z: a whole array at a time, in pieces that stay in the cache."""
         matrix = self._ordered(batch)
         if is_sparse(matrix):
@@ -461,7 +460,7 @@ class Encoding(Part):
             seen.missing += n_missing
             self._count_matrix(matrix, out, seen)
 
-    def _count_matrix(self, matrix: NDArray[Any], out: NDArray[Any], seen: EncodingCounts) -> None:
+    def _count_matrix(self, matrix: Array, out: Array, seen: EncodingCounts) -> None:
         """Count numbers beyond the ends, and keep some of all."""
         n_rows, n_columns = matrix.shape
         low, high = self._scales[:2]
@@ -483,7 +482,7 @@ class Encoding(Part):
             return batch.matrix
         return batch.matrix[:, [batch.places[name] for name in self.names]]
 
-    def _refuse_gaps(self, n_missing: NDArray[np.int64]) -> None:
+    def _refuse_gaps(self, n_missing: Ints) -> None:
         for place in np.flatnonzero(n_missing)[:1].tolist():
             self._refuse_missing(place, int(n_missing[place]))
 
@@ -520,20 +519,20 @@ class Encoding(Part):
         return terms
 
 
-def _unit(out: NDArray[Any]) -> int:
+def _unit(out: Array) -> int:
     """What one is: on the grid, or as it is."""
     if out.dtype.kind == "i":
         return ONE
     return 1
 
 
-def _put(out: NDArray[Any], term: Vector) -> None:
+def _put(out: Array, term: Vector) -> None:
     """A term of some rows: as it is, or on the grid. The term is overwritten."""
     term *= _unit(out)
     _put_units(out, term)
 
 
-def _put_units(out: NDArray[Any], numbers: NDArray[np.float64]) -> None:
+def _put_units(out: Array, numbers: Vector) -> None:
     """Numbers in units of the grid, to the nearest one; or as they are. They are overwritten."""
     if out.dtype.kind == "i":
         numbers += 0.5

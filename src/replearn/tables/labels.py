@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from replearn.documents import MAX_WHOLE, Label
 from replearn.errors import ReplearnError, short
 from replearn.tables.cells import Column, column_from, is_number_text, levels_of, numbers_of
-from replearn.types import Vector, unmasked
+from replearn.types import Array, Ints, Vector, unmasked
 
 #: More classes than this are no classes, and would take hours.
 MAX_CLASSES = 100
@@ -22,9 +22,7 @@ _LEAST_SHOWN = 10  # rows of a label that a message may quote
 _YES_NO = {"0": "false", "1": "true", "false": "0", "true": "1"}
 
 
-def learn_classes(
-    column: Column, place: str = "the target"
-) -> tuple[tuple[Label, ...], NDArray[np.int64]]:
+def learn_classes(column: Column, place: str = "the target") -> tuple[tuple[Label, ...], Ints]:
     """The classes of an original, in order, and the place of each row's label among them.
 
     Whole numbers if all labels are, true and false if all are, else texts. A text that is a number
@@ -85,7 +83,7 @@ def _refuse_numbers(labels: list[float], place: str) -> None:
 
 def class_numbers(
     column: Column, classes: Sequence[Label], place: str = "the target", show_values: bool = False
-) -> NDArray[np.int64]:
+) -> Ints:
     """The place of each row's label among the classes of a study.
 
     Where the classes are 0 and 1, false and true are taken for them, and the other way round.
@@ -123,7 +121,7 @@ def _spelled(label: Label) -> str:
     return str(label)
 
 
-def classes_like(classes: Sequence[Label], y: Any) -> NDArray[Any]:
+def classes_like(classes: Sequence[Label], y: Any) -> Array:
     """The classes, as an array spelled like the labels in memory: [1.0, 2.0] for floats."""
     given = np.asarray(unmasked(y))
     parts = [given]

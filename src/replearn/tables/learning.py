@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_EVEN, Decimal
 from itertools import combinations, product
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
@@ -26,7 +25,7 @@ from replearn.tables.encoding import (
 from replearn.tables.safety import LEAST_COUNT, Remark, published_share, remarks_on
 from replearn.tables.scan import ColumnScan, TableScan, look_at, numbers_apart, quantile
 from replearn.tables.table import Table
-from replearn.types import Vector
+from replearn.types import Array, Vector
 
 #: Rows behind each published quantile, and between knots.
 QUANTILE_ROWS = 50
@@ -48,7 +47,7 @@ class Learned:
 
 def learn_encoding(
     table: Table,
-    labels: NDArray[Any] | None = None,
+    labels: Array | None = None,
     *,
     basis: Literal["linear", "splines"] = "linear",
     interactions: Literal["all"] | Sequence[tuple[str, str]] | None = None,

@@ -7,7 +7,6 @@ from itertools import permutations
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.documents import Length, Part, Share3, decimal_text
 from replearn.tables.cells import number_text
@@ -25,7 +24,7 @@ from replearn.tables.learning import QUANTILE_ROWS, Learned, place_text
 from replearn.tables.safety import LEAST_COUNT, MANY_GAPS, missing_code, published_share
 from replearn.tables.scan import SAMPLE_ROWS, quantile
 from replearn.tables.survival import INTERVAL
-from replearn.types import Vector
+from replearn.types import Array, Vector
 
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -133,7 +132,7 @@ def in_sentences(findings: Sequence[Finding]) -> list[str]:
     return found
 
 
-def make_profile(learned: Learned, labels: NDArray[Any] | None = None) -> Profile:
+def make_profile(learned: Learned, labels: Array | None = None) -> Profile:
     """The profile of an original: from at least 50 rows each, with two or three digits."""
     look = learned.look
     columns: list[NumberProfile | LevelProfile] = []

@@ -5,7 +5,6 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.tables.cells import is_number_text, named_columns, signs_meant
 from replearn.tables.scan import ColumnScan, TableScan, quantile
-from replearn.types import Vector
+from replearn.types import Array, Ints, Mask, Vector
 
 #: Columns that tell the label less surprisingly are not asked about.
 _CHANCE = 1e-6
@@ -323,7 +322,7 @@ def missing_code(known: Vector) -> str:
     return ""
 
 
-def _on_ranks(name: str, cells: Vector, classes: NDArray[Any]) -> Remark | None:
+def _on_ranks(name: str, cells: Vector, classes: Array) -> Remark | None:
     """A number that ranks two classes too well: the outcome before its threshold, or a time."""
     known = ~np.isnan(cells)
     values, positive = cells[known], classes[known] == 1
@@ -363,7 +362,7 @@ def _on_ranks(name: str, cells: Vector, classes: NDArray[Any]) -> Remark | None:
     )
 
 
-def _auc(values: Vector, positive: NDArray[np.bool_]) -> float:
+def _auc(values: Vector, positive: Mask) -> float:
     """The chance that a row of one class has the larger number, whichever of both is larger."""
     ups, downs = np.sort(values[positive]), values[~positive]
     if not ups.size or not downs.size:
@@ -375,7 +374,7 @@ def _auc(values: Vector, positive: NDArray[np.bool_]) -> float:
     return max(share, 1.0 - share)
 
 
-def _joint_counts(values: Vector, labels: NDArray[np.integer]) -> NDArray[np.int64]:
+def _joint_counts(values: Vector, labels: NDArray[np.integer]) -> Ints:
     """Rows of each different value, by class."""
     known = ~np.isnan(values)
     distinct, places = np.unique(values[known], return_inverse=True)
@@ -384,7 +383,7 @@ def _joint_counts(values: Vector, labels: NDArray[np.integer]) -> NDArray[np.int
     return joint.reshape(distinct.size, n_classes)
 
 
-def _on_label(name: str, joint: NDArray[np.int64], has_all: bool, meant: bool) -> Remark | None:
+def _on_label(name: str, joint: Ints, has_all: bool, meant: bool) -> Remark | None:
     """A column each of whose values goes with one class only; ``has_all`` if there are no gaps."""
     if joint.ndim != 2 or joint.shape[1] < 2 or joint.size == 0:
         return None
@@ -406,7 +405,7 @@ def _on_label(name: str, joint: NDArray[np.int64], has_all: bool, meant: bool) -
     )
 
 
-def _is_chance(joint: NDArray[np.int64]) -> bool:
+def _is_chance(joint: Ints) -> bool:
     """Whether values may go with one class each by chance: few of them occur twice.
 
     A further row of a value has the class of its first one with the probability that two rows have

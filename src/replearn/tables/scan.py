@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.tables.cells import Column, Texts, is_number_text, level_text, levels_of, numbers_of
 from replearn.tables.encoding import MISSING
 from replearn.tables.table import Batch, Table
-from replearn.types import Vector, Words, is_sparse, stacked
+from replearn.types import Array, Ints, Vector, Words, is_sparse, stacked
 
 #: Rows that are kept to find quantiles; of more rows, a share that their content chooses.
 SAMPLE_ROWS = 1 << 14
@@ -32,9 +31,9 @@ class ColumnScan:
 
     n_numbers: int = 0
     n_texts: int = 0
-    counts: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    counts: dict[str, Ints] = field(default_factory=dict)
     is_counted: bool = True
-    missing_counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
+    missing_counts: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
     worths: dict[str, float] | None = None
 
     def worth(self, text: str) -> float:
@@ -67,7 +66,7 @@ class TableScan:
 
     n_rows: int
     columns: dict[str, ColumnScan]
-    classes: NDArray[Any] | None
+    classes: Array | None
     n_sampled: int
     _sample: Any  # numbers with a row for each column, or a CSC array
     _places: dict[str, int]
@@ -121,7 +120,7 @@ class TableScan:
 
 
 def look_at(
-    table: Table, names: Sequence[str], classes: NDArray[Any] | None, as_levels: set[str]
+    table: Table, names: Sequence[str], classes: Array | None, as_levels: set[str]
 ) -> TableScan:
     """Read all rows once; ``classes`` are class numbers in the order of the rows."""
     n_classes = 1
@@ -178,7 +177,7 @@ def numbers_apart(table: Table, centres: dict[str, float]) -> dict[str, Vector]:
     return {name: np.sort(np.concatenate(parts)) for name, parts in apart.items()}
 
 
-def _look_at_matrix(batch: Batch, looks: dict[str, ColumnScan], classes: NDArray[Any]) -> None:
+def _look_at_matrix(batch: Batch, looks: dict[str, ColumnScan], classes: Array) -> None:
     """Columns of one array: numbers all of them."""
     matrix = batch.matrix
     has_gaps = bool(np.isnan(matrix.sum()))
@@ -191,9 +190,7 @@ def _look_at_matrix(batch: Batch, looks: dict[str, ColumnScan], classes: NDArray
             look.missing_counts += np.bincount(classes[absent], minlength=look.missing_counts.size)
 
 
-def _look_at_column(
-    look: ColumnScan, column: Column, classes: NDArray[Any], as_levels: bool
-) -> None:
+def _look_at_column(look: ColumnScan, column: Column, classes: Array, as_levels: bool) -> None:
     n_classes = look.missing_counts.size
     n_texts = 0
     if isinstance(column, Texts):
@@ -232,9 +229,9 @@ class _Sample:
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
         self._bound = (1 << 64) - 1
-        self._parts: list[tuple[Words, NDArray[np.int64], NDArray[Any], Any]] = []
+        self._parts: list[tuple[Words, Ints, Array, Any]] = []
 
-    def add(self, batch: Batch, classes: NDArray[Any]) -> None:
+    def add(self, batch: Batch, classes: Array) -> None:
         """Take what is below the bound: hashes, counts, classes and numbers."""
         hashes = row_hashes(batch, self._names, classes)
         # the bound comes first, so that few rows are looked at more closely
@@ -268,7 +265,7 @@ class _Sample:
         rows = stacked(numbers)[first[kept]]
         self._parts = [(distinct[kept], total[kept], np.concatenate(classes)[first[kept]], rows)]
 
-    def result(self) -> tuple[Any, NDArray[Any]]:
+    def result(self) -> tuple[Any, Array]:
         """Rows as a CSC array, or as an array with a row for each column; and their classes.
 
         Each row is there as often as in the table, or a share of that, rounded by its content.
@@ -301,7 +298,7 @@ def _number_rows(batch: Batch, names: Sequence[str], rows: Any) -> Any:
     return np.asarray(some, dtype=np.float64)
 
 
-def row_hashes(batch: Batch, names: Sequence[str], classes: NDArray[Any]) -> Words:
+def row_hashes(batch: Batch, names: Sequence[str], classes: Array) -> Words:
     """A mix of all cells of each row and its class; zeros of sparse rows need no look."""
     factors = np.array([_factor(name) for name in names], dtype=np.uint64)
     total = classes.astype(np.uint64) * np.uint64(_MIX)
@@ -331,7 +328,7 @@ def _factor(name: str) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") | 1
 
 
-def _words(values: NDArray[Any]) -> Words:
+def _words(values: Array) -> Words:
     """The bits of numbers; all missing cells are alike, and so are both zeros."""
     numbers = np.ascontiguousarray(values, dtype=np.float64) + 0.0  # -0 becomes 0
     if np.isnan(numbers.sum()):

@@ -1,68 +1,51 @@
-"""A scratch file: arrays that are read again, and columns of a text that is read through once."""
+"""A scratch file: what a process reads again, and columns of a file that is read through once."""
 
-import json
+import os
+import pickle
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from replearn.tables.cells import Column
 
-from replearn.tables.cells import Column, Texts
-
-#: Rows of a scratch file that are read at once, at most.
-_MOST_ROWS = 1 << 16
+#: Rows and cells of a file that are stored as one part, at most.
+_MOST_ROWS, _MOST_CELLS = 1 << 16, 1 << 23
 #: Bytes of a scratch file, at most.
 MOST_STORED = 1 << 36
 
 
-class Stored(NamedTuple):
-    """Where an array stands in a scratch file."""
-
-    start: int
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-
-
 @dataclass(eq=False)
 class Scratch:
-    """Arrays in a temporary file, which is gone when nobody uses it any more."""
+    """Arrays, and what holds some, in a temporary file that only this process ever sees.
+
+    It is gone when nobody uses it any more.
+    """
 
     _file: Any = field(default_factory=tempfile.TemporaryFile)
-    _size: int = 0
 
     def __post_init__(self) -> None:
         weakref.finalize(self, self._file.close)
 
-    def put(self, array: NDArray[Any]) -> Stored:
-        """Write an array; a full disk is an `OSError`."""
-        stored = Stored(self._size, array.dtype, array.shape)
-        if self._size + array.nbytes > MOST_STORED:
+    def put(self, thing: Any) -> int:
+        """Write it, and say where it begins; a full disk is an `OSError`."""
+        start: int = self._file.seek(0, os.SEEK_END)
+        pickle.dump(thing, self._file, protocol=5)
+        if self._file.tell() > MOST_STORED:
             raise OSError(f"a scratch file has at most {MOST_STORED:,} bytes")
-        self._file.seek(self._size)
-        self._file.write(np.ascontiguousarray(array).data)
-        self._size += array.nbytes
-        return stored
+        return start
 
-    def get(self, stored: Stored) -> NDArray[Any]:
-        """Read it again."""
-        self._file.seek(stored.start)
-        n_cells = int(np.prod(stored.shape))
-        data = self._file.read(n_cells * stored.dtype.itemsize)
-        return np.frombuffer(data, stored.dtype).reshape(stored.shape)
-
-
-#: Numbers of a column, or codes of its texts with these as JSON.
-_StoredColumn = tuple[Stored, Stored | None]
+    def get(self, start: int) -> Any:
+        """Read what begins there."""
+        self._file.seek(start)
+        return pickle.load(self._file)
 
 
 class ScratchColumns:
-    """Columns of a text that is read through at the first pass; later passes read a scratch file.
+    """Columns of a file that is read through at the first pass; later passes read a scratch file.
 
-    Numbers take eight bytes there and texts four, which is less than they take in the text, and
-    nobody has to make numbers of digits again.
+    Numbers take eight bytes there and texts four, and nobody has to make numbers of digits again.
     """
 
     def __init__(
@@ -70,43 +53,31 @@ class ScratchColumns:
     ) -> None:
         self._read = read
         self._names = tuple(names)
-        self._batches: list[dict[str, _StoredColumn]] | None = None  # before the first pass
+        # where each column of a part stands; None before the first pass
+        self._parts: list[dict[str, int]] | None = None
         self._has_room = True
 
     def read(self, names: Sequence[str], n_rows: int) -> Iterator[dict[str, Column]]:
         """Some columns, some rows at a time."""
-        if self._batches is None and self._has_room:
+        if self._parts is None and self._has_room:
             try:
-                self._batches = self._stored()
+                self._parts = self._stored()
             except OSError:
                 self._has_room = False
 
-        if self._batches is None:  # each pass reads the text
+        if self._parts is None:  # each pass reads the file
             yield from self._read(names, n_rows)
             return
-        for batch in self._batches:
-            columns = {name: self._column(batch[name]) for name in names}
-            n_here = len(columns[names[0]])
-            for start in range(0, n_here, n_rows):
-                part = slice(start, start + n_rows)
-                yield {name: column[part] for name, column in columns.items()}
+        for part in self._parts:
+            columns = {name: self._scratch.get(part[name]) for name in names}
+            for start in range(0, len(columns[names[0]]), n_rows):
+                rows = slice(start, start + n_rows)
+                yield {name: column[rows] for name, column in columns.items()}
 
-    def _stored(self) -> list[dict[str, _StoredColumn]]:
+    def _stored(self) -> list[dict[str, int]]:
         self._scratch = Scratch()
-        batches = []
-        for columns in self._read(self._names, _MOST_ROWS):
-            batches.append({name: self._put(column) for name, column in columns.items()})
-        return batches
-
-    def _put(self, column: Column) -> _StoredColumn:
-        if not isinstance(column, Texts):
-            return self._scratch.put(column), None
-        texts = json.dumps(column.values).encode()
-        return self._scratch.put(column.codes), self._scratch.put(np.frombuffer(texts, np.uint8))
-
-    def _column(self, stored: _StoredColumn) -> Column:
-        cells, texts = stored
-        if texts is None:
-            return self._scratch.get(cells)
-        values = json.loads(self._scratch.get(texts).tobytes())
-        return Texts(self._scratch.get(cells), tuple(values))
+        n_rows = max(1, min(_MOST_ROWS, _MOST_CELLS // len(self._names)))
+        return [
+            {name: self._scratch.put(column) for name, column in columns.items()}
+            for columns in self._read(self._names, n_rows)
+        ]

@@ -7,7 +7,6 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError, short
 from replearn.tables.cells import (
@@ -35,7 +34,7 @@ from replearn.tables.files import (
 )
 from replearn.tables.labels import learn_classes
 from replearn.tables.scratch import ScratchColumns
-from replearn.types import is_sparse, stacked
+from replearn.types import Array, is_sparse, stacked
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +107,7 @@ class Table:
     is_named: bool = True  # whether columns have names of their own
     # categories of whole numbers, as pandas has them; texts say what they are
     levels: frozenset[str] = frozenset()
-    is_text: bool = False  # whether each pass parses a text
+    is_file: bool = False  # whether each pass reads a file
     # of target, weights, offset, groups and centres the name of a column, a column, or None
     roles: dict[str, Any] = field(default_factory=dict)
     stamp: tuple[int, int] | None = None
@@ -158,7 +157,7 @@ class Table:
         alone = replace(self, names=(column,), roles={})
         return join_columns([batch.column(column) for batch in alone.batches()])
 
-    def numbers(self) -> tuple[Any, NDArray[Any]]:
+    def numbers(self) -> tuple[Any, Array]:
         """All rows in one array of numbers, as halfspaces take them, and their labels."""
         self.require("target")
         batches = list(self.batches())
@@ -195,12 +194,12 @@ class Table:
         return replace(self, names=kept)
 
     def kept(self) -> "Table":
-        """The same table for several passes, of which the first alone parses a text."""
-        if not self.is_text:
+        """The same table for several passes, of which the first alone reads the file."""
+        if not self.is_file:
             return self
         named = [role for role in self.roles.values() if isinstance(role, str)]
         columns = ScratchColumns(self.read, tuple(dict.fromkeys([*self.names, *named])))
-        return replace(self, read=columns.read, is_text=False)
+        return replace(self, read=columns.read, is_file=False)
 
     def _check_lengths(self, n_rows: int, is_all: bool = True) -> None:
         """Refuse columns that have fewer rows than the table; or more, if these are all."""
@@ -317,10 +316,10 @@ def _open_file(path: str, csv: CsvOptions, columns: Sequence[str] | None) -> tup
     name, y = path.lower(), None
     if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".xlsx", ".xls", ".ods")):
         text = CsvFile(path, csv)
-        table = Table(path, text.names, None, text.read, is_text=True)
+        table = Table(path, text.names, None, text.read, is_file=True)
     elif name.endswith((".parquet", ".pq")):
         file = ParquetFile(path)
-        table = Table(path, file.names, file.n_rows, file.read, levels=file.levels)
+        table = Table(path, file.names, file.n_rows, file.read, levels=file.levels, is_file=True)
     elif name.endswith(".npz"):
         X, y, names = load_npz(path)
         table = _of_array(X, names, path)

@@ -23,28 +23,3 @@ from replearn.words.pictures import (
     ladder,
     where_we_landed,
 )
-
-__all__ = [
-    "Facts",
-    "Figure",
-    "Landed",
-    "MOST_DRAWN",
-    "Mark",
-    "Row",
-    "Rung",
-    "Spoken",
-    "Table",
-    "by_rows",
-    "counted",
-    "forest",
-    "in_words",
-    "ladder",
-    "p_value",
-    "percent",
-    "progress",
-    "threads",
-    "tracked",
-    "warn",
-    "where_we_landed",
-    "wrapped",
-]

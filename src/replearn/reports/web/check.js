@@ -51,7 +51,7 @@ export function refuseUnknown(table, nRows = table.nRows) {
       if (!hasTerm(column) && missing > MOST_MISSING * nRows) {
         troubles.push(`in ${quoted(column.name)} ${counted(missing)} of ${counted(nRows)} cells ` +
           `(${percent(missing / nRows, 1)}) are missing, where the study has no coefficient for ` +
-          "gaps: fill them in, or leave such rows out");
+          "gaps");
       }
       continue;
     }
@@ -67,7 +67,8 @@ export function refuseUnknown(table, nRows = table.nRows) {
   if (troubles.length) {
     const more = troubles.length > 5 ? `; and ${troubles.length - 5} more columns` : "";
     throw new Refusal("the table is coded differently from the study: " +
-      `${troubles.slice(0, 5).join("; ")}${more}. Recode these columns as the study has them.`);
+      `${troubles.slice(0, 5).join("; ")}${more}. Recode them as the study has ` +
+      "them, fill gaps in, or ask for a study without these columns.");
   }
 }
 
