@@ -218,17 +218,6 @@ def promise_of(options: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(options, name) for name in OF_HALFSPACES}
 
 
-def read_numbers(
-    options: argparse.Namespace, columns: list[str] | None = None
-) -> tuple[Any, Any, tuple[str, ...]]:
-    """All rows of a table of numbers, its labels and its columns: all, or those of a study."""
-    from replearn.tables import open_table
-
-    target, csv = options.target, csv_options(options)
-    table = open_table(options.table, target=target, columns=columns, csv=csv)
-    return *table.numbers(), table.names
-
-
 # --- files ----------------------------------------------------------------------------------------
 
 

@@ -319,7 +319,6 @@ def _prepare_survival(options: argparse.Namespace) -> None:
 
 def _register(table: "Table", options: argparse.Namespace) -> Outcome:
     """Plan a study in which nobody is first."""
-    from replearn.reports.audit import columns_of
     from replearn.study import register_study
 
     if options.replication_rows is None:
@@ -331,11 +330,10 @@ def _register(table: "Table", options: argparse.Namespace) -> Outcome:
         )
 
     # a pilot's rows only plan: none of their coefficients is published
-    columns, y = columns_of(table.without(options.drop))
     with working("planning the study"):
         study = register_study(
-            columns,
-            y,
+            table,
+            table.require("target"),
             replication_rows=options.replication_rows,
             scores=options.scores,
             kind=options.kind,
@@ -343,11 +341,12 @@ def _register(table: "Table", options: argparse.Namespace) -> Outcome:
             max_disagreement=options.max_disagreement or 0.1,
             shared_seed=options.shared_seed,
             categories=options.categories,
+            drop=options.drop,
         )
 
-    may_leave("study", len(y), study.design.n_numbers, study)
+    may_leave("study", table.n_rows, study.design.n_numbers, study)
     study.save(options.out)
-    return Outcome(study.facts(), title=f"Study {options.out}", n_rows=len(y))
+    return Outcome(study.facts(), title=f"Study {options.out}", n_rows=table.n_rows)
 
 
 def _between(text: str) -> Any:

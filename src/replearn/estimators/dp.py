@@ -67,7 +67,7 @@ class ReplicableDPClassifier(ChoosingClassifier):
     @property
     def privacy_epsilon_(self) -> float:
         """Pure differential privacy of the mechanism, if its noise were secret."""
-        self._fitted()
+        self._model()
         assert isinstance(self.plan_, dp.DPPlan)
         # replacing one row moves every log-weight by at most L / n, and so the normaliser
         return 2 * float(self.plan_.inverse_temperature) / self.counts_["points"]
