@@ -2905,6 +2905,7 @@ support_of <- function(study, codes, constants, rows, own_theta) {
           performance_of(loss, ours, y, mass),
           performance_of(loss, scores_of(rows, own_theta), y, mass)))
   names(performance)[-1] <- c(MEASURES[[loss$kind]], "AUC")
+  if (all(is.na(performance$AUC))) performance$AUC <- NULL # two classes alone are ranked
   # of all coefficients that labs agree on
   p_value <- if (has_local_constant(design)) test$p_slopes else test$p_value
   list(p_value = p_value, p_slopes = test$p_slopes, p_factor = test$p_factor, test = test,

@@ -124,13 +124,19 @@ class Support:
 
     def rows(self) -> list[Row | FactTable]:
         """As facts."""
-        measures = self.model.words
-        table: list[tuple[object, ...]] = [("base rate here", self.model.base, None)]
-        for name, one in (("the original's model", self.model), ("own fit, rows it saw", self.own)):
-            table.append((name, one.loss.value, None if one.auc is None else one.auc.value))
+        header = ["model", self.model.words]
+        table: list[list[object]] = [["base rate here", self.model.base]]
+        table.append(["the original's model", self.model.loss.value])
+        table.append(["own fit, rows it saw", self.own.loss.value])
+
+        # two classes are ranked, too
+        if self.model.auc is not None and self.own.auc is not None:
+            header.append("AUC")
+            ranks = (None, self.model.auc.value, self.own.auc.value)
+            table = [[*row, auc] for row, auc in zip(table, ranks, strict=True)]
 
         facts: list[Row | FactTable] = [
-            FactTable("Performance on these rows", ("model", measures, "AUC"), table, key="models")
+            FactTable("Performance on these rows", header, table, key="models")
         ]
         if self.ratio is not None:
             facts.append(self.ratio.row("observed to expected", "1 is perfect"))

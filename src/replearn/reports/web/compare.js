@@ -369,10 +369,12 @@ function tableOf(title, header, rows) {
 const rowOf = (name, measure, note) => [name, `${real(measure)}, ${note}`];
 
 function performanceItems({ measure, base, model, own, ratio, line }) {
-  const found = [tableOf("Performance on these rows", ["model", measure, "AUC"], [
-    ["base rate here", base, null],
-    ["the original's model", model.loss, model.auc],
-    ["own fit, rows it saw", own.loss, own.auc]])];
+  const hasAuc = model.auc !== null; // two classes are ranked, too
+  const header = ["model", measure, "AUC"].slice(0, hasAuc ? 3 : 2);
+  const rows = [["base rate here", base, null], ["the original's model", model.loss, model.auc],
+    ["own fit, rows it saw", own.loss, own.auc]];
+  const found = [tableOf("Performance on these rows", header,
+    rows.map((row) => row.slice(0, header.length)))];
   if (ratio) found.push(rowOf("observed to expected", ratio, "1 is perfect"));
   if (line) found.push(rowOf("calibration slope", line.slope, "1 is perfect"));
   return found;
