@@ -1,7 +1,6 @@
 """The DP reduction as a scikit-learn classifier."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from replearn.codes import Recipe
 from replearn.estimators.described import documented
@@ -58,8 +57,6 @@ class ReplicableDPClassifier(ChoosingClassifier):
     """
 
     populations: str | None = None
-
-    _by_hand: ClassVar[tuple[str, ...]] = (*ChoosingClassifier._by_hand, "populations")
 
     def _recipe(self) -> Recipe:
         return dp.DP

@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -68,7 +68,7 @@ _SCORED = 1 << 16
 class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
     """What the paper's classifiers share. Not for direct use.
 
-    A subclass names its recipe and its sizes by hand.
+    A subclass names its recipe; its parameters of None are sizes by hand.
     """
 
     margin: float = 0.1
@@ -83,9 +83,6 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
     n_jobs: int | None = None
     verbose: int = 0
     constants: Mapping[str, float] | None = None
-
-    #: Parameters that are sizes by hand; None stands for the planned value.
-    _by_hand: ClassVar[tuple[str, ...]] = ()
 
     #: What else to do about too much disagreement.
     _remedy: ClassVar[str] = "rely on a larger margin"
@@ -238,9 +235,12 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
 
         promise = Promise(self.margin, self.max_error, self.max_disagreement, self.failure_prob)
         promise = after_constant(promise) if constant else promise
-        by_hand = {name: getattr(self, name) for name in self._by_hand}
+        # sizes by hand: None stands for the planned one
+        shared = {field.name for field in fields(HalfspaceClassifier)}
+        by_hand = [f.name for f in fields(self) if f.default is None and f.name not in shared]
+        sizes = {name: getattr(self, name) for name in by_hand if name != "study"}
         given = Sizes(
-            {name: value for name, value in by_hand.items() if value is not None},
+            {name: value for name, value in sizes.items() if value is not None},
             self.constants or {},
             _plain(getattr(self, "sketch_bits", 0)),
         )
@@ -537,15 +537,6 @@ class BatchClassifier(HalfspaceClassifier):
     study: "HalfspaceStudy | str | os.PathLike[str] | None" = None
     trace: bool = False
 
-    _by_hand: ClassVar[tuple[str, ...]] = (
-        "n_batches",
-        "batch_size",
-        "n_components",
-        "grid_width",
-        "projection",
-        "rounding",
-        "regularization",
-    )
     _remedy: ClassVar[str] = "publish a sketch"
 
     def _traced(self, sample: Sample, plan: Any, fitted: Fitted) -> Trace:
@@ -652,8 +643,6 @@ class ReplicableSVMClassifier(BatchClassifier):
 
     margin_share: float | None = None
 
-    _by_hand: ClassVar[tuple[str, ...]] = (*BatchClassifier._by_hand, "margin_share")
-
     def _recipe(self) -> Recipe:
         return SVM
 
@@ -707,13 +696,6 @@ class ReplicableSGDClassifier(BatchClassifier):
     n_repetitions: int | None = None
     n_validation: int | None = None
     normalize: bool | None = None
-
-    _by_hand: ClassVar[tuple[str, ...]] = (
-        *BatchClassifier._by_hand,
-        "n_repetitions",
-        "n_validation",
-        "normalize",
-    )
 
     def _recipe(self) -> Recipe:
         return SGD

@@ -12,7 +12,15 @@ import numpy as np
 
 from replearn.codes import least_whole, seed_text
 from replearn.documents import decimal_text
-from replearn.errors import ReplearnError, is_real, plain_float, probability, short, whole_number
+from replearn.errors import (
+    ReplearnError,
+    is_real,
+    one_of,
+    plain_float,
+    probability,
+    short,
+    whole_number,
+)
 from replearn.glm import (
     GLM,
     MAX_NUMBERS,
@@ -128,15 +136,15 @@ class Request(Options):
     def check(self) -> None:
         """Refuse values that no study can have; numbers of NumPy become plain ones."""
         self.max_disagreement = probability("max_disagreement", self.max_disagreement)
-        _check_choice("sketch_bits", self.sketch_bits, tuple(range(9)))
+        one_of("sketch_bits", self.sketch_bits, range(9))
         if named_pair(self.between) is None:
             raise ReplearnError(
                 'between must be "typical", 0, or two standard deviations between centres, of the '
                 f"mean score and of slopes, such as (0.2, 0.03), got {short(self.between)}."
             )
-        _check_choice("constant", self.constant, ("shared", "local"))
-        _check_choice("basis", self.basis, ("linear", "splines", "auto"))
-        _check_choice("missing", self.missing, ("indicator", "refuse"))
+        one_of("constant", self.constant, ("shared", "local"))
+        one_of("basis", self.basis, ("linear", "splines", "auto"))
+        one_of("missing", self.missing, ("indicator", "refuse"))
 
         # numbers, as files can hold them
         if self.ridge != "auto":
@@ -158,12 +166,6 @@ class Request(Options):
                 "nobody is first. Publish bits, or leave it out."
             )
         seed_text(self.shared_seed)
-
-
-def _check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
-    if isinstance(value, bool) or value not in choices:
-        words = ", ".join(map(repr, choices))
-        raise ReplearnError(f"{name} must be one of {words}, got {short(value)}.")
 
 
 @dataclass(frozen=True)
