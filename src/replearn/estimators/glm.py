@@ -210,7 +210,7 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
         self.certificate_: Certificate | None = original.certificate
         self._performance: Later[Performance | None] = Later.known(original.worth)
         self.replication_: GlmReplication | None = None
-        self._own = original.own_later
+        self._own = original.own
 
         # what a user must hear before the study leaves the house
         for problem in original.certificate.problems:

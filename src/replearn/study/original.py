@@ -294,6 +294,8 @@ class Original:
         Cross-validated fits after rounding.
     nonce : str or None
         Opens a sealed study.
+    own : function
+        What the original's own rows say about each coefficient, without the ridge.
     """
 
     study: GlmStudy
@@ -304,18 +306,12 @@ class Original:
     remarks: tuple[Remark, ...]
     basis: str
     folds: tuple[Fold, ...]
-    nonce: str | None = None
+    nonce: str | None
     # this lab's own estimates with standard errors, made when they are read
-    own_later: Later[Estimates | None] = field(default=Later.known(None), compare=False, repr=False)
-    cohort_later: Later[FactTable | None] = field(
-        default=Later.known(None), compare=False, repr=False
-    )
-    gaps: str = ""
-
-    @property
-    def cohort(self) -> FactTable | None:
-        """Who is in the study, by outcome: Table 1 of a paper."""
-        return self.cohort_later()
+    own: Later[Estimates | None] = field(compare=False, repr=False)
+    # who is in the study, by outcome: Table 1 of a paper
+    cohort: Later[FactTable] = field(compare=False, repr=False)
+    gaps: str
 
     @property
     def rows_needed(self) -> int | None:
@@ -326,11 +322,6 @@ class Original:
             share = float(target[1])
         n_slopes = design.n_numbers - design.loss.n_scores
         return rows_needed(design.loss, self.worth, n_slopes, share)
-
-    @property
-    def own(self) -> Estimates | None:
-        """What the original's own rows say about each coefficient, without the ridge."""
-        return self.own_later()
 
     @property
     def opening(self) -> Opening | None:
@@ -393,7 +384,8 @@ def publish(table: Table, request: Request) -> Original:
         learned = _learned(table, request, basis, labels, promise)
         if request.kind == "survival":
             learned = _with_intervals(learned, cuts)
-        for encoding in _encodings(learned):
+        for halved in _HALVED if learned.encoding.products else (0,):
+            encoding = replace(learned.encoding, products_halved=halved)
             reading = RowEncoder(encoding, loss, classes, weight)
             chosen = replace(learned, encoding=encoding)
             tried = _tried(table, request, promise, basis, chosen, reading)
@@ -427,13 +419,6 @@ def _promise(request: Request, n_rows: int) -> Promise:
     pair = named_pair(request.between)
     assert pair is not None
     return Promise(request.max_disagreement, request.sketch_bits, n_rows, n_there, pair)
-
-
-def _encodings(learned: Learned) -> list[Encoding]:
-    """The encoding with each shrinkage of its products that is tried."""
-    if not learned.encoding.products:
-        return [replace(learned.encoding, products_halved=0)]
-    return [replace(learned.encoding, products_halved=halved) for halved in _HALVED]
 
 
 def _tried(
@@ -603,8 +588,8 @@ def _published(
         best.basis,
         trial.folds,
         nonce,
-        own_later=Later(lambda: own_estimates(source, rows, theta)),
-        cohort_later=Later(lambda: cohort_table(learned, design.target, classes)),
+        own=Later(lambda: own_estimates(source, rows, theta)),
+        cohort=Later(lambda: cohort_table(learned, design.target, classes)),
         gaps=gaps_told(learned),
     )
 
