@@ -63,8 +63,6 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.n_pairs is None:
         options.n_pairs = _N_PAIRS
     audited = _of_study(options) if options.study else _of_estimator(options)
-    if options.by is not None and not options.json:
-        options.details = True  # a table that nobody cuts
     code = DIFFERENT if audited.verdict == "exceeds" else DONE
     return Outcome(audited.facts(), code, title="Audit", n_rows=audited.n_rows)
 

@@ -450,7 +450,7 @@ def _verdict(original: "Original") -> str:
     return (
         f"The study is published: {certificate.centre_words}, with "
         f"{certificate.n_replication:,} {rows}, gets exactly this model in "
-        f"{percent(1 - certificate.at_new_centre)} of the cases (estimated; "
+        f"{percent(1 - certificate.at_new_centre)} of cases (estimated; "
         f"{percent(1 - certificate.planned)} planned)."
     )
 

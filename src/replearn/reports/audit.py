@@ -52,6 +52,19 @@ class Audit(Spoken):
     --------
     audit : makes one.
     replearn.reports.centres.CentreAudit : centre by centre.
+
+    Notes
+    -----
+    The interval is that of Clopper and Pearson. Pairs that are halves of one table share its
+    rows, so it speaks of these rows, and not of the population.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> X, y = rl.datasets.make_margin(2000, 5, margin=0.4, random_state=0)
+    >>> found = rl.audit(rl.ReplicableSVMClassifier(margin=0.4, sketch_bits=3), X, y, n_pairs=3)
+    >>> found.n_pairs, found.n_rows, found.verdict
+    (3, 800, 'undecided')
     """
 
     n_pairs: int

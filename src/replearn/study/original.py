@@ -206,6 +206,24 @@ class Certificate(Spoken):
     --------
     ReplicableLogisticClassifier : its ``certificate_`` is one.
     replearn.codes.Bound : the same for the paper's algorithms.
+
+    Notes
+    -----
+    Rates are estimated by ``stability`` of the recipe, not proved: the chance that the
+    difference of two labs leaves a cell, added up over coefficients. For a new centre it has
+    heavier tails.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 1000)
+    >>> y = table.pop("readmitted")
+    >>> first = rl.ReplicableLogisticClassifier().fit(table, y)
+    >>> certificate = first.certificate_
+    >>> certificate.planned, certificate.n_original, certificate.n_numbers, certificate.problems
+    (0.01, 1000, 22, ())
+    >>> certificate.expected < certificate.at_new_centre < 0.01
+    True
     """
 
     expected: float
@@ -228,7 +246,7 @@ class Certificate(Spoken):
         if self.n_centres == 0:
             return "a lab of the same population"
         if self.n_centres == 1:
-            return "a new centre that differs as centres typically do"
+            return "a new centre that differs as is typical"
         return f"a new centre like these {self.n_centres}"
 
     @property
@@ -245,7 +263,7 @@ class Certificate(Spoken):
         """In words."""
         verdict = (
             f"A sample of {self.n_replication:,} rows of this population gets the same model in "
-            f"{percent(1 - self.expected)} of the cases, {self.centre_words} in "
+            f"{percent(1 - self.expected)} of cases, {self.centre_words} in "
             f"{percent(1 - self.at_new_centre)} (estimated)."
         )
         if self.problems:

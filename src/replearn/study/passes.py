@@ -151,6 +151,23 @@ class State(Spoken, Document):
     --------
     combine : makes one.
     lab_sums : answers it.
+
+    Notes
+    -----
+    A fit is a chain of states: counts, then one Newton step for each round. All labs answer the
+    same state, so their sums add up.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 1000)
+    >>> y = table.pop("readmitted")
+    >>> first = rl.ReplicableLogisticClassifier().fit(table, y)
+    >>> state = first.study_.begin()
+    >>> state.asks
+    'counts'
+    >>> state.study == first.study_.fingerprint
+    True
     """
 
     FORMAT = "replearn/state"
