@@ -202,6 +202,11 @@ class State(Spoken, Document):
             return "one step"
         return self.then or "a step"
 
+    def with_all_rows(self) -> "State":
+        """The same, where each step takes all rows in place of a share of them."""
+        assert self.newton is not None
+        return replace(self, newton=replace(self.newton, share=1 << 32))
+
     def facts(self) -> Facts:
         """What is asked for, in words."""
         command = "replearn sums STUDY TABLE --state FILE --out LAB.sums.json"
@@ -426,8 +431,6 @@ def advance(design: GlmDesign, state: State, sums: ExactSums) -> State | Fitted:
     if state.newton is None:
         summary = Summary.from_totals(counts.rows, counts.weight, counts.totals).check(loss)
         first = newton.start(loss, summary, RowEncoder.of(design).n_terms + 1)
-        if not design.bits:  # labs make an original: a share of their rows may hold few of a term
-            first = replace(first, share=1 << 32)
         return replace(state, counts=counts, newton=first)
 
     # an opened model: one step is all
