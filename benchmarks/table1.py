@@ -10,19 +10,15 @@ The pictures show certified plans, which can be drawn at any size. Pairs of labs
 import argparse
 import math
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from replearn.codes import Promise
-from replearn.estimators.table import ESTIMATORS
 from replearn.reports.plans import rows_text
-from replearn.reports.table1 import LINES, _printed, table1
+from replearn.reports.table1 import LINES, _printed, line_title, table1
 
 SYMBOLS = {"d": "d", "margin": "tau", "max_error": "eps", "max_disagreement": "rho"}
-COLOURS = {
-    "foam": "#8d5fba", "box": "#c4553d", "svm": "#0b7fb3", "sgd": "#5b8f3e", "net": "#a07f1f",
-    "dp": "#4f73a0", "svm+3": "#0b7fb3", "sgd+3": "#5b8f3e",
-}  # fmt: skip
+#: Of the line that a panel is about; the others are grey.
+BLUE = "#0072b2"
 
 
 def promised(promise, columns):
@@ -59,21 +55,15 @@ def rows_at_one_promise():
     found = table1(
         n_features=10, margin=0.3, max_error=0.1, max_disagreement=0.1, fit_intercept=False
     )
-    print("| line | class | printed rate | certified rate | from | practical | certified | paper |")
-    print("|---|---|---|---|---|--:|--:|--:|")
+    print("| line | printed rate | certified rate | from | practical | certified | paper |")
+    print("|---|---|---|---|--:|--:|--:|")
     for name, (recipe, bits) in LINES.items():
-        shell = ESTIMATORS[recipe.name]
-        options = f"sketch_bits={bits}" if bits else ""
-        if isinstance(shell, partial):
-            options = ", ".join(f'{key}="{value}"' for key, value in shell.keywords.items())
-        shell = getattr(shell, "func", shell).__name__ + (f"({options})" if options else "")
         printed, certified, source = recipe.rate, recipe.certified_rate, recipe.source
         if bits:
             printed, certified, source = "", f"{certified.split()[0]} tau^-2", "statement 8"
         rows = " | ".join(rows_text(n) for n in found.rows[name].values())
-        title = recipe.title + (f" with {bits} bits" if bits else "")
         print(
-            f"| {title} ({name}) | `{shell}` | {in_maths(printed)} | "
+            f"| {line_title(recipe, bits)} ({name}) | {in_maths(printed)} | "
             f"{in_maths(certified)} | {source} | {rows} |"
         )
 
@@ -91,8 +81,8 @@ def in_maths(rate):
 def picture(name):
     """Small multiples: certified rows of each line against one part of the promise.
 
-    A panel shows one line in its colour and the others in grey, and its exponent: that of the last
-    step, where logarithms are smallest.
+    A panel shows one line in blue and the others in grey. At its end stands the exponent of the
+    last step, where logarithms are smallest.
     """
     base, columns, values, symbol = Promise(0.2, 0.05, 0.1), 10**6, AXES[name], SYMBOLS[name]
     tables = [
@@ -102,18 +92,18 @@ def picture(name):
     ]  # fmt: skip
     rows = {key: [table.rows[key]["certified"] for table in tables] for key in LINES}
 
-    parts = [_text(10, 20, MESSAGES[symbol], 'font-size="15" font-weight="600"')]
+    parts = [_text(10, 20, MESSAGES[symbol], 'font-weight="600"')]
     for place, key in enumerate(LINES):
-        left, top = 40 + place % 4 * (WIDTH + 22), 52 + place // 4 * (HEIGHT + 58)
+        left, top = 44 + place % 4 * (WIDTH + 22), 52 + place // 4 * (HEIGHT + 58)
         parts += _panel(key, rows, values, symbol, left, top)
     parts.append(
         _text(40, 52 + 2 * (HEIGHT + 58), f"Rows of a certified plan against {symbol}, the "
-              f"{NAMES[symbol]}, both on logarithmic scales.", 'font-size="11" opacity="0.8"')
+              f"{NAMES[symbol]}, both on logarithmic scales.", 'opacity="0.8"')
     )  # fmt: skip
     label = f"{MESSAGES[symbol]}. A panel for each line of Table 1, against the {NAMES[symbol]}."
     return (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 730 424" role="img" '
-        f'aria-label="{label}" font-family="sans-serif" font-size="11" fill="currentColor">'
+        f'aria-label="{label}" font-family="sans-serif" font-size="14" fill="currentColor">'
         "<style>svg:root{color:#1f2328}"
         "@media(prefers-color-scheme:dark){svg:root{color:#e6edf3}}</style>"
         f"<title>{label}</title>{''.join(parts)}</svg>\n"
@@ -122,6 +112,11 @@ def picture(name):
 
 def _text(x, y, words, more=""):
     return f'<text x="{x:.1f}" y="{y:.1f}" {more}>{words}</text>'
+
+
+def _power(exponent, symbol, decimals):
+    """With its sign: rows grow with columns, and as the others shrink."""
+    return f"{exponent if symbol == 'd' else -exponent:.{decimals}f}".replace("-0.0", "0.0")
 
 
 def _panel(key, rows, values, symbol, left, top):
@@ -143,25 +138,25 @@ def _panel(key, rows, values, symbol, left, top):
         parts.append(
             f'<path d="M{left} {y:.1f}h{WIDTH}" stroke="currentColor" stroke-opacity="0.1"/>'
         )
-        if left == 40:
-            parts.append(_text(left - 4, y + 4, f"1e{power}", 'font-size="9" text-anchor="end"'))
-    for i, value in enumerate(values):
-        x = point(i, 1e3)[0]
+        if left == 44:
+            parts.append(_text(left - 4, y + 5, f"1e{power}", 'text-anchor="end"'))
+    for i in (0, len(values) - 1):
+        x, value = point(i, 1e3)[0], values[i]
         shown = f"{value:.0e}".replace("e+0", "e") if value > 1000 else f"{value:,}"
-        parts.append(_text(x, top + HEIGHT + 12, shown, 'font-size="9" text-anchor="middle"'))
+        parts.append(_text(x, top + HEIGHT + 15, shown, 'text-anchor="middle"'))
 
     grey = 'fill="none" stroke="currentColor" stroke-opacity="0.22"'
     parts += [f'<polyline points="{line(other)}" {grey}/>' for other in LINES if other != key]
-    parts.append(
-        f'<polyline points="{line(key)}" fill="none" stroke="{COLOURS[key]}" stroke-width="2.5"/>'
-    )
+    parts.append(f'<polyline points="{line(key)}" fill="none" stroke="{BLUE}" stroke-width="2.5"/>')
 
+    # at the end of the line, the exponent of its last step; as printed, above the panel
     step = math.log(values[-1] / values[-2])
-    fitted = abs(math.log(rows[key][-1] / rows[key][-2]) / step)
+    exponent = abs(math.log(rows[key][-1] / rows[key][-2]) / step)
+    x, y = point(len(values) - 1, rows[key][-1])
+    at_end = 'text-anchor="end" font-weight="600"'
+    parts.append(_text(x + 14, y - 8, _power(exponent, symbol, 1), at_end))
     printed = _printed(key).get("printed", {}).get(symbol)
-    words = f"{symbol}^{fitted if symbol == 'd' else -fitted:.1f}".replace("-0.0", "0.0")
-    if printed is not None:
-        words += f", printed {printed if symbol == 'd' else -printed:.0f}".replace("-0", "0")
+    words = "" if printed is None else f"printed {_power(printed, symbol, 0)}"
     parts.append(_text(left, top - 7, f'<tspan font-weight="600">{key}</tspan>  {words}'))
     return parts
 

@@ -38,6 +38,7 @@ myst_heading_anchors = 3
 autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings say the types
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"  # beside the page is room for one name
 numpydoc_show_class_members = False
 templates_path = ["_templates"]
 

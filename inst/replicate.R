@@ -3110,11 +3110,11 @@ guesses_in_words <- function(bits) if (bits < 30) two_digits(2^bits) else sprint
 proof_in_words <- function(proof) {
   guesses <- guesses_in_words(proof$bits)
   if (proof$placebo)
-    return(paste0("Agreement here is no evidence: your rows give this model with permuted labels, ",
+    return(paste0("A match is no evidence: your rows give this model with permuted labels, ",
                   "too. Whatever the outcomes are, a lab matches."))
   if (proof$is_weak) {
     tries <- if (guesses == "1") "at the first guess" else paste("in about", guesses, "guesses")
-    return(paste0("Agreement here is no evidence: the study file gives the model away ", tries, "."))
+    return(paste0("A match is no evidence: the study gives the model away ", tries, "."))
   }
   paste0("Guessing this model from the study file takes about ", guesses, " tries; fitting it takes ",
          "about ", two_digits(proof$rows), " patients.")

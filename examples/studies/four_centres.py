@@ -16,8 +16,8 @@ for name, table in tables.items():
 
 print(rl.compare(*(lab.model_ for lab in labs.values())))
 for name in rl.datasets.CENTRES[1:]:  # the original saw the patients of Ashford
-    worth = rl.evaluate(labs["Ashford"], tables[name], "readmitted").worth
+    found = rl.evaluate(labs["Ashford"], tables[name], "readmitted").performance
     print(
-        f"Ashford's model at {name:<10} AUC {worth.auc.value:.3f}, log-loss {worth.loss.value:.4f}"
+        f"Ashford's model at {name:<10} AUC {found.auc.value:.3f}, log-loss {found.loss.value:.4f}"
     )
 assert len({lab.fingerprint_ for lab in labs.values()}) == 1

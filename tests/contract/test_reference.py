@@ -117,7 +117,7 @@ def test_nothing_is_left_blank(name):
     assert blank == []
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_name_has_an_example_with_its_output(name):
     examples = "\n".join(sections(find(name))["Examples"])
     assert ">>>" in examples

@@ -100,7 +100,7 @@ def test_each_centre_replicates_the_model_of_all_others() -> None:
     found = audited(table, by="hospital")
     assert [one.name for one in found.centres] == ["h0", "h1", "h2", "h3"]
     assert found.n_same == 4
-    assert found.n_contradicting == 0
+    assert found.contradicting == []
     assert found.n_rows == 2400
     assert found.verdict == "undecided"  # four centres cannot show 99%
     for one in found.centres:
@@ -140,7 +140,7 @@ def test_a_centre_that_is_unlike_all_others_is_named() -> None:
     table.loc[spoiled, "dose"] *= -1
     found = audited(table, by="hospital")
     assert found.centres[2].verdict in ("contradicted", "different")
-    assert found.n_contradicting >= 1
+    assert found.contradicting
 
 
 def test_a_centre_without_events_has_no_model_and_stops_nothing() -> None:

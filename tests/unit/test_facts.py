@@ -76,6 +76,23 @@ def test_short_text_shows_what_fits() -> None:
     assert lines[-1].startswith("More")
 
 
+def test_what_is_told_counts_among_the_ten_lines() -> None:
+    rows = [Row(f"r{i}", i) for i in range(MAX_LINES)]
+    told = [f"Column 'x{i}' has gaps." for i in range(3)]
+    assert str(Facts("Yes.", rows, told=told)).count("\n") == MAX_LINES
+    # whatever was done to rows is told, and the first items are shown
+    lines = str(Facts("Yes.", rows, told=told * 5)).split("\n")
+    assert lines[1:16] == told * 5
+    assert lines[16:-1] == ["  r0  0", "  r1  1", "  r2  2"]
+
+
+def test_a_long_table_begins_where_it_fits() -> None:
+    table = Table("By ward", ["ward", "rows"], [[str(i), i] for i in range(30)])
+    lines = str(Facts("Yes.", [Row("AUC", 0.7), table])).split("\n")
+    assert len(lines) == 1 + MAX_LINES
+    assert lines[-3:-1] == ["  4        4", "  ... and 25 more"]
+
+
 def test_long_tables_say_what_is_left_out() -> None:
     facts = Facts("Yes.", [Table("T", ["n"], [[i] for i in range(50)])])
     assert facts.text(details=True).endswith("  39\n  ... and 10 more")

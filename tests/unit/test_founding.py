@@ -71,7 +71,7 @@ def test_it_is_worth_as_much_as_an_original_of_all_rows():
     new = hospital(20_000, 9)
     from replearn.reports.evaluate import evaluate
 
-    ours, theirs = (evaluate(model, new, "y").worth for model in (found.model, own.model))
+    ours, theirs = (evaluate(model, new, "y").performance for model in (found.model, own.model))
     assert ours.auc.value == pytest.approx(theirs.auc.value, abs=0.003)
 
 

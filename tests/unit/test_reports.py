@@ -53,10 +53,10 @@ def test_evaluate_measures_what_scikit_learn_measures(original, labs) -> None:
     new = labs["Dunmore"]
     found = evaluate(original.model, new, "readmitted")
     y, p = new["readmitted"], original.model.predict_proba(new)[:, 1]
-    assert found.worth.auc.value == pytest.approx(roc_auc_score(y, p), abs=1e-12)
-    assert found.worth.loss.value == pytest.approx(log_loss(y, p), abs=1e-9)
+    assert found.performance.auc.value == pytest.approx(roc_auc_score(y, p), abs=1e-12)
+    assert found.performance.loss.value == pytest.approx(log_loss(y, p), abs=1e-9)
     expected = balanced_accuracy_score(y, original.model.predict(new))
-    assert found.worth.balanced_accuracy.value == pytest.approx(expected, abs=1e-12)
+    assert found.performance.balanced_accuracy.value == pytest.approx(expected, abs=1e-12)
     assert found.fingerprint == original.model.fingerprint
     logistic = LogisticRegression(C=1e9, tol=1e-10).fit(found.scores[:, None], y)
     assert found.slope.value == pytest.approx(logistic.coef_[0, 0], abs=1e-3)
@@ -95,21 +95,21 @@ def test_evaluate_counts_weights_as_rows(original, labs) -> None:
     new = {name: values[:400] for name, values in labs["Dunmore"].items()}
     weights = np.repeat([1.0, 3.0], 200)
     twice = {name: np.repeat(values, weights.astype(int)) for name, values in new.items()}
-    found = evaluate(original.model, new, "readmitted", sample_weight=weights).worth
-    expected = evaluate(original.model, twice, "readmitted").worth
+    found = evaluate(original.model, new, "readmitted", sample_weight=weights).performance
+    expected = evaluate(original.model, twice, "readmitted").performance
     assert found.loss.value == pytest.approx(expected.loss.value)
     assert found.auc.value == pytest.approx(expected.auc.value)
 
 
 def test_evaluate_halfspaces_and_foreign_classifiers(halfspace) -> None:
     X, y = make_margin(500, 3, 0.4, label_noise=0.1, random_state=2)
-    found = evaluate(halfspace, X, y).worth
+    found = evaluate(halfspace, X, y).performance
     assert found.loss.value == pytest.approx(np.mean(halfspace.predict(X) != y))
     assert found.words == "error"
     foreign = LogisticRegression().fit(X, y)
     found = evaluate(foreign, X, y, by=np.where(X[:, 0] > 0, "up", "down"))
     p = foreign.predict_proba(X)
-    assert found.worth.loss.value == pytest.approx(log_loss(y, p), abs=1e-9)
+    assert found.performance.loss.value == pytest.approx(log_loss(y, p), abs=1e-9)
     assert len(found.groups) == 2
     with pytest.raises(ReplearnError, match="predict_proba"):
         evaluate(object(), X, y)
@@ -354,7 +354,7 @@ def test_the_methods_paragraph_says_what_the_study_says(original) -> None:
         study
     )
     measured = evaluate_original(original)
-    assert measured.worth.auc == original.worth.auc  # on rows that fits have not seen
+    assert measured.performance.auc == original.worth.auc  # on rows that fits have not seen
     facts = with_methods(original.study.facts(), original.study, original.model, ("x", measured))
     assert len(facts.figures) == 5
     assert text in facts.html("Supplement").replace("&#x27;", "'")

@@ -383,7 +383,7 @@ def test_a_study_that_coin_flips_replicate_is_exposed(labs, original):
         _, found = replicate(study, table(lab))
         assert found.same
         assert found.verdict == "contradicted"
-        assert "Agreement here is no evidence" in str(found)
+        assert "A match is no evidence" in str(found)
         assert placebo_matches(study, model, read_rows(rows_of(study, lab)), 3000)
     honest = read_rows(rows_of(original.study, labs[1]))
     assert not placebo_matches(original.study, original.model, honest, 3000)

@@ -257,7 +257,7 @@ def _line(study: "GlmStudy", model: "GlmModel", n_same: int, new: Any) -> tuple[
     """A line of the table for a study and its model."""
     from replearn.reports.evaluate import evaluate
 
-    worth = evaluate(model, new, _TARGET).worth
+    worth = evaluate(model, new, _TARGET).performance
     assert worth.auc is not None
     match = study.evidence(model).rows
     name = f"replearn, {counted(study.design.bits, 'bit')}"

@@ -1,7 +1,6 @@
 """``replearn evaluate``: performance of a model on labelled rows."""
 
 import argparse
-from dataclasses import replace
 from typing import Any
 
 from replearn.cli.command import DIFFERENT, DONE, Outcome, Parser, csv_options, working
@@ -47,12 +46,8 @@ def run(options: argparse.Namespace) -> Outcome:
             sample_weight=options.weights,
             csv=csv_options(options),
         )
-    facts = page = found.facts()
-    if options.by is not None and not (options.details or options.json):
-        facts = replace(facts, details=())
-        options.details = True  # a table that nobody cuts
     code, title = DIFFERENT if found.is_inverted else DONE, f"Performance of {options.model}"
-    return Outcome(facts, code, title=title, n_rows=found.worth.n_rows, page=page)
+    return Outcome(found.facts(), code, title=title, n_rows=found.performance.n_rows)
 
 
 def _at_horizon(model: Any, options: argparse.Namespace) -> Outcome:

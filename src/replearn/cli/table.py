@@ -2,7 +2,6 @@
 
 import argparse
 from contextlib import nullcontext
-from dataclasses import replace
 
 from replearn.cli.command import PROMISE, Outcome, Parser, working
 
@@ -47,7 +46,6 @@ def run(options: argparse.Namespace) -> Outcome:
     given |= {name: getattr(options, name) for name in _OWN}
     with nullcontext() if options.measure else working("planning"):  # counting shows its own
         found = table1(**given)
-    facts = found.facts()
-    shown = facts if options.details or options.json else replace(facts, details=())
-    options.details = True  # a table that nobody cuts
-    return Outcome(shown, title="Table 1", page=facts)
+    if options.exponents or options.measure:
+        options.details = True  # who asks for a second table wants all of it
+    return Outcome(found.facts(), title="Table 1")

@@ -146,6 +146,22 @@ class HalfspaceModel(Model):
     --------
     ReplicableSVMClassifier : its ``model_`` is one.
     load : reads one from a file.
+
+    Notes
+    -----
+    Codes and coins give the vector ``w``; a row x is labelled by the sign of ``<w, x>``, with
+    the length of x in place of a constant 1 where there is an intercept.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> X, y = rl.datasets.make_margin(500, 5, margin=0.4, random_state=0)
+    >>> first = rl.ReplicableSVMClassifier(margin=0.4, sketch_bits=3).fit(X, y)
+    >>> model = first.model_
+    >>> model.codes.dtype, model.coef.shape, model.fingerprint == first.fingerprint_
+    (dtype('int64'), (5,), True)
+    >>> model
+    <HalfspaceModel: This halfspace tells 1 from -1.>
     """
 
     KIND = "halfspace"

@@ -242,6 +242,28 @@ class Bound(Spoken):
     --------
     ReplicableSVMClassifier : its ``certificate_`` is one.
     replearn.study.Certificate : the same for studies.
+
+    Notes
+    -----
+    Definition 1.1 of [KKLVZ24]: an algorithm is rho-replicable if two runs on independent
+    samples of any population, with the same shared coins, give different models with
+    probability at most rho.
+
+    References
+    ----------
+    .. [KKLVZ24] Kalavasis, Karbasi, Larsen, Velegkas and Zhou. Replicable Learning of Large-Margin
+       Halfspaces. ICML 2024. https://arxiv.org/abs/2402.13857
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> X, y = rl.datasets.make_margin(500, 5, margin=0.4, random_state=0)
+    >>> first = rl.ReplicableSVMClassifier(margin=0.4, sketch_bits=3).fit(X, y)
+    >>> bound = first.certificate_
+    >>> bound.proved, bound.expected < 0.1, bound.n_labs
+    (1.0, True, 2)
+    >>> bound.assumes
+    'rows drawn independently from one population, as many at each lab'
     """
 
     proved: float  # upper bound, as a mean over seeds; 1 says nothing

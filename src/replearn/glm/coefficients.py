@@ -45,6 +45,12 @@ class Coefficients(Spoken):
     ReplicableLogisticClassifier : its ``coefficients_`` is one.
     to_csv : writes them to a file.
 
+    Notes
+    -----
+    Own estimates take Newton's steps on from the fit until hardly a ridge is left. Their
+    variance is the sandwich of this lab's rows, or of its groups. All are per unit of the
+    column: who multiplies and adds gets the prediction.
+
     Examples
     --------
     >>> import numpy as np

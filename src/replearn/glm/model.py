@@ -45,6 +45,26 @@ class GlmModel(Model):
     --------
     load : reads one from a file.
     save : writes one.
+
+    Notes
+    -----
+    Everything follows from codes and design: a coefficient is the middle of its cell, less the
+    shift of the sketch. No float of a fit is kept, so equal codes predict equally on any
+    machine.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 1000)
+    >>> y = table.pop("readmitted")
+    >>> first = rl.ReplicableLogisticClassifier().fit(table, y)
+    >>> model = first.model_
+    >>> model.codes.dtype, len(model.codes), model.term_names[:2]
+    (dtype('int64'), 22, ('age', 'sex = female'))
+    >>> model.predict_proba(table[:2]).shape, model.fingerprint == first.fingerprint_
+    ((2, 2), True)
+    >>> model
+    <GlmModel: This model predicts the probability of readmitted = 1.>
     """
 
     KIND = "glm"

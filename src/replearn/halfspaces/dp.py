@@ -365,7 +365,7 @@ def _noisy_spread(net: Net, choice: Choice, heat: float) -> Rivals:
     return Rivals(n_parts=len(moves), slacks=slacks, moves=moves)
 
 
-_TITLE = "LNUZ20 via DP-to-Replicability reduction BGH+23"
+_TITLE = "LNUZ20 by DP reduction BGH+23"
 DP = Recipe(
     "dp",
     _TITLE,

@@ -102,6 +102,30 @@ class CentreAudit(Spoken):
     See Also
     --------
     audit : makes one, with ``by``.
+
+    Notes
+    -----
+    Each centre in turn replicates the study of all others. Measures are pooled with random
+    effects, and the interval for a new centre is that of [Higgins09].
+
+    References
+    ----------
+    .. [Higgins09] Higgins, Thompson and Spiegelhalter. A re-evaluation of random-effects meta-
+       analysis. Journal of the Royal Statistical Society A 172(1), 2009.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import replearn as rl
+    >>> names = ("Ashford", "Birchwood", "Castleton", "Dunmore")
+    >>> table = pd.concat([rl.datasets.load_readmission(name, 500) for name in names])
+    >>> y = table.pop("readmitted")
+    >>> hospital = [name for name in names for _ in range(500)]
+    >>> found = rl.audit(rl.ReplicableLogisticClassifier(), table, y, by=hospital)
+    >>> [(one.name, one.n_rows) for one in found.centres][:2]
+    [('Ashford', 500), ('Birchwood', 500)]
+    >>> found.claim, found.verdict
+    (0.01, 'undecided')
     """
 
     by: str
@@ -121,14 +145,15 @@ class CentreAudit(Spoken):
         return sum(one.same for one in self.centres)
 
     @property
-    def n_contradicting(self) -> int:
+    def contradicting(self) -> list[str]:
         """Centres whose patients contradict it, whether or not they got it."""
-        return sum(
-            one.replication is not None
+        return [
+            one.name
+            for one in self.centres
+            if one.replication is not None
             and one.replication.support is not None
             and one.replication.support.contradicts
-            for one in self.centres
-        )
+        ]
 
     @property
     def verdict(self) -> str:
@@ -157,9 +182,11 @@ class CentreAudit(Spoken):
         """In words."""
         n_centres = len(self.centres)
         whose = "the study's model" if self.of_study else "the model of all others"
+        against = self.contradicting
+        named = f" ({', '.join(against)})" if 0 < len(against) <= 3 else ""
         verdict = (
             f"{self.n_same} of {counted(n_centres, 'centre')} got {whose}; the patients of "
-            f"{self.n_contradicting or 'none'} contradict it."
+            f"{len(against) or 'none'}{named} contradict it."
         )
         items: list[Any] = [
             self._centre_table(),
@@ -180,7 +207,7 @@ class CentreAudit(Spoken):
             values={
                 "verdict_word": self.verdict,
                 "same": self.n_same,
-                "contradicting": self.n_contradicting,
+                "contradicting": len(against),
             },
         )
 

@@ -53,6 +53,22 @@ class Check(Spoken):
     See Also
     --------
     check : makes one.
+
+    Notes
+    -----
+    Nothing is fitted: columns are compared with the profile that the study states.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 1000)
+    >>> y = table.pop("readmitted")
+    >>> first = rl.ReplicableLogisticClassifier().fit(table, y)
+    >>> found = rl.check(first.study_, rl.datasets.load_readmission("Birchwood", 1000))
+    >>> found.ok, found.stops, found.n_rows
+    (True, (), 1000)
+    >>> found
+    <Check: The table is ready: nothing would stop a replication.>
     """
 
     stops: tuple[str, ...]

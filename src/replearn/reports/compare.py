@@ -49,6 +49,25 @@ class Comparison(Spoken):
     See Also
     --------
     compare : makes one.
+
+    Notes
+    -----
+    Models are compared as whole numbers, code by code; no float is.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 1000)
+    >>> y = table.pop("readmitted")
+    >>> first = rl.ReplicableLogisticClassifier().fit(table, y)
+    >>> other = rl.datasets.load_readmission("Birchwood", 1000)
+    >>> target = other.pop("readmitted")
+    >>> second = rl.ReplicableLogisticClassifier(study=first.study_).fit(other, target)
+    >>> found = rl.compare(first, second)
+    >>> found.same, len(set(found.fingerprints))
+    (True, 1)
+    >>> found
+    <Comparison: The same model: both are identical bit for bit.>
     """
 
     names: tuple[str, ...]

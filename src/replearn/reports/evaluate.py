@@ -48,7 +48,7 @@ class Evaluation(Spoken):
 
     Attributes
     ----------
-    worth : Performance
+    performance : Performance
         On all rows, beside the base rate of these rows.
     fingerprint : str or None
         Of the model, if it is one of replearn's.
@@ -72,9 +72,26 @@ class Evaluation(Spoken):
     See Also
     --------
     evaluate : makes one.
+
+    Notes
+    -----
+    Intervals hold the model fixed: they are for new rows of the same kind.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 1000)
+    >>> y = table.pop("readmitted")
+    >>> first = rl.ReplicableLogisticClassifier().fit(table, y)
+    >>> other = rl.datasets.load_readmission("Castleton", 1000)
+    >>> found = rl.evaluate(first, other, "readmitted", by="nyha")
+    >>> found.performance.n_rows, [name for name, group in found.groups]
+    (1000, ['I', 'II', 'III', 'IV'])
+    >>> found.is_inverted, found.slope.low < found.slope.value < found.slope.high
+    (False, True)
     """
 
-    worth: Performance
+    performance: Performance
     fingerprint: str | None
     by: str | None
     groups: tuple[tuple[str, Performance], ...]
@@ -90,11 +107,11 @@ class Evaluation(Spoken):
     @property
     def is_inverted(self) -> bool:
         """Whether it ranks the wrong way round."""
-        return self.worth.auc is not None and self.worth.auc.value < 0.5
+        return self.performance.auc is not None and self.performance.auc.value < 0.5
 
     def facts(self) -> Facts:
         """In words."""
-        worth = self.worth
+        worth = self.performance
         verdict = worth.facts().verdict
         if self.is_inverted:
             verdict = (
@@ -109,7 +126,7 @@ class Evaluation(Spoken):
         if self.by is None:
             items: list[Any] = [*worth.rows()[:3], *measures[:n_first]]
         else:
-            items = [*worth.rows()[:2], *measures[:n_first], self._group_table()]
+            items = [*worth.rows()[:2], self._group_table(), *measures[:n_first]]
             if self.n_small:
                 items.append(f"Groups of fewer than {LEAST_GROUP} rows are left out.")
 
@@ -147,8 +164,8 @@ class Evaluation(Spoken):
         return items
 
     def _group_table(self) -> Table:
-        header = [str(self.by), "rows", self.worth.words, "base rate alone"]
-        if self.worth.auc is not None:
+        header = [str(self.by), "rows", self.performance.words, "base rate alone"]
+        if self.performance.auc is not None:
             header += ["AUC", "from", "to"]
 
         rows: list[list[Any]] = []
@@ -211,7 +228,7 @@ def evaluate(
     Returns
     -------
     evaluation : Evaluation
-        ``print`` it; ``evaluation.worth.auc`` has the AUC with its interval.
+        ``print`` it; ``evaluation.performance.auc`` has the AUC with its interval.
 
     See Also
     --------
@@ -236,7 +253,7 @@ def evaluate(
     >>> model = rl.ReplicableLogisticClassifier().fit(table, y)
     >>> other = rl.datasets.load_readmission("Birchwood", 2000)
     >>> found = rl.evaluate(model, other, "readmitted")
-    >>> found.worth.n_rows, bool(found.worth.auc.value > 0.7)
+    >>> found.performance.n_rows, bool(found.performance.auc.value > 0.7)
     (2000, True)
     """
     if isinstance(model, str | os.PathLike):

@@ -57,6 +57,20 @@ class Planned(Spoken):
     --------
     plan : makes one.
     table1 : all algorithms beside each other.
+
+    Notes
+    -----
+    ``recipe.sizes`` does arithmetic and sees no rows: a plan can be printed before any data are
+    spent.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> planned = rl.plan("svm", n_features=10, margin=0.3)
+    >>> planned.plan.n_rows, planned.recipe.rate
+    (2835, 'eps^-1 tau^-7 rho^-2')
+    >>> planned
+    <Planned: Each lab needs 2,835 rows for Algorithm 1 (svm).>
     """
 
     recipe: Recipe

@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from replearn.codes import MODES, Mode, Promise
+from replearn.codes import MODES, Mode, Promise, Recipe
 from replearn.errors import NotSearchable, ReplearnError, ReplicabilityWarning, UselessModelWarning
 from replearn.halfspaces.recipes import TABLE1
-from replearn.reports.plans import plan, rows_text, title_of
+from replearn.reports.plans import plan, rows_text
 from replearn.words import Facts, Figure, Spoken, Table, forest
 
 #: Bits about each component in the rows with a sketch.
@@ -65,6 +65,25 @@ class Table1(Spoken):
     --------
     table1 : makes one.
     plan : one line of it, with all sizes.
+
+    Notes
+    -----
+    Table 1 of [KKLVZ24], with constants. The three modes are three columns: calibrated, proved,
+    printed.
+
+    References
+    ----------
+    .. [KKLVZ24] Kalavasis, Karbasi, Larsen, Velegkas and Zhou. Replicable Learning of Large-Margin
+       Halfspaces. ICML 2024. https://arxiv.org/abs/2402.13857
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> found = rl.table1(n_features=10, margin=0.3)
+    >>> found.rows["svm"]["practical"], list(found.rows["svm"])
+    (2835, ['practical', 'certified', 'paper'])
+    >>> list(found.rows)
+    ['foam', 'box', 'svm', 'sgd', 'net', 'dp', 'svm+3', 'sgd+3']
     """
 
     promise: Promise
@@ -84,7 +103,7 @@ class Table1(Spoken):
             [
                 (
                     name,
-                    title_of(recipe) + (f" with {bits} published bits" if bits else ""),
+                    line_title(recipe, bits),
                     *(rows_text(self.rows[name][mode]) for mode in MODES),
                 )
                 for name, (recipe, bits) in LINES.items()
@@ -134,6 +153,11 @@ class Table1(Spoken):
             if (rows := modes["practical"]) is not None:
                 marks.append((name, rows_text(rows), math.log10(rows), min(ends), max(ends)))
         return forest(marks, 3.0, "1,000 rows")
+
+
+def line_title(recipe: Recipe, bits: int) -> str:
+    """What a line of the table is about, without its name."""
+    return recipe.title + (f" with {bits} bits" if bits else "")
 
 
 def table1(

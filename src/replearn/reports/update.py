@@ -67,6 +67,23 @@ class Update(Spoken):
     See Also
     --------
     update : makes one.
+
+    Notes
+    -----
+    The constant, or the constant and one factor on all slopes, is fitted exactly on these rows;
+    nothing else of the parent changes.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 1000)
+    >>> y = table.pop("readmitted")
+    >>> first = rl.ReplicableLogisticClassifier().fit(table, y)
+    >>> found = rl.update(first, rl.datasets.load_readmission("Dunmore", 1000))
+    >>> found.parent == first.fingerprint_, found.with_slope
+    (True, False)
+    >>> found.after.loss.value <= found.before.loss.value
+    True
     """
 
     model: GlmModel

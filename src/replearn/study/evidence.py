@@ -14,6 +14,7 @@ import numpy as np
 from replearn.codes import least_whole
 from replearn.glm import GLM, GlmPlan, OwnSpread
 from replearn.types import Vector
+from replearn.words import Facts, Spoken
 
 #: Below so many guesses, as a power of two, agreement is no evidence.
 LEAST_BITS = 20.0
@@ -156,7 +157,7 @@ def _search(ladders: list[Vector], places: list[int]) -> int:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Evidence(Spoken):
     """What a match proves.
 
     Attributes
@@ -174,6 +175,26 @@ class Evidence:
     --------
     replearn.study.GlmReplication : its ``evidence`` is one.
     compare : states it for models of several labs.
+
+    Notes
+    -----
+    A guesser who has the study and no rows tries models in the order of their likelihood. Few
+    guesses are counted one by one, by best-first search; many are estimated from a histogram.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 1000)
+    >>> y = table.pop("readmitted")
+    >>> first = rl.ReplicableLogisticClassifier().fit(table, y)
+    >>> other = rl.datasets.load_readmission("Birchwood", 1000)
+    >>> target = other.pop("readmitted")
+    >>> second = rl.ReplicableLogisticClassifier(study=first.study_).fit(other, target)
+    >>> found = second.replication_.evidence
+    >>> found.is_weak, found.is_open, found.placebo
+    (True, True, False)
+    >>> print(found)
+    A match is no evidence: the study gives the model away ...
     """
 
     rows: int
@@ -191,18 +212,22 @@ class Evidence:
         """How many, in words."""
         return f"{_two_digits(2**self.bits)}" if self.bits < 30 else f"2^{self.bits:.0f}"
 
+    def facts(self) -> Facts:
+        """In a sentence."""
+        return Facts(self.words())
+
     def words(self) -> str:
         """In a sentence."""
         if self.placebo:
             return (
-                "Agreement here is no evidence: your rows give this model with permuted labels, "
-                "too. Whatever the outcomes are, a lab matches."
+                "A match is no evidence: your rows give this model with permuted labels, too. "
+                "Whatever the outcomes are, a lab matches."
             )
         if self.is_weak:
             tries = f"in about {self.guesses} guesses"
             if self.guesses == "1":
                 tries = "at the first guess"
-            return f"Agreement here is no evidence: the study file gives the model away {tries}."
+            return f"A match is no evidence: the study gives the model away {tries}."
         return (
             f"Guessing this model from the study file takes about {self.guesses} tries; fitting "
             f"it takes about {_two_digits(self.rows)} patients."

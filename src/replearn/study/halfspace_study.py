@@ -31,6 +31,22 @@ class HalfspaceStudy(Study):
     --------
     ReplicableSVMClassifier : its ``study_`` is one.
     GlmStudy : the same for regressions.
+
+    Notes
+    -----
+    With bits somebody is first: an original publishes where in its cell each component lies.
+    The rows that labs need then grow like ``log(1 / rho)``, not ``1 / rho^2`` (statement 8 of
+    "Guarantees").
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> X, y = rl.datasets.make_margin(500, 5, margin=0.4, random_state=0)
+    >>> first = rl.ReplicableSVMClassifier(margin=0.4, sketch_bits=3).fit(X, y)
+    >>> first.study_.n_original, first.study_.design.target, first.study_.plan.max_disagreement
+    (500, 'y', '0.1')
+    >>> first.study_.commits_to(first.fingerprint_)
+    True
     """
 
     KIND = "halfspace"
@@ -98,6 +114,23 @@ class HalfspaceReplication(Replication):
     See Also
     --------
     ReplicableSVMClassifier : its ``replication_`` is one.
+
+    Notes
+    -----
+    Labels of pure noise are fitted as well: if they give the same codes, agreement says
+    nothing.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> X, y = rl.datasets.make_margin(500, 5, margin=0.4, random_state=0)
+    >>> first = rl.ReplicableSVMClassifier(margin=0.4, sketch_bits=3).fit(X, y)
+    >>> X, y = rl.datasets.make_margin(500, 5, margin=0.4, random_state=1)
+    >>> second = rl.ReplicableSVMClassifier(margin=0.4, study=first.study_).fit(X, y)
+    >>> second.replication_.same, second.replication_.noise_matches
+    (True, False)
+    >>> second.replication_
+    <HalfspaceReplication: The same model: these rows give exactly the original's model.>
     """
 
     same: bool | None

@@ -426,6 +426,31 @@ class Founded(Spoken):
     See Also
     --------
     combine : makes one, with ``publish``.
+
+    Notes
+    -----
+    The labs fit a draft as a coalition. One more round shows how much single rows, and labs,
+    move the fit; cells and sketch follow as for an original that has all rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replearn as rl
+    >>> rng = np.random.default_rng(0)
+    >>> labs = {}
+    >>> for name in ("Bern", "Lund", "Oslo"):
+    ...     age, dose, luck = rng.normal(size=(3, 2000))
+    ...     labs[name] = {"age": age, "dose": dose, "died": (age - dose + 2 * luck > 1) * 1}
+    >>> seen = [lab_columns(open_table(rows, target="died"), lab=n) for n, rows in labs.items()]
+    >>> draft = draft_study(*seen)
+    >>> found = draft.begin()
+    >>> while not hasattr(found, "model"):
+    ...     sums = [rl.lab_sums(draft, rows, found, lab=n) for n, rows in labs.items()]
+    ...     found = rl.combine(draft, *sums, state=found, publish=True)
+    >>> found.study.n_original, found.copies
+    (6000, ())
+    >>> found.study.commits_to(found.model.fingerprint)
+    True
     """
 
     study: GlmStudy
@@ -445,7 +470,7 @@ class Founded(Spoken):
         return Facts(
             f"{len(self.labs)} labs publish one study: a new centre with "
             f"{study.n_replication:,} rows that differs as these labs do gets exactly this model "
-            f"in {share} of the cases (estimated).",
+            f"in {share} of cases (estimated).",
             [
                 *study.problems,
                 *self.remarks,

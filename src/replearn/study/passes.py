@@ -151,6 +151,23 @@ class State(Spoken, Document):
     --------
     combine : makes one.
     lab_sums : answers it.
+
+    Notes
+    -----
+    A fit is a chain of states: counts, then one Newton step for each round. All labs answer the
+    same state, so their sums add up.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 1000)
+    >>> y = table.pop("readmitted")
+    >>> first = rl.ReplicableLogisticClassifier().fit(table, y)
+    >>> state = first.study_.begin()
+    >>> state.asks
+    'counts'
+    >>> state.study == first.study_.fingerprint
+    True
     """
 
     FORMAT = "replearn/state"
@@ -184,6 +201,11 @@ class State(Spoken, Document):
         if self.counts is None:
             return "one step"
         return self.then or "a step"
+
+    def with_all_rows(self) -> "State":
+        """The same, where each step takes all rows in place of a share of them."""
+        assert self.newton is not None
+        return replace(self, newton=replace(self.newton, share=1 << 32))
 
     def facts(self) -> Facts:
         """What is asked for, in words."""
@@ -409,8 +431,6 @@ def advance(design: GlmDesign, state: State, sums: ExactSums) -> State | Fitted:
     if state.newton is None:
         summary = Summary.from_totals(counts.rows, counts.weight, counts.totals).check(loss)
         first = newton.start(loss, summary, RowEncoder.of(design).n_terms + 1)
-        if not design.bits:  # labs make an original: a share of their rows may hold few of a term
-            first = replace(first, share=1 << 32)
         return replace(state, counts=counts, newton=first)
 
     # an opened model: one step is all

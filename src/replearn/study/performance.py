@@ -95,6 +95,22 @@ class Performance(Spoken):
     --------
     ReplicableLogisticClassifier : its ``performance_`` is one.
     evaluate : the performance of any fitted model.
+
+    Notes
+    -----
+    Intervals are 95%: normal ones for mean losses, and those of DeLong for the AUC.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 1000)
+    >>> y = table.pop("readmitted")
+    >>> first = rl.ReplicableLogisticClassifier().fit(table, y)
+    >>> found = first.performance_
+    >>> found.n_rows, found.held_out, found.words
+    (1000, True, 'log-loss')
+    >>> found.loss.value < found.base, found.auc.low < found.auc.value < found.auc.high
+    (True, True)
     """
 
     n_rows: int

@@ -107,6 +107,28 @@ class GlmReplication(Replication):
     --------
     ReplicableLogisticClassifier : its ``replication_`` is one.
     replearn.study.support.Support : what the rows say about the model.
+
+    Notes
+    -----
+    Agreement, support, performance and evidence are four things: whether codes are equal,
+    whether the rows contradict the model, how well it predicts here, and what a match proves.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 1000)
+    >>> y = table.pop("readmitted")
+    >>> first = rl.ReplicableLogisticClassifier().fit(table, y)
+    >>> other = rl.datasets.load_readmission("Birchwood", 1000)
+    >>> target = other.pop("readmitted")
+    >>> second = rl.ReplicableLogisticClassifier(study=first.study_).fit(other, target)
+    >>> found = second.replication_
+    >>> found.same, found.verdict, found.apart
+    (True, 'confirmed', ())
+    >>> found.fingerprint == first.fingerprint_
+    True
+    >>> found
+    <GlmReplication: The same model, and your patients support it.>
     """
 
     same: bool | None

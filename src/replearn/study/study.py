@@ -189,6 +189,13 @@ class GlmStudy(Study):
     register_study : makes one in which nobody is first.
     load : reads one from a file.
 
+    Notes
+    -----
+    A coefficient is rounded to a cell. The sketch shifts cells so that the original lies in the
+    middle of its own, and tells nothing about which one that is. Widths follow from the spreads
+    of single rows, what centres differ by, and ``max_disagreement``. ``docs/format.md``
+    specifies the file.
+
     Examples
     --------
     >>> import replearn as rl

@@ -35,7 +35,7 @@ from replearn.study.performance import (
 from replearn.study.study import GlmStudy
 from replearn.tables import NumberColumn
 from replearn.types import Matrix, Vector
-from replearn.words import Row, p_value
+from replearn.words import Facts, Row, Spoken, p_value
 from replearn.words import Table as FactTable
 
 #: Patients contradict a model below this p-value.
@@ -57,7 +57,7 @@ class ColumnDifference:
 
 
 @dataclass(frozen=True)
-class Support:
+class Support(Spoken):
     """What a lab's patients say about a model.
 
     Attributes
@@ -83,6 +83,32 @@ class Support:
     See Also
     --------
     replearn.study.GlmReplication : its ``support`` is one.
+
+    Notes
+    -----
+    ``Q = g' V^-1 g`` of the gradient g of this lab's loss at the model, a score test [Cox74]. V
+    has the variance of these rows, of the original's, and of what centres differ by. The column
+    that differs most is tested by itself, too. A model is contradicted below p = 0.01, or where
+    the base rate of this lab is better.
+
+    References
+    ----------
+    .. [Cox74] Cox and Hinkley. Theoretical Statistics, section 9.3. Chapman and Hall, 1974.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 1000)
+    >>> y = table.pop("readmitted")
+    >>> first = rl.ReplicableLogisticClassifier().fit(table, y)
+    >>> other = rl.datasets.load_readmission("Birchwood", 1000)
+    >>> target = other.pop("readmitted")
+    >>> second = rl.ReplicableLogisticClassifier(study=first.study_).fit(other, target)
+    >>> found = second.replication_.support
+    >>> found
+    <Support: Your patients support the model.>
+    >>> found.contradicts, found.beats_base_rate, found.culprits
+    (False, True, ())
     """
 
     test: ScoreTest
@@ -122,8 +148,17 @@ class Support:
         """Columns that contradict the model by themselves."""
         return tuple(one.name for one in self.columns if one.p < UNLIKELY)[:3]
 
+    def facts(self) -> Facts:
+        """In words: whether the rows contradict the model, first."""
+        verdict = "Your patients support the model."
+        if self.contradicts:
+            verdict = "Your patients contradict the model."
+        elif not self.beats_base_rate:
+            verdict = "Your patients do not show that the model beats their base rate."
+        return Facts(verdict, self.rows(), self.details())
+
     def rows(self) -> list[Row | FactTable]:
-        """As facts."""
+        """What stands below a verdict."""
         header = ["model", self.model.words]
         table: list[list[object]] = [["base rate here", self.model.base]]
         table.append(["the original's model", self.model.loss.value])

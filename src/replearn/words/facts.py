@@ -13,6 +13,8 @@ from replearn.errors import printable
 
 #: Lines below the verdict, without details.
 MAX_LINES = 10
+#: Lines of items, whatever is told about rows.
+LEAST_LINES = 4
 #: Rows of a table that a terminal shows; JSON and pages have all.
 MAX_TABLE_ROWS = 40
 
@@ -119,19 +121,17 @@ class Facts:
     ) -> str:
         """Lines for a terminal: the verdict, then at most ten lines unless details are wanted.
 
-        Questions about rows stand between, all of them.
+        What is told about rows comes first, all of it; the most important items follow even if
+        that takes more than ten lines.
 
         ``more`` is how a reader asks for the details.
         """
-        lines = wrapped(self.verdict, width)
-        for sentence in self.told:
-            lines += wrapped(sentence, width)
-
+        told = list(chain(*(wrapped(sentence, width) for sentence in self.told)))
         if details:
-            lines += self._all_lines(width)
+            others = self._all_lines(width)
         else:
-            lines += self._first_lines(width, more)
-        return "\n".join(lines)
+            others = self._first_lines(width, more, max(MAX_LINES - len(told), LEAST_LINES))
+        return "\n".join([*wrapped(self.verdict, width), *told, *others])
 
     def _all_lines(self, width: int) -> list[str]:
         """Items and details, tables with an empty line on either side."""
@@ -146,15 +146,17 @@ class Facts:
             after_table = is_table
         return lines
 
-    def _first_lines(self, width: int, more: str) -> list[str]:
+    def _first_lines(self, width: int, more: str, n_most: int) -> list[str]:
         """As many items as fit, and how a reader asks for the others."""
         # all that is not shown must be asked for
         blocks = _item_lines(self.items, width)
-        if self.details or sum(map(len, blocks)) > MAX_LINES:
+        if self.details or sum(map(len, blocks)) > n_most:
             last = wrapped(f"More: {more}", width)
-            n_free, fitting = MAX_LINES - len(last), []
-            for block in blocks:  # a short one may fit where a longer one did not
-                if len(block) <= n_free:
+            n_free, fitting = n_most - len(last), []
+            for item, block in zip(self.items, blocks, strict=True):
+                if isinstance(item, Table) and len(block) > n_free:
+                    block = _shortened(item, width, n_free)
+                if len(block) <= n_free:  # a short one may fit where a longer one did not
                     fitting.append(block)
                     n_free -= len(block)
             blocks = [*fitting, last]
@@ -499,10 +501,16 @@ def _beside(cells: Sequence[tuple[str, int, bool]]) -> list[str]:
     return lines
 
 
-def _table_lines(table: Table, width: int) -> list[str]:
+def _shortened(table: Table, width: int, n_lines: int) -> list[str]:
+    """The first rows of a table, of those that fit; all of it if fewer than two do."""
+    n_rows = n_lines - len(_table_lines(table, width, 0))  # a title, the header and the last line
+    return _table_lines(table, width, n_rows if n_rows > 1 else MAX_TABLE_ROWS)
+
+
+def _table_lines(table: Table, width: int, n_most: int = MAX_TABLE_ROWS) -> list[str]:
     """A title, a header and rows; a line for each cell where the columns do not fit."""
     heads, columns, numeric = zip(*table.columns, strict=True)
-    rows = list(zip(*(cells[:MAX_TABLE_ROWS] for cells in columns), strict=True))
+    rows = list(zip(*(cells[:n_most] for cells in columns), strict=True))
     sizes = [max(map(_columns_of, column)) for column in zip(heads, *rows, strict=True)]
 
     # the widest text gives way, down to twelve columns; then the next

@@ -176,13 +176,13 @@ function proofOf(study, codes, rows, support, same) {
 /** The same in a sentence. */
 function proofInWords(proof) {
   if (proof.placebo) {
-    return "Agreement here is no evidence: your rows give this model with permuted labels, too. " +
+    return "A match is no evidence: your rows give this model with permuted labels, too. " +
       "Whatever the outcomes are, a lab matches.";
   }
   if (proof.isWeak) {
     const guesses = guessesInWords(proof);
     const tries = guesses === "1" ? "at the first guess" : `in about ${guesses} guesses`;
-    return `Agreement here is no evidence: the study file gives the model away ${tries}.`;
+    return `A match is no evidence: the study gives the model away ${tries}.`;
   }
   return `Guessing this model from the study file takes about ${guessesInWords(proof)} tries; ` +
     `fitting it takes about ${twoDigits(proof.rows)} patients.`;
