@@ -282,11 +282,11 @@ def add_up(design: GlmDesign, state: State, batches: Iterable[Any]) -> Sums:
     return Sums(state.fingerprint, {**total.values, "cells": integers(cells)}, seen)
 
 
-def encode(design: GlmDesign, state: State, batches: Iterable[Any]) -> Encoded:
+def encode(design: GlmDesign, scale: int | None, batches: Iterable[Any]) -> Encoded:
     """Encoded rows, for engines that keep them: `add_up` takes them in place of batches."""
-    assert state.scale is not None
+    assert scale is not None
     seen = EncodingCounts(design.encoding)
-    blocks = list(_blocks(design, state.scale, batches, seen, _ENCODED_ROWS))
+    blocks = list(_blocks(design, scale, batches, seen, _ENCODED_ROWS))
     seen.thin(_KEPT)
     return Encoded(joined(blocks or [_no_rows(design)]), seen)
 
