@@ -120,10 +120,3 @@ def _refuse_study(path: str | os.PathLike[str]) -> None:
             f"{path} is a study, and this needs a model. Run replearn replicate {path} TABLE --out "
             "MODEL: it writes one."
         ) from None
-
-
-def load_study(path: str | os.PathLike[str]) -> Any:
-    """Read a study of any kind."""
-    from replearn.study import Study
-
-    return Study.load(path)

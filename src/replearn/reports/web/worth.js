@@ -107,10 +107,16 @@ function observedToExpected(loss, scores, targets, masses) {
 
 /** Logistic regression of the target on the score: the slope; null if there is none. */
 function calibrationSlope(scores, targets, masses) {
-  const share = sumOf(targets) / targets.length;
+  const share = sumOf(targets.map((y, i) => y * masses[i])) / sumOf(masses);
   if (scores.every((score) => score === scores[0]) || !(share > 0 && share < 1)) return null;
-  let a = 0, b = 1, p, aa, ab, bb;
-  for (let step = 0; step < 50; step++) {
+  const lossAt = (a, b) => sumOf(scores.map((score, i) => {
+    const f = a + b * score;
+    return masses[i] * (Math.max(f, 0) + Math.log1p(Math.exp(-Math.abs(f))) - targets[i] * f);
+  }));
+
+  // Newton's steps from the base rate, halved until the loss falls
+  let a = Math.log(share / (1 - share)), b = 0, isFound = false, p, aa, ab, bb;
+  for (let round = 0; round < 50 && !isFound; round++) {
     p = scores.map((s) => 1 / (1 + Math.exp(-Math.min(Math.max(a + b * s, -500), 500))));
     let first = 0, second = 0;
     aa = ab = bb = 0;
@@ -124,11 +130,16 @@ function calibrationSlope(scores, targets, masses) {
     });
     const below = aa * bb - ab * ab;
     if (below === 0) return null;
-    const up = (bb * first - ab * second) / below, over = (aa * second - ab * first) / below;
-    a += Math.min(Math.max(up, -2), 2);
-    b += Math.min(Math.max(over, -2), 2);
-    if (Math.max(Math.abs(up), Math.abs(over)) < 1e-10) break;
+    let step = [(bb * first - ab * second) / below, (aa * second - ab * first) / below];
+    const before = lossAt(a, b), length = () => Math.max(...step.map(Math.abs));
+    while (lossAt(a + step[0], b + step[1]) > before && length() > 1e-10)
+      step = step.map((one) => one / 2);
+    a += step[0];
+    b += step[1];
+    isFound = length() <= 1e-10 * (1 + Math.max(Math.abs(a), Math.abs(b)));
   }
+  if (!isFound) return null;
+
   // rows are independent, their weights are not counts
   const below = aa * bb - ab * ab;
   const square = sumOf(scores.map((score, i) =>
