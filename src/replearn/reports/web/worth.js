@@ -1,7 +1,7 @@
 // What the original's model is worth to a lab's patients, beside the base rate and the lab's own fit.
 // For reading, not for codes: sums are made in plain float64.
 import {
-  Refusal, decoded, nScores, onGrid, startOf, thetaOf, toMeans, totalsOf,
+  Refusal, decoded, familyOf, nScores, onGrid, startOf, thetaOf, toMeans, totalsOf,
 } from "./exact.js";
 import { fitConstants, fitFactor, slopesOf, slopesTimes } from "./recalibration.js";
 import { scoreTest, scoresOf, shiftOf, withColumns } from "./support.js";
@@ -9,6 +9,7 @@ import { termNames } from "./words.js";
 
 const NORMAL_95 = 1.959963984540054;
 const MEASURES = { gaussian: "half the squared error", poisson: "half the deviance" };
+const RATIOS = { gaussian: "coefficient", poisson: "rate ratio", hazard: "hazard ratio" };
 
 const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);
 
@@ -27,11 +28,11 @@ const meansOf = (loss, scores) => {
 };
 
 /** The loss of a row; `scores` are its own. */
-function lossOf({ kind, cap_bits: cap }, scores, target) {
-  const [score] = scores;
-  if (kind === "gaussian") return 0.5 * (score - target) ** 2;
-  if (kind === "poisson") {
-    return Math.exp(Math.min(Math.max(score, -30), cap * Math.LN2)) - target * score;
+function lossOf(loss, scores, target) {
+  const [score] = scores, family = familyOf(loss);
+  if (family === "gaussian") return 0.5 * (score - target) ** 2;
+  if (family === "poisson") {
+    return Math.exp(Math.min(Math.max(score, -30), loss.cap_bits * Math.LN2)) - target * score;
   }
   const top = Math.max(0, ...scores);
   const sum = scores.reduce((total, s) => total + Math.exp(s - top), Math.exp(-top));
@@ -62,6 +63,18 @@ function areaUnderCurve(scores, targets, masses) {
 
 const lossesOf = (loss, scores, targets) =>
   targets.map((target, i) => lossOf(loss, scores.map((score) => score[i]), target));
+
+/** Scores of the base rate: of survival one of events for each unit of time. */
+function baseScores(rows, loss, masses) {
+  const { weight, totals } = totalsOf(rows, loss);
+  if (loss.kind !== "hazard") {
+    return startOf(loss, totals.map((value) => value / weight))
+      .map((score) => new Float64Array(rows.nRows).fill(score));
+  }
+  const events = sumOf(rows.targets.map((target, i) => target * masses[i]));
+  const rate = Math.log(events / sumOf(rows.offset.map((log, i) => Math.exp(log) * masses[i])));
+  return [rows.offset.map((log) => rate + log)];
+}
 
 /** Mean loss and, of two classes, AUC. */
 function performance(loss, scores, targets, masses) {
@@ -209,19 +222,17 @@ export function supportOf(study, codes, rows, ownTheta) {
   const test = rungsOf(study, theta, rows);
   const [ours, own, base] = [theta, ownTheta, theta.map((row) => row.map(() => 0))]
     .map((one) => scoresOf(rows, one));
-  const { weight, totals } = totalsOf(rows, loss);
-  const constant = startOf(loss, totals.map((value) => value / weight));
   return {
     test,
     p: design.constant === "local" ? test.pSlopes : test.pValue,  // of all that labs agree on
     gain: gainOf(loss, ours, base, targets, masses),
-    measure: MEASURES[loss.kind] ?? "log-loss",
-    base: mean(targets.map((target) => lossOf(loss, constant, target)), masses).value,
+    measure: MEASURES[familyOf(loss)] ?? "log-loss",
+    base: mean(lossesOf(loss, baseScores(rows, loss, masses), targets), masses).value,
     model: performance(loss, ours, targets, masses),
     own: performance(loss, own, targets, masses),
     ratio: observedToExpected(loss, ours, targets, masses),
     line: lineOf(loss, ours, targets, masses),
     columns: columnsOf(design, real, test),
-    scale: { gaussian: "coefficient", poisson: "rate ratio" }[loss.kind] ?? "odds ratio",
+    scale: RATIOS[loss.kind] ?? "odds ratio",
   };
 }
