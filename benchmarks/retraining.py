@@ -25,7 +25,7 @@ from replearn.study import replicate
 from replearn.tables import open_table
 
 if TYPE_CHECKING:
-    from centres import Centres
+    from centre_tables import Centres
 
     from replearn.study import GlmReplication, Original
 
@@ -129,7 +129,7 @@ SPOILED = {
 
 def real_months(folder: Path, write: Path | None) -> None:
     """Alarms of later months, and whether a spoiled month is found."""
-    from centres import tables
+    from centre_tables import tables
 
     months = next(tables(folder, ["flights, months"]))
     lines = []

@@ -1511,11 +1511,13 @@ own_estimates <- function(design, rows, theta) {
   stretch <- diag(here) / diag(there)
   design <- wider$design
   rows <- wider$rows
-  fitted <- without_ridge(rows, design$loss, theta, stretch)
+  p <- ncol(theta)
+  at <- moments_of(rows, design$loss, theta, is_wide = FALSE)
+  repeated <- repeated_terms(at$information[seq_len(p), seq_len(p)])
+  fitted <- without_ridge(rows, design$loss, theta, stretch, repeated)
   influence <- influence_of(rows, design$loss, fitted)
 
   # from encoded columns to units
-  p <- ncol(theta)
   turn <- per_unit(design, diag(1, p))
   if (design$loss$kind == "gaussian") turn[, 1] <- turn[, 1] - decimals(design$loss$centre)
   turn <- kronecker(diag(1, nrow(theta)), turn)
@@ -1527,7 +1529,7 @@ own_estimates <- function(design, rows, theta) {
 
   estimate <- per_unit(design, fitted$beta)
   if (design$loss$kind == "hazard") {
-    cox <- cox_estimates(design, rows)
+    cox <- cox_estimates(design, rows, repeated)
     if (!is.null(cox)) {
       estimate <- per_unit(design, cox$theta)
       slopes <- cox$slopes
@@ -1537,20 +1539,34 @@ own_estimates <- function(design, rows, theta) {
   }
   dimnames(estimate) <- score_names(design)
 
-  # as in R's own models: columns that are 0 in all rows here have no estimate
-  is_absent <- rep(colSums(rows$X != 0) == 0, nrow(theta))
-  estimate <- matrix(replace(t(estimate), is_absent, NA), nrow(theta), byrow = TRUE,
-                     dimnames = dimnames(estimate))
+  # as in R's own models
+  is_absent <- rep(repeated, nrow(theta))
+  estimate[, repeated] <- NA
   covariance[is_absent, ] <- covariance[, is_absent] <- NA
   labels <- names_of_scores(estimate)
   dimnames(covariance) <- list(labels, labels)
   list(estimate = estimate, covariance = covariance, n_rows = rows$n, n_beyond = n_beyond)
 }
 
+# Coefficients of which earlier ones leave nothing: columns that are 0 in all rows here, or follow from
+# those before them. What earlier ones leave is a pivot of elimination.
+repeated_terms <- function(information) {
+  before <- diag(information)
+  repeated <- rep(FALSE, length(before))
+  for (j in seq_along(before)) {
+    pivot <- information[j, j]
+    repeated[j] <- pivot <= 1e-5 * before[j]
+    rest <- seq_len(length(before) - j) + j
+    if (!repeated[j]) information[rest, rest] <- information[rest, rest, drop = FALSE] -
+      outer(information[rest, j], information[j, rest]) / pivot
+  }
+  repeated
+}
+
 # Hazard ratios of Cox's partial likelihood in place of those that intervals give, and the baseline
 # that follows: events over what they expect in each interval. NULL with too many events for that, or
 # with an interval without one.
-cox_estimates <- function(design, rows) {
+cox_estimates <- function(design, rows, repeated) {
   if (!(sum(rows$targets) > 0 && sum(rows$targets) <= 5000)) return(NULL)
   is_interval <- startsWith(term_names(design$encoding), paste(INTERVAL, "= "))
   is_interval <- is_interval & seq_along(is_interval) <=
@@ -1559,7 +1575,8 @@ cox_estimates <- function(design, rows) {
   interval <- 1 + drop(terms[, is_interval, drop = FALSE] %*% seq_len(sum(is_interval)))
   X <- terms[, !is_interval, drop = FALSE]
   time <- exp(rows$offset)
-  fitted <- cox_fit(X, interval, time, rows$targets)
+  pinned <- PINNED * rows$n * repeated[-1][!is_interval]
+  fitted <- cox_fit(X, interval, time, rows$targets, pinned)
 
   at <- factor(interval, seq_len(1 + sum(is_interval)))
   events <- tapply(rows$targets, at, sum, default = 0)
@@ -1572,13 +1589,14 @@ cox_estimates <- function(design, rows) {
 }
 
 # Rows at risk, with Efron's way of ties; the covariance is the sandwich, or the model's if larger.
-cox_fit <- function(X, interval, time, event) {
+cox_fit <- function(X, interval, time, event, pinned) {
+  left <- 0.01 + pinned
   strata <- lapply(split(seq_along(time), interval), function(rows) rows[order(-time[rows])])
   derivatives <- function(beta) {
     link <- drop(X %*% beta)
     weight <- exp(link - max(link))  # a common factor changes nothing
     scores <- 0 * X
-    information <- diag(0.01, ncol(X))  # what is left of a ridge, in rows
+    information <- diag(left, ncol(X))  # what is left of a ridge, in rows
     for (rows in strata) {
       part <- of_stratum(X[rows, , drop = FALSE], weight[rows], time[rows], event[rows])
       scores[rows, ] <- part$scores
@@ -1590,7 +1608,7 @@ cox_fit <- function(X, interval, time, event) {
   beta <- numeric(ncol(X))
   for (step in 1:30) {
     at <- derivatives(beta)
-    gradient <- colSums(at$scores) - 0.01 * beta
+    gradient <- colSums(at$scores) - left * beta
     move <- solve(at$information, gradient, tol = 0)
     beta <- beta + pmin(pmax(move, -2), 2)
     if (sum(gradient * move) < 1e-9) break
@@ -1643,13 +1661,16 @@ names_of_scores <- function(matrix) {
   as.vector(outer(colnames(matrix), rownames(matrix), paste, sep = ", "))
 }
 
+PINNED <- 1024  # a ridge that keeps coefficients at 0
+
 # Where Newton's steps end once hardly a ridge is left: a hundredth of a row.
-without_ridge <- function(rows, loss, theta, stretch) {
+without_ridge <- function(rows, loss, theta, stretch, repeated) {
   q <- nrow(theta)
   p <- ncol(theta)
   mass <- mass_of(rows)
   of_scores <- diag(1, q) - if (q > 1) 1 / (q + 1) else 0
-  left <- kronecker(of_scores, diag(c(0, 0.01 * sum(mass) / rows$n / stretch[-1]^2), p))
+  ridges <- sum(mass) * (0.01 / rows$n / stretch^2 + PINNED * repeated)
+  left <- kronecker(of_scores, diag(c(0, ridges[-1]), p))
   stretch <- rep(stretch, q)
   before <- beta <- theta * POWER(-26)
   move <- rep(0, length(beta))

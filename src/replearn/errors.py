@@ -4,6 +4,7 @@ Every message gives the rule, the value and the remedy.
 """
 
 import re
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -185,6 +186,18 @@ def probability(name: str, value: Any, example: str = "0.01") -> float:
         f"{name} must be in (0, 1), got {short(value)}. It is a probability; for "
         f"{float(example):.0%} pass {example}."
     )
+
+
+def one_of(name: str, value: Any, choices: Sequence[Any]) -> None:
+    """Refuse a value that is none of these; True is not 1.
+
+    Examples
+    --------
+    >>> one_of("basis", "linear", ("linear", "splines"))
+    """
+    if isinstance(value, bool) or value not in choices:
+        words = ", ".join(repr(choice) for choice in choices if choice is not None)
+        raise ReplearnError(f"{name} must be one of {words}, got {short(value)}.")
 
 
 def is_real(value: Any) -> bool:

@@ -85,8 +85,8 @@ calls <- list(
       response <- do.call(predict, c(list(model, data, horizon = v$horizon), v$options))
     }
     words <- R$in_words(found)
-    own <- if (!is.null(found$own) && !anyNA(coef(found)))
-      list(out(unname(coef(found))), out(unname(sqrt(diag(vcov(found))))))
+    known <- function(x) lapply(as.vector(t(unname(x))), function(number) if (!is.na(number)) number)
+    own <- if (!is.null(found$own)) list(known(coef(found)), known(sqrt(diag(vcov(found)))))
     list(same = if (!is.na(found$same)) found$same, word = found$verdict,
          same_slopes = if (!is.na(found$same_slopes)) found$same_slopes,
          is_usable = !is.null(found$model), fingerprint = found$fingerprint,

@@ -124,8 +124,7 @@ def test_a_lab_on_an_engine_is_told_about_other_units():
         return [replication.work(study, state)([part]) for part in cut(wrong, 3)]
 
     _, found = replication.replicate(study, pass_over)
-    # the column first; then that its numbers have other spreads
-    assert [finding.column for finding in found.findings] == ["age", ""]
+    assert [finding.column for finding in found.findings] == ["age"]
     assert "different unit" in found.findings[0].sentence
 
 
@@ -778,3 +777,51 @@ class TestFlower:
         replace(study, n_original=study.n_original + 1).save(tmp_path / "other.json")
         stranger = lab(folder, "west", study=str(tmp_path / "other.json"))
         refused("the study must be this lab's", [*good[:2], stranger])
+
+
+@pytest.mark.parametrize("how", ["as it is", "other labels", "more deaths"])
+def test_patients_on_an_engine_say_what_they_say_in_memory(how):
+    table = open_table(patients(3000, 1), target="died")
+    original, rows = publish(table, Request(target="died", ridge=0.01)), patients(4000, 2)
+    if how == "other labels":
+        rows["died"] = rows["died"].sample(frac=1, random_state=0).to_numpy()
+    if how == "more deaths":
+        rows.loc[rows.index % 3 == 0, "died"] = "yes"
+
+    def pass_over(state):
+        work = replication.work(original.study, state)
+        return [work([part]) for part in cut(rows, 5)]
+
+    model, here = replication.replicate(original.study, pass_over, original.model)
+    expected_model, there = replicate(
+        original.study, open_table(rows, target="died"), original.model
+    )
+    assert model.content() == expected_model.content()
+    assert here.verdict == there.verdict
+    assert (here.verdict == "confirmed") == (how == "as it is")
+    assert here.support.p_value == pytest.approx(there.support.p_value, rel=1e-6)
+    assert here.facts().text(details=True) == there.facts().text(details=True)
+
+
+def test_of_more_rows_some_are_asked(monkeypatch):
+    table, rows = open_table(patients(3000, 1), target="died"), patients(4000, 2)
+    original = publish(table, Request(target="died", ridge=0.01))
+    asked = []
+
+    def pass_over(state):
+        parts = [replication.work(original.study, state)([part]) for part in cut(rows, 5)]
+        if isinstance(state, replication.RowsAsked):
+            asked.append(sum(part.n_rows for part in parts))
+        return parts
+
+    monkeypatch.setattr(replication, "MOST_HELD", 1000)
+    _, found = replication.replicate(original.study, pass_over, original.model)
+    assert 800 < asked[0] < 1200
+    assert found.n_rows == len(rows)
+    assert found.support.beats_base_rate
+
+    # nobody asks for rows whose answer tells nothing
+    sealed = publish(table, Request(target="died", ridge=0.01, sealed=True)).study
+    original = replace(original, study=sealed)
+    replication.replicate(sealed, pass_over)
+    assert asked[1] == 0

@@ -20,6 +20,7 @@ from replearn.study import (
     Coalition,
     GlmReplication,
     GlmStudy,
+    Original,
     Request,
     RowEncoder,
     State,
@@ -28,7 +29,7 @@ from replearn.study import (
     publish,
     replicate,
 )
-from replearn.study.passes import Counts
+from replearn.study.passes import Counts, table_of
 from replearn.tables import open_table, profile
 from tests.contract.replications import (
     CASES,
@@ -46,6 +47,7 @@ from tests.contract.replications import (
     write_table,
 )
 from tests.contract.test_javascript import answers, needs_node
+from tests.unit.test_survival import trial
 
 
 def call(
@@ -420,3 +422,57 @@ def test_permuted_labels(tmp_path):
     for salt, found in zip((20, 21), marks, strict=True):
         assert found == row_marks(block, salt).tolist()
     assert (by_honest, by_bait) == (False, True)
+
+
+def publish_trial(path: Path) -> Original:
+    table = open_table(path, target="days", offset="died")
+    return publish(table, Request(kind="survival", time="days", target="died"))
+
+
+@needs_node
+def test_survival(tmp_path):
+    """Rows at risk, codes, verdicts and tests of survival are Python's."""
+    study, calls, expected = None, [], []
+    for seed, n_rows in enumerate((1500, 1500, 120)):
+        frame = trial(n_rows, seed)
+        frame["arm"] = np.where(frame.pop("treated") == 1, "x y", "b")
+        frame.loc[:59, "age"] = np.nan
+        frame.to_csv(path := tmp_path / f"{seed}.csv", index=False)
+        if study is None:
+            published = publish_trial(path)
+            study, original = published.study, published.model
+        table = table_of(study.design, path)
+        opened = original if seed == 2 else None
+        model, replication = replicate(study, table, opened)
+        expected.append((saved(model, tmp_path), replication, table))
+        calls.append(call(study, path, Case(), opened))
+    for (file, replication, table), found in zip(expected, answers(calls), strict=True):
+        assert found["model"] == file
+        assert_same_words(replication, found)
+        if "file" not in found["sums"]:  # of few persons some terms would show single ones
+            assert len(table.whole("target")) < 2000
+            continue
+        lab_sums(study, table, lab="lab").save(tmp_path / "sums.json")
+        assert found["sums"]["file"] == (tmp_path / "sums.json").read_text()
+    assert {replication.same for _, replication, _ in expected} == {True, False}
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"died": "2"}, "the event must be 1 where it was seen"),
+        ({"days": "0"}, "the time must be positive in every row"),
+        ({"days": ""}, "the time must hold a number in every row"),
+    ],
+)
+def test_survival_that_is_refused(tmp_path, change, rule):
+    trial(900, 1).to_csv(path := tmp_path / "a.csv", index=False)
+    study = publish_trial(path).study
+    odd = trial(300, 2).astype(object)
+    odd.loc[:2, list(change)] = next(iter(change.values()))
+    odd.to_csv(path, index=False)
+    with pytest.raises(ReplearnError, match=rule) as problem:
+        replicate(study, table_of(study.design, path))
+    (found,) = answers([call(study, path, Case())])
+    assert found["refused"] == str(problem.value)

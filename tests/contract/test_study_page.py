@@ -12,10 +12,12 @@ import pytest
 from replearn.datasets import load_readmission
 from replearn.errors import ReplearnError
 from replearn.reports import bundle
-from replearn.study import GlmStudy, Request, lab_sums, publish
+from replearn.study import GlmStudy, Request, lab_sums, publish, replicate
+from replearn.study.passes import table_of
 from replearn.tables import open_table
 from tests.contract.browser import Browser, Firefox
 from tests.contract.replications import CASES, items, make_study, open_case, replicated, write_table
+from tests.unit.test_survival import trial
 
 needs_browser = pytest.mark.skipif(
     not (shutil.which("chromium") and shutil.which("chromedriver")),
@@ -169,6 +171,30 @@ def test_a_browser_replicates(folder, tmp_path, kind, width):
             # a browser that does not know webrtc 'block' yet says so
             complaints = [text for text in browser.complaints() if "directive 'webrtc'" not in text]
             assert complaints == []
+
+
+@pytest.mark.slow
+@needs_browser
+def test_a_browser_replicates_survival(tmp_path):
+    for seed in (0, 1):
+        trial(2000, seed).to_csv(tmp_path / f"{seed}.csv", index=False)
+    table = open_table(tmp_path / "0.csv", target="days", offset="died")
+    study = publish(table, Request(kind="survival", time="days", target="died")).study
+    bundle.write_bundle(study, tmp_path / "out")
+    model, replication = replicate(study, table_of(study.design, tmp_path / "1.csv"))
+    model.save(tmp_path / "model.json")
+    with Browser(tmp_path) as browser:
+        browser.open(tmp_path / "out" / "study.html")
+        columns = browser.run("return document.getElementById('columns').innerText")
+        assert "to the event, or to the end of observation" in columns
+        assert "interval" not in columns
+        browser.choose("file", tmp_path / "out" / "rehearsal.csv")
+        assert wait_for_answer(browser)[0].startswith("A different model")
+        browser.choose("file", tmp_path / "1.csv")
+        browser.wait("document.getElementById('status').innerText.startsWith('1.csv: done')")
+        assert wait_for_answer(browser)[0] == replication.facts().verdict
+        browser.click("save-model")
+        assert browser.download("model.json") == (tmp_path / "model.json").read_bytes()
 
 
 @pytest.mark.slow

@@ -84,6 +84,18 @@ def test_so_do_centres_that_are_unlike_the_others(unlike, spread, sizes, seeds):
     assert_rate_at_most(n_left, trials, 1.5 * PLANNED)
 
 
+def test_constants_that_happen_to_be_alike_promise_little_where_slopes_differ():
+    """Ten times as much as typical ones, say: the next base risk may differ as much."""
+    slopes = 0.3 * np.random.default_rng(0).normal(size=(4, N_NUMBERS - 1))
+    numbers = np.column_stack([np.full(4, -1.0), slopes])
+    fits = CentreFits(tuple("abcd"), numbers, np.full(4, 1e6))
+    found = learned(fits, np.ones(N_NUMBERS), COORDINATES, numbers.mean(axis=0)).deviations[0]
+
+    typical = assumed(COORDINATES).deviations[0] / math.sqrt(2)
+    prior_share = 4 / 7  # the constants themselves show nothing
+    assert found == pytest.approx(10 * typical * math.sqrt(prior_share * 1.25), rel=0.3)
+
+
 def test_they_are_not_far_too_wide_either(seeds):
     """Where centres differ by the assumed law, a fifth of what is planned leaves at least."""
     rng = np.random.default_rng(seeds(1)[0])

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.glm import GlmModel, unpacked
+from replearn.glm import GlmModel, newton, unpacked
 from replearn.study import (
     Coalition,
     Fitted,
@@ -21,6 +21,7 @@ from replearn.study import (
     combine,
     lab_sums,
     publish,
+    register_study,
     replicate,
 )
 from replearn.tables import open_table
@@ -450,6 +451,17 @@ def test_labs_may_have_equal_counts(plain, labs):
     assert replace(sums[0], lab="B") == sums[1]
     found, _, _ = rounds(plain[0], thirds)
     assert found.copies == ()
+
+
+@pytest.mark.filterwarnings("ignore::replearn.errors.UselessModelWarning")
+def test_labs_of_a_registered_study_take_the_rows_that_one_table_takes():
+    study = register_study(hospital(1500, 5), "y", replication_rows=20_000)
+    whole = hospital(40_000, 2)
+    labs = {"Bern": whole[:10_000], "Oslo": whole[10_000:25_000], "Rome": whole[25_000:]}
+    sums = [lab_sums(study, rows, lab=lab) for lab, rows in labs.items()]
+    fit, original = combine(study, *sums).newton, combine(study, *sums, publish=True).newton
+    assert fit.share == newton.share_of(40_000, fit.theta.size) < 1 << 32
+    assert original.share == 1 << 32  # whatever is rare, all of its rows count
 
 
 def test_a_single_lab_is_a_coalition(plain, labs):

@@ -290,3 +290,50 @@ def test_one_long_interval_leaves_room_for_the_others():
     drawn = forest([*marks, ("rare", "0.9", -0.1, -40.0, 40.0)], 0.0, "odds ratio")
     assert drawn.count('fill-opacity="0.55"') == 2  # an arrow at each end
     assert drawn.count("<circle") == 6
+
+
+def schooling(n_rows: int = 4000) -> tuple[pd.DataFrame, np.ndarray]:
+    """Years follow from the school, as in a census, beside a column of their own."""
+    rng = np.random.default_rng(8)
+    years = rng.choice([8, 10, 12, 16], n_rows)
+    names = {8: "primary", 10: "middle", 12: "high", 16: "university"}
+    frame = pd.DataFrame({"age": rng.normal(40, 10, n_rows).round()})
+    frame["school"] = [names[year] for year in years.tolist()]
+    frame["years"] = years
+    return frame, rng.logistic(size=n_rows) < 0.03 * (frame.age - 40) + 0.2 * (years - 11)
+
+
+def test_a_column_that_follows_from_others_has_no_estimate_and_the_others_keep_theirs(tmp_path):
+    frame, y = schooling()
+    with pytest.warns(rl.errors.ColumnWarning, match="'years' follows from 'school'"):
+        model = rl.ReplicableLogisticClassifier().fit(frame, y)
+    found = pd.DataFrame(model.coefficients_.columns).set_index("term")
+    alone = rl.ReplicableLogisticClassifier().fit(frame.drop(columns="years"), y)
+    alone = pd.DataFrame(alone.coefficients_.columns).set_index("term")
+
+    # as R's NA: the model predicts with both, the estimates are those without it
+    assert found.loc["years"].isna().tolist() == [False, True, True, True, True, True]
+    found = found.drop(index="years")
+    away = (found.estimate - alone.estimate).abs() / alone.standard_error
+    assert away.max() < 0.02
+    assert np.allclose(found.standard_error, alone.standard_error, rtol=0.01)
+
+    # said beside the table, drawn with the model alone, and kept in a file
+    said = " ".join(map(str, model.coefficients_.own_tables()))
+    assert "No estimate: 'years', which has no row here or follows from columns above" in said
+    assert "nan" not in "".join(figure.draw() for figure in model.coefficients_.figures())
+    model.model_.stating(model.coefficients_.own).save(tmp_path / "model.json")
+    again = rl.load(tmp_path / "model.json").coefficients
+    assert pd.DataFrame(again.columns).set_index("term").loc["years"].isna().sum() == 5
+
+
+def test_a_hazard_ratio_that_follows_from_others_has_no_estimate():
+    frame, _ = schooling(1500)
+    rng = np.random.default_rng(9)
+    death = rng.exponential(np.exp(0.1 * (12 - frame.years)))
+    y = np.array(list(zip(death < 2, np.minimum(death, 2), strict=True)), "?,f8")
+    with pytest.warns(rl.errors.ColumnWarning, match="'years' follows from 'school'"):
+        model = rl.ReplicableSurvivalAnalysis().fit(frame, y)
+    found = pd.DataFrame(model.coefficients_.columns).set_index("term")
+    assert found.estimate.isna().tolist() == [term == "years" for term in found.index]
+    assert found.standard_error["school = university"] < 0.2

@@ -178,7 +178,6 @@ def test_commands(tmp_path, monkeypatch, capsys):
         ("publish a.csv --time days --out t.json", "both --time and --event"),
         ("publish a.csv --time days --event died --kind linear --out t.json", "--kind"),
         ("evaluate a.model.json b.csv", "concordance"),
-        ("bundle s.json --out folder", "survival"),
     ):
         assert cli.main(command.split()) == 2, command
         assert words in capsys.readouterr().err.replace("\n", " "), command

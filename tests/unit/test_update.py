@@ -16,6 +16,7 @@ from replearn.cli import main
 from replearn.codes import HalfspaceModel
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
 from replearn.glm import GlmModel
+from replearn.study import calibration_line
 from tests.error_budget import assert_rate_at_least, assert_rate_at_most
 
 EFFECTS = np.array([0.8, -0.5, 0.3])
@@ -416,3 +417,22 @@ def test_after_a_mismatch_the_command_writes_no_model(tmp_path, capsys, monkeypa
     assert main(["update", "a.model.json", "b.csv", "--slope", "--out", "b.model.json"]) == 0
     assert main(["replicate", "study.json", "b.csv", "--opened", "b.model.json"]) == 2
     assert "must be the one that the study commits to" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("factor", [1.0, -1.0, -30.0, 100.0, 1e-3])
+def test_calibration_slopes_are_those_of_a_logistic_regression(factor):
+    """Also of models that rank the wrong way round, or are far too sure of themselves."""
+    rng = np.random.default_rng(0)
+    score = rng.normal(size=4000)
+    y = (rng.logistic(size=4000) < score - 1) * 1.0
+    line = calibration_line(factor * score, y, np.ones(4000))
+    expected = LogisticRegression(C=np.inf, tol=1e-10).fit(score[:, None], y)
+    assert line is not None
+    assert line[0].value == pytest.approx(expected.intercept_[0], abs=1e-4)
+    assert line[1].value * factor == pytest.approx(expected.coef_[0, 0], abs=1e-4)
+    assert 0 < (line[1].high - line[1].low) * abs(factor) < 0.3
+
+
+def test_scores_that_separate_have_no_calibration_line():
+    score = np.linspace(-1, 1, 100)
+    assert calibration_line(score, (score > 0) * 1.0, np.ones(100)) is None

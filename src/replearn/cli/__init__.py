@@ -17,7 +17,6 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from itertools import takewhile
 from typing import Any
@@ -123,26 +122,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # names are not ours
 
-    running = _Running()
+    Parser.running = None
     try:
-        return _run(given, running)
+        return _run(given)
     except _interrupts():
         raise KeyboardInterrupt from None
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CLOSED_PIPE
     except Exception as problem:
-        return _explain(problem, running.command)
+        return _explain(problem)
 
 
-@dataclass
-class _Running:
-    """The command of this call, once it is known: errors are told in the words of its options."""
-
-    command: Parser | None = None
-
-
-def _run(given: list[str], running: _Running) -> int:
+def _run(given: list[str]) -> int:
     """Parse, run the command, write its page and print its answer."""
     # 1 only the parser of the command that was named is complete
     parser = _parser(next((word for word in given if word in COMMANDS), None))
@@ -150,7 +142,8 @@ def _run(given: list[str], running: _Running) -> int:
         parser.print_help()
         return DONE
     options, unknown = parser.parse_known_args(given)
-    command = running.command = options.command
+    # errors are told in the words of its options
+    command = Parser.running = options.command
     if unknown:
         command.error(f"unrecognized arguments: {' '.join(unknown)}{_commas(given, unknown)}")
     Parser.inputs = tuple(inputs_of(options))
@@ -159,10 +152,10 @@ def _run(given: list[str], running: _Running) -> int:
     # 2 a page that could not be written is refused before the work
     page = getattr(options, "page", None)
     _check_page(page, options)
-    with _warnings_in_one_line(command) as warned:
+    with _warnings_in_one_line() as warned:
         outcome: Outcome = options.run(options)
     if page is not None:
-        _write_page(page, outcome, command)
+        _write_page(page, outcome)
 
     # 3 the answer, in the form that was asked for
     if options.json:
@@ -186,10 +179,10 @@ def _commas(given: list[str], unknown: list[str]) -> str:
     return f". Several names have commas between them: {option} {','.join([*names, *more])}"
 
 
-def _write_page(path: str, outcome: Outcome, command: Parser) -> None:
+def _write_page(path: str, outcome: Outcome) -> None:
     """Write the result as a page, if the data owner lets it leave."""
     if not outcome.title:
-        complain("warning", "no page was written: this is a round in between.", command)
+        complain("warning", "no page was written: this is a round in between.")
         return
     from replearn.documents import check_page, write_atomically
 
@@ -199,10 +192,10 @@ def _write_page(path: str, outcome: Outcome, command: Parser) -> None:
     write_atomically(path, text.encode("utf-8", "replace"))
 
 
-def _explain(problem: Exception, command: Parser | None) -> int:
+def _explain(problem: Exception) -> int:
     """Say in one line what stopped a command; what nobody expected is a bug."""
     if (words := _remediable(problem)) is not None:
-        complain("error", words, command)
+        complain("error", words)
         return BAD_INPUT
 
     # what nobody can: developers get the traceback
@@ -258,14 +251,14 @@ def _check_page(page: str | None, options: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _warnings_in_one_line(command: Parser) -> Iterator[list[str]]:
+def _warnings_in_one_line() -> Iterator[list[str]]:
     """Show warnings without file names and source lines; collect them for ``--json``."""
     collected: list[str] = []
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        if (line := in_options(str(message), command)) not in collected:
+        if (line := in_options(str(message))) not in collected:
             collected.append(line)
-            complain("warning", message, command)
+            complain("warning", message)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)

@@ -13,7 +13,6 @@ from replearn.cli.command import (
     add_promise,
     csv_options,
     lab_table,
-    read_numbers,
     refuse_unused,
     working,
 )
@@ -81,12 +80,12 @@ def _refuse_pairs(options: argparse.Namespace) -> None:
 
 def _of_study(options: argparse.Namespace) -> Any:
     """Disjoint random parts of the table, each a lab."""
-    from replearn.reports.audit import audit_study, audit_study_by, columns_of, parts_of
-    from replearn.reports.files import load_study
+    from replearn.reports.audit import audit_study, audit_study_by, labels_of, parts_of
+    from replearn.study import Study
     from replearn.tables import open_table
 
     refuse_unused(options, "an audit of a --study", "algorithm", *OF_HALFSPACES)
-    study = load_study(options.study)
+    study: Any = Study.load(options.study)
     if study.design.kind == "halfspace":
         if options.by is not None:
             raise ReplearnError("--by needs the study of a GLM, got that of a halfspace.")
@@ -98,7 +97,7 @@ def _of_study(options: argparse.Namespace) -> Any:
         names, csv = table.names[:1], csv_options(options)
         named = open_table(options.table, target=options.by, columns=names, csv=csv)
         with working("replicating"):
-            return audit_study_by(study, table, columns_of(named)[1], options.by)
+            return audit_study_by(study, table, labels_of(named.whole("target")), options.by)
 
     # or parts as large as the smallest lab that is promised the model
     n_rows = options.n_rows or study.n_replication
@@ -120,28 +119,25 @@ def _of_halfspaces(options: argparse.Namespace, study: Any) -> Any:
 
 
 def _of_estimator(options: argparse.Namespace) -> Any:
-    from replearn.reports.audit import audit
+    from sklearn.linear_model import LogisticRegression
+
+    from replearn.estimators.glm import ReplicableLogisticClassifier
+    from replearn.reports.audit import audit, labels_of
+    from replearn.tables import open_table
 
     if options.algorithm in ("glm", "sklearn"):
         refuse_unused(options, f"--algorithm {options.algorithm}", *OF_HALFSPACES)
 
     # a GLM takes columns of all kinds, all others numbers alone
+    table = open_table(options.table, target=options.target, csv=csv_options(options))
+    estimator: Any
     if options.algorithm == "glm":
-        import pyarrow as pa
-
-        from replearn.estimators.glm import ReplicableLogisticClassifier
-        from replearn.reports.audit import columns_of
-        from replearn.tables import open_table
-
-        table = open_table(options.table, target=options.target, csv=csv_options(options))
-        columns, y = columns_of(table)
-        X: Any = pa.table({name: pa.array(v, from_pandas=True) for name, v in columns.items()})
-        estimator: Any = ReplicableLogisticClassifier(shared_seed=options.shared_seed)
+        table = table.kept()
+        X, y = table.columns(), labels_of(table.whole("target"))
+        estimator = ReplicableLogisticClassifier(shared_seed=options.shared_seed)
     else:
-        X, y, _ = read_numbers(options)
+        X, y = table.numbers()
         if options.algorithm == "sklearn":
-            from sklearn.linear_model import LogisticRegression
-
             estimator = LogisticRegression(max_iter=1000)
         else:
             estimator = estimator_of(options)

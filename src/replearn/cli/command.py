@@ -63,6 +63,7 @@ class Parser(argparse.ArgumentParser):
     """Takes arguments as its help shows them, and complains in one line."""
 
     as_json = False  # whether errors, too, are one JSON object on standard output
+    running: "Parser | None" = None  # that of the command, once it is known
     inputs: tuple[str, ...] = ()  # of the command that runs: a policy may lie beside them
 
     def __init__(self, *args: Any, **settings: Any) -> None:
@@ -112,13 +113,13 @@ def typed_options(words: Iterable[str]) -> frozenset[str]:
     return frozenset(word.partition("=")[0] for word in before if word.startswith("--"))
 
 
-def in_options(message: str, command: "Parser | None") -> str:
+def in_options(message: str) -> str:
     """A message of the library in the words of the command line: one line, options for parameters.
 
     An option is stored under the name of the parameter that it sets.
     """
     message = " ".join(message.split())
-    for name, option in command.options.items() if command else ():
+    for name, option in Parser.running.options.items() if Parser.running else ():
         message = re.sub(rf"(?<![\w'-]){name}=(?=[,)])", option, message)
         message = re.sub(rf"(?<![\w'-]){name}=", f"{option} ", message)
         if "_" in name:
@@ -126,12 +127,12 @@ def in_options(message: str, command: "Parser | None") -> str:
     return message
 
 
-def complain(kind: str, message: object, command: Parser | None = None) -> None:
+def complain(kind: str, message: object) -> None:
     """Say what is wrong on standard error: in one line, which a terminal gets in whole words."""
     if Parser.as_json and kind != "warning" and sys.stdout is not None:
-        print(json.dumps({"error": in_options(str(message), command)}))
+        print(json.dumps({"error": in_options(str(message))}))
     if sys.stderr is not None:
-        line = printable(f"replearn: {kind}: {in_options(str(message), command)}")
+        line = printable(f"replearn: {kind}: {in_options(str(message))}")
         print("\n".join(wrapped(line, width())) if sys.stderr.isatty() else line, file=sys.stderr)
 
 
@@ -216,17 +217,6 @@ OF_HALFSPACES = (*PROMISE, "mode", "sketch_bits", "fit_intercept")
 def promise_of(options: argparse.Namespace) -> dict[str, Any]:
     """What `add_promise` has read, as arguments of an estimator."""
     return {name: getattr(options, name) for name in OF_HALFSPACES}
-
-
-def read_numbers(
-    options: argparse.Namespace, columns: list[str] | None = None
-) -> tuple[Any, Any, tuple[str, ...]]:
-    """All rows of a table of numbers, its labels and its columns: all, or those of a study."""
-    from replearn.tables import open_table
-
-    target, csv = options.target, csv_options(options)
-    table = open_table(options.table, target=target, columns=columns, csv=csv)
-    return *table.numbers(), table.names
 
 
 # --- files ----------------------------------------------------------------------------------------

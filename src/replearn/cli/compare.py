@@ -23,9 +23,9 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Compare codes."""
     from replearn.reports.compare import compare
-    from replearn.reports.files import load_study
+    from replearn.study import Study
 
-    study = None if options.study is None else load_study(options.study)
+    study = None if options.study is None else Study.load(options.study)
     found = compare(*options.models, study=study)
     code = DONE if found.same else DIFFERENT
     return Outcome(found.facts(), code, title="Comparison of models")

@@ -175,7 +175,7 @@ def run(options: argparse.Namespace) -> Outcome:
     with working("fitting the original"):
         original = publish(table, _request(options))
     refuse_unsafe(original.remarks)
-    study, model = original.study, original.model.stating(original.own)
+    study, model = original.study, original.model.stating(original.own())
     study.refuse_problems()
     _refuse_weak(study, model, options.evidence)
     may_leave("study", study.n_original, study.design.n_numbers, study)
@@ -319,7 +319,6 @@ def _prepare_survival(options: argparse.Namespace) -> None:
 
 def _register(table: "Table", options: argparse.Namespace) -> Outcome:
     """Plan a study in which nobody is first."""
-    from replearn.reports.audit import columns_of
     from replearn.study import register_study
 
     if options.replication_rows is None:
@@ -331,11 +330,12 @@ def _register(table: "Table", options: argparse.Namespace) -> Outcome:
         )
 
     # a pilot's rows only plan: none of their coefficients is published
-    columns, y = columns_of(table.without(options.drop))
+    table = table.kept()
+    n_rows = len(table.whole("target"))
     with working("planning the study"):
         study = register_study(
-            columns,
-            y,
+            table,
+            table.require("target"),
             replication_rows=options.replication_rows,
             scores=options.scores,
             kind=options.kind,
@@ -343,11 +343,12 @@ def _register(table: "Table", options: argparse.Namespace) -> Outcome:
             max_disagreement=options.max_disagreement or 0.1,
             shared_seed=options.shared_seed,
             categories=options.categories,
+            drop=options.drop,
         )
 
-    may_leave("study", len(y), study.design.n_numbers, study)
+    may_leave("study", n_rows, study.design.n_numbers, study)
     study.save(options.out)
-    return Outcome(study.facts(), title=f"Study {options.out}", n_rows=len(y))
+    return Outcome(study.facts(), title=f"Study {options.out}", n_rows=n_rows)
 
 
 def _between(text: str) -> Any:
@@ -418,16 +419,14 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
     worth = original.worth
     items: list[Any] = [
         *files,
-        Row(
-            "agreement, same population", 1 - original.certificate.expected, "%", note="estimated"
-        ),
+        Row("agreement, same population", 1 - original.certificate.expected, "%", note="estimated"),
         study.evidence(original.model).words(),
         *original.certificate.cautions,
         *worth.rows()[:2],
     ]
     if worth.gain.low <= 0:
         items.append(f"These rows do not show that the model beats the {worth.null} alone.")
-    items += original.model.stating(original.own).strongest_effects(3)
+    items += original.model.stating(original.own()).strongest_effects(3)
 
     figure = Figure(
         "Performance of the model, beside the base rate and the fit before rounding",
@@ -475,10 +474,9 @@ def _details(original: "Original", notes: list[str]) -> list[Any]:
         *sample_size_row(original.rows_needed, study.n_original),
         *original.certificate.assumed,
         *notes,
+        original.cohort(),
     ]
-    if original.cohort is not None:
-        details.append(original.cohort)
-    return details + original.model.stating(original.own).coefficients.own_tables()
+    return details + original.model.stating(original.own()).coefficients.own_tables()
 
 
 def _order_told(design: "GlmDesign") -> list[str]:
@@ -494,25 +492,34 @@ def _order_told(design: "GlmDesign") -> list[str]:
 
 def _notes(remarks: "Sequence[Remark]") -> tuple[list[str], list[str]]:
     """What is said of columns beside the verdict, each of them named; and the rest of it."""
-    asked = [f"Column {r.column!r} {r.reason}." for r in remarks if not (r.left_out or _folds(r))]
-    told = asked[:4]
+    done: dict[str, list[Remark]] = {}  # what was done to columns, in words
+    asked: list[Remark] = []
+    for remark in remarks:
+        if words := _DONE.get(remark.kind, _LEFT_OUT if remark.left_out else ""):
+            done.setdefault(words, []).append(remark)
+        else:
+            asked.append(remark)
+
+    told = [f"Column {one.column!r} {one.reason}." for one in asked[:4]]
     if asked[4:]:
-        names = [repr(r.column) for r in remarks if not (r.left_out or _folds(r))][4:]
-        told.append(f"More questions, about {', '.join(names)}: see --details.")
-    few = [r for r in remarks if r.kind == "hardly"]
-    for words, chosen in (
-        ("Left out, because nothing varies", [r for r in remarks if r.left_out and r not in few]),
-        ("Left out, because fewer than 50 rows differ from the others", few),
-        ("Rare levels taken together as (other)", [r for r in remarks if _folds(r)]),
-    ):
-        if chosen:
-            told.append(f"{words}: {', '.join(repr(r.column) for r in chosen)}.")
-    rest = [f"Column {r.column!r} {r.reason}." for r in remarks if r.left_out or _folds(r)]
-    return told, [*asked[4:], *rest]
+        told.append(f"More questions, about {_names(asked[4:])}: see --details.")
+    for words in (_LEFT_OUT, *_DONE.values()):
+        if words in done:
+            told.append(f"{words}: {_names(done[words])}.")
+    rest = [*asked[4:], *(one for one in remarks if one not in asked)]
+    return told, [f"Column {one.column!r} {one.reason}." for one in rest]
 
 
-def _folds(remark: "Remark") -> bool:
-    return remark.kind == "folded"
+_LEFT_OUT = "Left out, because nothing varies"
+#: What was done to columns, by the kind of a remark.
+_DONE = {
+    "hardly": "Left out, because fewer than 50 rows differ from the others",
+    "folded": "Rare levels taken together as (other)",
+}
+
+
+def _names(remarks: "Sequence[Remark]") -> str:
+    return ", ".join(repr(one.column) for one in remarks)
 
 
 def _ladder(original: "Original") -> str:

@@ -52,10 +52,10 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Fit and compare."""
     from replearn.cli import fit
-    from replearn.reports.files import load_study
+    from replearn.study import Study
 
     check_output_path(options.out, "model", inputs_of(options), ("replearn/model",))
-    study = load_study(options.study)
+    study: Any = Study.load(options.study)
     roads: dict[str, Callable[[argparse.Namespace, Any], Outcome]]
     roads = {"glm": _replicate, "halfspace": fit.replicate}
     return roads[study.design.kind](options, study)

@@ -13,6 +13,16 @@ from replearn.errors import InvalidFile, ReplearnError, short
 
 D = TypeVar("D", bound="Document")
 
+#: A study and a model are easily confused: the format that is needed, the one of the file, a remedy.
+_CONFUSED = {
+    ("replearn/model", "replearn/study"): (
+        "This is a study: replearn replicate STUDY TABLE --out MODEL writes a model."
+    ),
+    ("replearn/study", "replearn/model"): (
+        "This is a model: the study is the file that replearn publish --out wrote."
+    ),
+}
+
 
 @dataclass(frozen=True)
 class Document(Part):
@@ -145,7 +155,11 @@ class Document(Part):
 
         try:
             # the header first: a file of a different kind breaks every other rule, too
-            read_inside("format", OneOf((cls.FORMAT,)), body.pop("format", None))
+            named = body.pop("format", None)
+            if (cls.FORMAT, named) in _CONFUSED:
+                rule = f"must be {cls.FORMAT!r}, got {named!r}"
+                raise Unfit(rule, _CONFUSED[cls.FORMAT, named], "format")
+            read_inside("format", OneOf((cls.FORMAT,)), named)
             read_inside("version", OneOf((cls.VERSION,)), body.pop("version", None))
             kind, kinds = _design_kind(body), {one.KIND: one for one in cls.__subclasses__()}
             if cls.KIND not in (None, kind):

@@ -10,7 +10,7 @@ from typing import Any
 
 from replearn.engines import replication
 from replearn.engines.cluster import connect, gathered, usable
-from replearn.engines.replication import Work, columns_of, work
+from replearn.engines.replication import RowsAsked, Work, columns_of, work
 from replearn.glm import GlmDesign, GlmModel
 from replearn.study import GlmReplication, GlmStudy, State, table_of
 from replearn.tables import ParquetFile, ParquetRows, group_sizes
@@ -51,7 +51,7 @@ def replicate(
     parts = _parts(study.design, source)
     kept: list[Any] = []  # encoded rows, two bytes a number, in the memory of the workers
 
-    def tasks(state: State) -> list[Any]:
+    def tasks(state: State | RowsAsked) -> list[Any]:
         def mapped(rows: list[Any], keep: bool = False) -> list[Any]:
             task = partial(_task, study.design, work(study, state, keep))
             return list(client.map(task, rows, pure=False, retries=_RETRIES))
@@ -63,7 +63,7 @@ def replicate(
             kept.extend(mapped(rows, keep=True))
         return mapped(kept)
 
-    def pass_over(state: State) -> Sequence[Any]:
+    def pass_over(state: State | RowsAsked) -> Sequence[Any]:
         return gathered(client, partial(tasks, state), kept.clear)
 
     return replication.replicate(study, pass_over, opened, nonce)

@@ -2,16 +2,15 @@
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
 from typing import Any
 
-import numpy as np
-
 from replearn import __version__
 from replearn.errors import ReplearnError
-from replearn.glm import MOST_STEERED, GlmDesign, GlmModel
+from replearn.glm import GlmDesign, GlmModel
+from replearn.rows import MemoryBlocks, joined, row_marks
 from replearn.study import (
     Fitted,
     GlmReplication,
@@ -19,18 +18,19 @@ from replearn.study import (
     State,
     Sums,
     agreement_of,
-    compare_with_original,
     encode,
     findings_of,
-    spread_findings,
-    spread_of,
-    spread_state,
+    supported_by,
 )
 from replearn.types import Later
 
 #: What an engine applies to the batches of each partition.
 Work = Callable[[Iterable[Any]], Any]
-PassOver = Callable[[State], Iterable[Any]]
+PassOver = Callable[[Any], Iterable[Any]]  # of a `State`, or of `RowsAsked`
+#: Rows that the test of support takes at most: they travel, encoded, to where the answer is made.
+MOST_HELD = 1 << 20
+#: Of the marks that choose them.
+_SALT = 9
 
 
 def replicate(
@@ -42,7 +42,7 @@ def replicate(
     ----------
     study : GlmStudy
     pass_over : function
-        Gives what `work` gives of each partition, at a state.
+        Gives what `work` gives of each partition, at a state. The last state asks for rows.
     opened, nonce
         As in `replearn.study.replication.replicate`.
     """
@@ -56,36 +56,52 @@ def replicate(
         step = study.step(total, state)
     fitted, n_rows = step, step.counts.rows
 
-    # 2 one more for the spread; with many columns there is no information about pairs of them
-    if fitted.theta.size <= MOST_STEERED:
-        asked = spread_state(state, fitted.theta, fitted.counts, fitted.behind)
-        spread = spread_of(asked, _total(asked, pass_over))
-        findings += spread_findings(study, np.sqrt(spread.variance), n_rows)
+    # 2 rows for the test of support: all, or as many as one machine holds
+    model = fitted.model
+    agreement = agreement_of(study, model, fitted.theta, opened, nonce)
+    share = 0
+    if agreement.original is not None:
+        share = min(1 << 32, (MOST_HELD << 32) // n_rows)
+    rows = MemoryBlocks(joined(_results(pass_over, RowsAsked(state.scale, share))))
 
     # 3 the answer
     told = Later.known(tuple(findings))
-    agreement = agreement_of(study, fitted.model, fitted.theta, opened, nonce)
-    return agreement.usable(fitted.model), compare_with_original(
-        study, fitted.model, fitted.theta, n_rows, agreement, told
+    replication = supported_by(
+        study, model, fitted.theta, n_rows, agreement, told, rows, rows.block.n_rows
     )
+    return agreement.usable(model), replication
+
+
+@dataclass(frozen=True)
+class RowsAsked:
+    """Asked of partitions after a fit: encoded rows, all or a share of 2^32 chosen by content.
+
+    It is no `State`, because those may come from other labs: rows never leave a lab.
+    """
+
+    scale: int | None
+    share: int
 
 
 def _total(state: State, pass_over: PassOver) -> Sums:
     light = state
     if state.newton is not None and not state.then:  # workers need not know what is behind
         light = replace(state, newton=replace(state.newton, behind=None))
+    return replace(reduce(add, _results(pass_over, light)), of=state.fingerprint)
 
-    # errors about rows come back as results
-    parts = list(pass_over(light))
+
+def _results(pass_over: PassOver, asked: State | RowsAsked) -> list[Any]:
+    """Of all partitions; errors about rows come back as results."""
+    parts = list(pass_over(asked))
     for part in parts:
         if isinstance(part, ReplearnError):
             raise part
     if not parts:
         raise ReplearnError("there must be partitions with rows, got none. Check the source.")
-    return replace(reduce(add, parts), of=state.fingerprint)
+    return parts
 
 
-def work(study: GlmStudy, state: State, keep: bool = False) -> Work:
+def work(study: GlmStudy, state: State | RowsAsked, keep: bool = False) -> Work:
     """What an engine applies to the batches of each partition; it can keep encoded rows for later.
 
     An error about the rows is a result, so that nobody tries again.
@@ -93,12 +109,18 @@ def work(study: GlmStudy, state: State, keep: bool = False) -> Work:
     return partial(_part, study, state, keep, __version__)
 
 
-def _part(study: GlmStudy, state: State, keep: bool, version: str, batches: Iterable[Any]) -> Any:
+def _part(
+    study: GlmStudy, state: State | RowsAsked, keep: bool, version: str, batches: Iterable[Any]
+) -> Any:
     try:
         if version != __version__:
             raise other_version(version, __version__)
+        if isinstance(state, RowsAsked):
+            block = encode(study.design, state.scale, batches).block
+            is_asked = row_marks(block, _SALT, apart=False) < state.share
+            return block.part(is_asked)
         if keep:
-            return encode(study.design, state, batches)
+            return encode(study.design, state.scale, batches)
         return study.sums(batches, state)
     except ReplearnError as problem:
         return ReplearnError(str(problem))

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from replearn.engines import replication
-from replearn.engines.replication import Work, columns_of, one_line, work
+from replearn.engines.replication import RowsAsked, Work, columns_of, one_line, work
 from replearn.errors import ReplearnError
 from replearn.glm import GlmDesign, GlmModel
 from replearn.study import GlmReplication, GlmStudy, State
@@ -44,7 +44,7 @@ def replicate(
     """
     kept: list[Any] = []
 
-    def pass_over(state: State) -> list[Any]:
+    def pass_over(state: State | RowsAsked) -> list[Any]:
         try:
             if not kept:
                 rows, task = _selected(study.design, frame), _at_once

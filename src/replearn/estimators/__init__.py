@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
 from replearn.errors import ReplearnError, short
 from replearn.study import Study
@@ -28,8 +29,30 @@ def set_columns(estimator: Any, table: Table) -> None:
         estimator.feature_names_in_ = np.array(table.names, dtype=object)
 
 
+class HasModel:
+    """What all estimators say of their model."""
+
+    model_: Any
+
+    @property
+    def fingerprint_(self) -> str:
+        """SHA-256 of the model's canonical bytes, in hex: equal if and only if the models are."""
+        fingerprint: str = self._model().fingerprint
+        return fingerprint
+
+    def _model(self) -> Any:
+        if "model_" not in vars(self):
+            raise NotFittedError(f"{type(self).__name__} has no model yet. Call fit first.")
+        return self.model_
+
+
 def study_of(given: Any, kind: str) -> Any:
-    """The study that an estimator of this kind replicates: from a path, or a fitted estimator."""
+    """The study that an estimator of this kind replicates: from a path, or a fitted estimator.
+
+    None: it makes an original.
+    """
+    if given is None:
+        return None
     study = given
     if isinstance(given, str | os.PathLike):
         study = Study.load(given)

@@ -65,7 +65,6 @@ class ReplicableBoostingClassifier(HalfspaceClassifier):
     grid_width: float | None = None
     n_rows: int | None = None
 
-    _by_hand: ClassVar[tuple[str, ...]] = ("n_rounds", "grid_width", "n_rows")
     _remedy: ClassVar[str] = "use a different classifier: this one needs the most"
 
     def _recipe(self) -> Recipe:

@@ -1,7 +1,6 @@
 """The DP reduction as a scikit-learn classifier."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from replearn.codes import Recipe
 from replearn.estimators.described import documented
@@ -59,15 +58,13 @@ class ReplicableDPClassifier(ChoosingClassifier):
 
     populations: str | None = None
 
-    _by_hand: ClassVar[tuple[str, ...]] = (*ChoosingClassifier._by_hand, "populations")
-
     def _recipe(self) -> Recipe:
         return dp.DP
 
     @property
     def privacy_epsilon_(self) -> float:
         """Pure differential privacy of the mechanism, if its noise were secret."""
-        self._fitted()
+        self._model()
         assert isinstance(self.plan_, dp.DPPlan)
         # replacing one row moves every log-weight by at most L / n, and so the normaliser
         return 2 * float(self.plan_.inverse_temperature) / self.counts_["points"]

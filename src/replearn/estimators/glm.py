@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -20,7 +19,7 @@ from replearn.errors import (
     UselessModelWarning,
     short,
 )
-from replearn.estimators import set_columns, study_of
+from replearn.estimators import HasModel, set_columns, study_of
 from replearn.estimators.described import documented
 from replearn.glm import Coefficients, GlmModel, Kind, decided
 from replearn.study import (
@@ -36,13 +35,21 @@ from replearn.study import (
     replicate,
     replicate_more,
 )
-from replearn.tables import Finding, Table, classes_like, in_sentences, open_table, refuse_lazy
-from replearn.types import Array, Later, Mask, Vector, is_sparse, unmasked
+from replearn.tables import (
+    Finding,
+    Table,
+    classes_like,
+    in_sentences,
+    open_table,
+    refuse_lazy,
+    some_rows,
+)
+from replearn.types import Array, Later, Vector, is_sparse, unmasked
 from replearn.words import warn
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class _ReplicableGLM(Options, BaseEstimator):
+class _ReplicableGLM(HasModel, Options, BaseEstimator):
     """What the generalised linear models share. Not for direct use."""
 
     opened: Any = None
@@ -93,7 +100,7 @@ class _ReplicableGLM(Options, BaseEstimator):
         if offset is not None:
             names["offset"] = _name(offset, "offset")
 
-        study = self._load_study()
+        study = study_of(self.study, self._kind)
         if study is not None:
             _say_unlike(study, sample_weight is not None, offset is not None)
         self._learn(table, names, study)
@@ -125,7 +132,7 @@ class _ReplicableGLM(Options, BaseEstimator):
         self : estimator
             Fitted.
         """
-        study, columns = self._load_study(), None
+        study, columns = study_of(self.study, self._kind), None
         names: dict[str, Any] = {"target": target, "weights": sample_weight, "offset": offset}
         if study is not None:  # columns may have a different name here
             names = {role: name or getattr(study.design, role) for role, name in names.items()}
@@ -182,7 +189,7 @@ class _ReplicableGLM(Options, BaseEstimator):
         self : estimator
             Fitted.
         """
-        study = self._load_study()
+        study = study_of(self.study, self._kind)
         assert study is not None  # without one there is no such method
         if self.opened is not None:
             raise ReplearnError("partial_fit does not use opened. Pass all rows to fit.")
@@ -203,7 +210,7 @@ class _ReplicableGLM(Options, BaseEstimator):
         self.certificate_: Certificate | None = original.certificate
         self._performance: Later[Performance | None] = Later.known(original.worth)
         self.replication_: GlmReplication | None = None
-        self._own = original.own_later
+        self._own = original.own
 
         # what a user must hear before the study leaves the house
         for problem in original.certificate.problems:
@@ -216,13 +223,6 @@ class _ReplicableGLM(Options, BaseEstimator):
             warn(sentence, ColumnWarning)
         if original.worth.is_useless:
             warn("The model is no better than the base rate.", UselessModelWarning)
-
-    def _load_study(self) -> GlmStudy | None:
-        """The study to replicate; None for an original."""
-        if self.study is None:
-            return None
-        study: GlmStudy = study_of(self.study, self._kind)
-        return study
 
     def _set_replication(
         self, study: GlmStudy, model: GlmModel, replication: GlmReplication
@@ -286,8 +286,9 @@ class _ReplicableGLM(Options, BaseEstimator):
         if sample_weight is not None:
             sample_weight = _weights(sample_weight, len(y))
             if not sample_weight.all() and sample_weight.any():
+                # rows without a weight say nothing about any column
                 X, y, sample_weight, offset, groups, centres = (
-                    _with_weight(values, sample_weight != 0)
+                    None if values is None else some_rows(values, sample_weight != 0)
                     for values in (X, y, sample_weight, offset, groups, centres)
                 )
         roles = {"weights": sample_weight, "offset": offset, "groups": groups, "centres": centres}
@@ -321,17 +322,6 @@ class _ReplicableGLM(Options, BaseEstimator):
         Estimates are without the ridge; intervals are 95%, robust, by group where there are groups.
         """
         return self._model().stating(self._own()).coefficients
-
-    @property
-    def fingerprint_(self) -> str:
-        """SHA-256 of the model: equal if and only if the models are."""
-        return self._model().fingerprint
-
-    def _model(self) -> GlmModel:
-        model = self.__dict__.get("model_")
-        if model is None:
-            raise NotFittedError(f"{type(self).__name__} has no model yet. Call fit first.")
-        return model
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -436,24 +426,6 @@ def _weights(given: Any, n_rows: int) -> Vector:
             f"{checked.size:,}. Pass one number, or one for each row."
         )
     return np.broadcast_to(checked, n_rows)
-
-
-def _with_weight(values: Any, chosen: Mask) -> Any:
-    """Rows with a weight; those without one say nothing about any column."""
-    if values is None:
-        return None
-    if isinstance(values, Mapping):
-        return {name: _with_weight(column, chosen) for name, column in values.items()}
-    if isinstance(values, np.ndarray) or is_sparse(values):
-        return values[chosen]
-
-    # a series or dataframe, of whichever library
-    import narwhals as nw
-
-    frame = nw.from_native(values, allow_series=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame | nw.Series):
-        return frame.filter(chosen.tolist()).to_native()
-    return np.asarray(values)[chosen]
 
 
 @documented()

@@ -3,12 +3,11 @@
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
@@ -35,7 +34,7 @@ from replearn.errors import (
     UselessModelWarning,
     short,
 )
-from replearn.estimators import set_columns, study_of
+from replearn.estimators import HasModel, set_columns, study_of
 from replearn.estimators.described import documented
 from replearn.halfspaces import sgd, svm
 from replearn.halfspaces.batches import (
@@ -66,10 +65,10 @@ _SCORED = 1 << 16
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
+class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
     """What the paper's classifiers share. Not for direct use.
 
-    A subclass names its recipe and its sizes by hand.
+    A subclass names its recipe; its parameters of None are sizes by hand.
     """
 
     margin: float = 0.1
@@ -84,9 +83,6 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
     n_jobs: int | None = None
     verbose: int = 0
     constants: Mapping[str, float] | None = None
-
-    #: Parameters that are sizes by hand; None stands for the planned value.
-    _by_hand: ClassVar[tuple[str, ...]] = ()
 
     #: What else to do about too much disagreement.
     _remedy: ClassVar[str] = "rely on a larger margin"
@@ -239,9 +235,12 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
 
         promise = Promise(self.margin, self.max_error, self.max_disagreement, self.failure_prob)
         promise = after_constant(promise) if constant else promise
-        by_hand = {name: getattr(self, name) for name in self._by_hand}
+        # sizes by hand: None stands for the planned one
+        shared = {field.name for field in fields(HalfspaceClassifier)}
+        by_hand = [f.name for f in fields(self) if f.default is None and f.name not in shared]
+        sizes = {name: getattr(self, name) for name in by_hand if name != "study"}
         given = Sizes(
-            {name: value for name, value in by_hand.items() if value is not None},
+            {name: value for name, value in sizes.items() if value is not None},
             self.constants or {},
             _plain(getattr(self, "sketch_bits", 0)),
         )
@@ -300,8 +299,8 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
 
     def _opened(self) -> HalfspaceStudy | None:
         """The study that is replicated."""
-        study = getattr(self, "study", None)
-        return None if study is None else study_of(study, self._recipe().name)
+        study: HalfspaceStudy | None = study_of(getattr(self, "study", None), self._recipe().name)
+        return study
 
     def _design(self, space: Any, seed: str, constant: bool) -> HalfspaceDesign:
         """What labs share besides the codes."""
@@ -448,7 +447,7 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
         scores : array of shape (n_samples,)
             Distance to the boundary, in units of the row's length.
         """
-        model = self._fitted()
+        model = self._model()
         X = validate_data(self, unmasked(X), reset=False, **_ROWS)
         return model.decision_function(X)
 
@@ -465,29 +464,19 @@ class HalfspaceClassifier(ClassifierMixin, BaseEstimator):
         labels : array of shape (n_samples,)
             From ``classes_``.
         """
-        model = self._fitted()
+        model = self._model()
         X = validate_data(self, unmasked(X), reset=False, **_ROWS)
         return np.asarray(self.classes_[model.is_positive(X).astype(np.int64)])
 
     @property
     def coef_(self) -> Vector:
         """Weights of the features, shape (1, n_features)."""
-        return self._fitted().coef[None, :]
+        return self._model().coef[None, :]
 
     @property
     def intercept_(self) -> Vector:
         """Weight of a row's length, shape (1,)."""
-        return np.array([self._fitted().intercept])
-
-    @property
-    def fingerprint_(self) -> str:
-        """SHA-256 of the model's canonical bytes, in hex."""
-        return self._fitted().fingerprint
-
-    def _fitted(self) -> HalfspaceModel:
-        if "model_" not in vars(self):
-            raise NotFittedError(f"{type(self).__name__} has no model yet. Call fit first.")
-        return self.model_
+        return np.array([self._model().intercept])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -548,15 +537,6 @@ class BatchClassifier(HalfspaceClassifier):
     study: "HalfspaceStudy | str | os.PathLike[str] | None" = None
     trace: bool = False
 
-    _by_hand: ClassVar[tuple[str, ...]] = (
-        "n_batches",
-        "batch_size",
-        "n_components",
-        "grid_width",
-        "projection",
-        "rounding",
-        "regularization",
-    )
     _remedy: ClassVar[str] = "publish a sketch"
 
     def _traced(self, sample: Sample, plan: Any, fitted: Fitted) -> Trace:
@@ -663,8 +643,6 @@ class ReplicableSVMClassifier(BatchClassifier):
 
     margin_share: float | None = None
 
-    _by_hand: ClassVar[tuple[str, ...]] = (*BatchClassifier._by_hand, "margin_share")
-
     def _recipe(self) -> Recipe:
         return SVM
 
@@ -718,13 +696,6 @@ class ReplicableSGDClassifier(BatchClassifier):
     n_repetitions: int | None = None
     n_validation: int | None = None
     normalize: bool | None = None
-
-    _by_hand: ClassVar[tuple[str, ...]] = (
-        *BatchClassifier._by_hand,
-        "n_repetitions",
-        "n_validation",
-        "normalize",
-    )
 
     def _recipe(self) -> Recipe:
         return SGD

@@ -20,7 +20,6 @@ class ChoosingClassifier(HalfspaceClassifier):
     n_candidates: int | None = None
     n_rows: int | None = None
 
-    _by_hand: ClassVar[tuple[str, ...]] = ("n_components", "projection", "n_candidates", "n_rows")
     _remedy: ClassVar[str] = "use fewer components"
 
     def _warn(self, n_rows: int, spread: Any) -> None:

@@ -9,11 +9,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from replearn.errors import ReplearnError
-from replearn.estimators import set_columns
+from replearn.estimators import set_columns, study_of
 from replearn.estimators.described import documented
 from replearn.estimators.glm import _ReplicableGLM
 from replearn.glm import Kind, concordance, log_hazards, survival_at
-from replearn.study import GlmStudy, table_of
+from replearn.study import table_of
 from replearn.tables import open_table, rows_at_risk
 from replearn.types import Mask, Vector
 
@@ -95,9 +95,9 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
         # the event stands where other models have an offset: a number of each row
         table = self._table(X, time, None, event.astype(np.float64), groups, fitting=True)
 
-        study = self._load_study()
+        study = study_of(self.study, self._kind)
         if study is not None:  # with the intervals of the original
-            table = rows_at_risk(table, hazard_of_study(study).cuts, study.design.target)
+            table = rows_at_risk(table, study.design.loss.cuts, study.design.target)
         self._learn(table, {"target": event_name, "time": time_name}, study)
         return self
 
@@ -122,10 +122,10 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
         self : estimator
             Fitted.
         """
-        study = self._load_study()
+        study = study_of(self.study, self._kind)
         if study is not None:
             table = table_of(study.design, path)
-            time, event = hazard_of_study(study).time, study.design.target
+            time, event = study.design.loss.time, study.design.target
         elif time is None or event is None:
             raise ReplearnError("fit_file needs the columns of time and event. Name both.")
         else:
@@ -228,11 +228,6 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
         if hasattr(X, "columns") or names is None:
             return X
         return dict(zip(names, np.asarray(X).T, strict=True))
-
-
-def hazard_of_study(study: GlmStudy) -> Any:
-    """The loss of a survival study."""
-    return study.design.loss
 
 
 def _event_and_time(y: Any) -> tuple[Mask, Vector, tuple[str, str]]:

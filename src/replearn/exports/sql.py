@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from replearn.documents import Label
-from replearn.errors import ReplearnError, short
+from replearn.errors import ReplearnError, one_of, short
 from replearn.exports.rules import BOOLEANS, Rule, level_places, rule_of
 from replearn.tables import (
     MISSING,
@@ -108,10 +108,7 @@ def to_sql(source: Any, table: str = "rows", *, dialect: Dialect = "sqlite") -> 
     >>> "replearn_probability" in rl.to_sql(model, "patients")
     True
     """
-    if dialect not in _DIALECTS:
-        known = ", ".join(map(repr, _DIALECTS))
-        raise ReplearnError(f"dialect must be one of {known}, got {short(dialect)}.")
-
+    one_of("dialect", dialect, list(_DIALECTS))
     rule = rule_of(source)
     if dialect != "postgres" and len({name.lower() for name in rule.names}) < len(rule.names):
         raise ReplearnError(

@@ -156,7 +156,12 @@ def learned(
     Each number's variance between centres is that of Paule and Mandel. Slopes share a prior: the
     typical one, scaled by what all slopes show together, and a tenth of the slope itself. Two
     centres that happen to have one strong slope in common would else promise it to all others.
-    Both priors weigh as much as four degrees of freedom. How often new centres leave cells of such
+    Where slopes differ more than typical ones, base risks are expected to do so, too: K constants
+    alone show little about the next one, and centres whose constants happen to be alike would
+    promise them to all others. Priors weigh as much as four degrees of freedom.
+
+    That slopes tell about constants was chosen on real tables (`benchmarks/centre_tables.py` has
+    those that chose), and judged on others. How often new centres leave cells of such
     widths is counted in tests/theory/test_between.py, for normal centres, heavy tails, mixtures of
     unlike centres, unequal sizes, and effects that some centres do not have.
     """
@@ -172,6 +177,7 @@ def learned(
         scale = float(np.mean(own[is_slope] / prior[is_slope]))
         scale = (_PRIOR_FREEDOM + n_shown * scale) / (_PRIOR_FREEDOM + n_shown)
         prior[is_slope] *= scale
+        prior[~is_slope] *= max(1.0, scale)
         prior[is_slope] += (PROPORTIONAL * pooled[is_slope]) ** 2
 
     freedom = n_centres - 1

@@ -131,6 +131,8 @@ class Coefficients(Spoken):
 
         estimate, error = float(self.own.estimate[k, j]), float(self.own.standard_error[k, j])
         low, high = (float(ends[k, j]) for ends in self.own.interval)
+        if np.isnan(estimate):  # the term follows from others, or has no row
+            return [None] * (5 if ratio else 4)
         if not ratio:
             return [estimate, error, low, high]
         if not j:  # the constant is no ratio
@@ -160,6 +162,11 @@ class Coefficients(Spoken):
             said += " Hazard ratios are those of Cox's partial likelihood, with Efron's ties."
         if self.own.n_beyond:
             said += f" {self._far_values(self.own)}"
+        repeated = [self.terms[j] for j in np.flatnonzero(np.isnan(self.own.estimate[0]))]
+        if repeated:
+            listed = ", ".join(map(repr, repeated[:4])) + (", ..." if len(repeated) > 4 else "")
+            said += f" No estimate: {listed}, which has no row here or follows from columns above. "
+            said += "Their estimates are those without it. Leave one of them out (--drop)."
         return [
             Table(title, header, rows, key="own_estimates", digits=digits),
             f"{said} The model itself has a ridge of {self.design.ridge}, which moves its "
@@ -266,12 +273,15 @@ class Coefficients(Spoken):
             assert self.own is not None
             shown = self.own.estimate
         low, high = (shown, shown) if self.own is None else self.own.interval
+        low, high = (np.where(np.isnan(ends), shown, ends) for ends in (low, high))
 
         ratio, marks = self.design.loss.ratio, list[Mark]()
         for k, label in enumerate((self.design.classes or ("", ""))[1:]):
             for j, name in enumerate(self.terms[1:], 1):
                 named = f"{name}, {label}" if len(shown) > 1 else name
                 value = float(shown[k, j])
+                if np.isnan(value):  # no model, and no estimate
+                    continue
                 text = f"{_ratio(value):.2f}" if ratio else f"{value:+.3g}"
                 marks.append((named, text, value, float(low[k, j]), float(high[k, j])))
 

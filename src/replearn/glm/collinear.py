@@ -1,8 +1,9 @@
 """Columns that follow from others, and columns that follow from the outcome: found and named."""
 
 import numpy as np
+from numpy.typing import NDArray
 
-from replearn.rows import ROW_BITS, Block, LevelRows
+from replearn.rows import ROW_BITS, Block, dense_terms
 from replearn.tables import Encoding
 from replearn.types import Matrix, Vector, is_sparse
 
@@ -14,12 +15,15 @@ _LEFT = 1e-3
 _PART = 0.05
 #: The end of the range of encoded numbers, where different values become one.
 _END = 4 << ROW_BITS
+#: A coefficient has no estimate if earlier ones leave less than this of its information, which
+#: encoded rows have in units of 2^-8.
+_NOTHING = 1e-5
 #: Rows on each side of a threshold, at least.
 _LEAST_SIDE = 10
 
 
 def repeated_columns(block: Block, encoding: Encoding) -> list[tuple[str, tuple[str, ...]]]:
-    """Terms that follow from earlier ones, each with the names of these: what R shows as NA.
+    """Terms that follow from earlier ones, each with the columns of these: what R shows as NA.
 
     Products, hats and indicators of missing values are no columns of a table and not looked at.
     """
@@ -45,8 +49,8 @@ def repeated_columns(block: Block, encoding: Encoding) -> list[tuple[str, tuple[
             kept.append(j)
             continue
         others = [kept[i] for i in np.flatnonzero(np.abs(weights) > _PART)]
-        names = tuple(encoding.terms[places[i]].name for i in others)
-        repeated.append((encoding.terms[places[j]].name, names))
+        columns = [encoding.columns[encoding.terms[places[i]].columns[0]].name for i in others]
+        repeated.append((encoding.terms[places[j]].name, tuple(dict.fromkeys(columns))))
     return repeated
 
 
@@ -81,16 +85,29 @@ def _is_cut(column: Vector, target: Vector) -> bool:
 
 
 def _plain_terms(block: Block, encoding: Encoding) -> tuple[Matrix, list[int]]:
-    """Numbers and levels of some rows, and which terms they are; of many levels none."""
-    terms = block.terms
+    """Numbers and levels of some rows, and which terms they are; of very many levels none."""
     places = [i for i, term in enumerate(encoding.terms) if term.kind in ("z", "level")]
-    if isinstance(terms, LevelRows):
-        stored = terms.number_places.tolist()
-        places = [i for i in places if i in stored]
-        terms, columns = terms.numbers, [stored.index(i) for i in places]
-    else:
-        columns = places
-    if is_sparse(terms) or len(places) > _MOST_TERMS or terms.shape[1] <= max(columns, default=0):
+    if (
+        is_sparse(block.terms)
+        or len(places) > _MOST_TERMS
+        or block.terms.shape[1] != len(encoding.terms)
+    ):
         return np.zeros((0, 0)), []
-    rows = np.asarray(terms[: 4 * _MOST_ROWS], dtype=np.float64)
-    return rows[:, columns], places
+    rows = dense_terms(block.part(slice(4 * _MOST_ROWS)).terms)
+    return np.asarray(rows[:, places], dtype=np.float64), places
+
+
+def repeated_terms(information: Matrix) -> NDArray[np.bool_]:
+    """Coefficients of which earlier ones leave nothing, as R's models find them: one is enough.
+
+    What earlier ones leave is a pivot of elimination. Columns without any row are among them.
+    """
+    rest, before = information.copy(), np.diagonal(information)
+    repeated = np.zeros(len(rest), dtype=np.bool_)
+    for j, own in enumerate(before.tolist()):
+        pivot = rest[j, j]
+        if pivot > _NOTHING * own:
+            rest[j + 1 :, j + 1 :] -= np.outer(rest[j + 1 :, j], rest[j, j + 1 :]) / pivot
+        else:
+            repeated[j] = True
+    return repeated

@@ -30,9 +30,18 @@ class CoxFit:
 
 
 def cox_fit(
-    X: Matrix, interval: NDArray[Any], time: Vector, event: Vector, groups: NDArray[Any] | None
+    X: Matrix,
+    interval: NDArray[Any],
+    time: Vector,
+    event: Vector,
+    groups: NDArray[Any] | None,
+    pinned: Vector,
 ) -> CoxFit:
-    """Fit rows at risk, ``time`` being what each spends in its interval."""
+    """Fit rows at risk, ``time`` being what each spends in its interval.
+
+    ``pinned`` is a ridge of each column, which keeps those that follow from others at 0.
+    """
+    left = _LEFT + pinned
     # rows of an interval enter together; the longest time comes first
     strata = [np.flatnonzero(interval == k) for k in np.unique(interval)]
     strata = [rows[np.argsort(-time[rows], kind="stable")] for rows in strata]
@@ -41,8 +50,8 @@ def cox_fit(
     beta = np.zeros(X.shape[1])
     for _ in range(_MOST_STEPS):
         scores, information = _derivatives(X, strata, time, event, beta)
-        gradient = scores.sum(axis=0) - _LEFT * beta
-        step = np.linalg.solve(information + _LEFT * np.eye(len(beta)), gradient)
+        gradient = scores.sum(axis=0) - left * beta
+        step = np.linalg.solve(information + np.diag(left), gradient)
         beta = beta + np.clip(step, -2.0, 2.0)
         if float(gradient @ step) < _SMALL:
             break
@@ -54,7 +63,7 @@ def cox_fit(
         grouped = np.zeros((int(places.max()) + 1, len(beta)))
         np.add.at(grouped, places, scores)
         scores = grouped
-    inverse = np.linalg.inv(information + _LEFT * np.eye(len(beta)))
+    inverse = np.linalg.inv(information + np.diag(left))
     sandwich = inverse @ (scores.T @ scores) @ inverse
 
     # what the model predicts, where that is more

@@ -5,15 +5,18 @@ seldom. So Newton's steps go on from the fit without its ridge; what is left of 
 hundredth of a row, so that columns that separate the classes keep a finite, wide interval. The
 variance is the sandwich of each row's influence, or of each group's, with leverages taken out
 (HC3), or what the model itself predicts, whichever is larger: `replearn.glm.influence`. Own
-hazard ratios are Cox's: `replearn.glm.cox`.
+hazard ratios are Cox's: `replearn.glm.cox`. A column that follows from those before it has no
+estimate, as R's NA, so that the others keep theirs: `replearn.glm.collinear`.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replearn.documents import decimal_text
 from replearn.exact import algebra
+from replearn.glm.collinear import repeated_terms
 from replearn.glm.cox import cox_fit
 from replearn.glm.derivatives import LEAST_PIVOT, mean_gradient, mean_information, sums_at
 from replearn.glm.influence import influence_of
@@ -33,6 +36,8 @@ from replearn.rows import (
 from replearn.tables import INTERVAL, Encoding, Term
 from replearn.types import Matrix, Vector
 
+#: The ridge of terms that follow from others, which keeps them at 0.
+_PINNED = 1024.0
 #: Of a normal distribution: 95% are within.
 Z95 = 1.959963984540054
 #: What is left of the ridge, in rows.
@@ -54,7 +59,7 @@ class Estimates:
     Attributes
     ----------
     estimate, standard_error : arrays of shape (n_scores, 1 + n_terms)
-        The constant comes first.
+        The constant comes first; NaN for terms without a row, or that follow from earlier ones.
     n_rows : int
     n_beyond : int
         Numbers beyond the study's range.
@@ -77,7 +82,7 @@ class Estimates:
     @property
     def content(self) -> dict[str, object]:
         """As JSON types, to three digits of the standard errors."""
-        errors = [[float(decimal_text(e, _DIGITS)) for e in row] for row in self.standard_error]
+        errors = [[_shortened(error) for error in row] for row in self.standard_error.tolist()]
         estimates = [
             [_as_far(number, error) for number, error in zip(*both, strict=True)]
             for both in zip(self.estimate.tolist(), errors, strict=True)
@@ -101,7 +106,7 @@ class Estimates:
         except (AttributeError, KeyError, TypeError, ValueError):
             return None
         for part in (estimate, error):
-            if part.shape != shape or not np.isfinite(part).all():
+            if part.shape != shape or np.isinf(part).any():
                 return None
         return cls(estimate, error, n_rows, n_beyond, as_they_are)
 
@@ -124,7 +129,8 @@ def estimates_of(
     kept = sampled(rows, summary.n_rows, 2 * MOST_TRIED, salt=3)
 
     # Newton's steps go on without the ridge
-    left = _LEFT / summary.n_rows / stretch**2
+    repeated = _repeated(rows, kept, loss, theta)
+    left: Vector = _LEFT / summary.n_rows / stretch**2 + _PINNED * repeated.astype(np.float64)
     point, information = _without_ridge(rows, kept, loss, theta, summary.n_rows, left, stretch)
 
     # coordinates of which influences are asked: coefficients per unit, in their model's deviations
@@ -149,11 +155,26 @@ def estimates_of(
     estimate[:, 0] += loss.scale[1]
     own = Estimates(estimate, np.sqrt(variance), summary.n_rows)
     if isinstance(loss, Hazard) and kept is rows:
-        return _with_cox(own, next(iter(rows.blocks())), encoding)
+        own = _with_cox(own, next(iter(rows.blocks())), encoding, repeated)
+    for part in (own.estimate, own.standard_error):
+        part[:, repeated] = np.nan
     return own
 
 
-def _with_cox(own: Estimates, block: Block, encoding: Encoding) -> Estimates:
+def _repeated(rows: Rows, kept: Rows, loss: Loss, theta: Matrix) -> NDArray[np.bool_]:
+    """Coefficients of one score that earlier ones make superfluous."""
+    for some in (kept, rows):  # columns that some rows cannot tell apart are asked of all rows
+        sums = sums_at(some.blocks(), loss, theta, share=1 << 32, work=rows.work)
+        n = theta.shape[1]
+        repeated = repeated_terms(mean_information(sums, loss, 0.0)[:n, :n])
+        if kept is rows or not repeated.any():
+            break
+    return repeated
+
+
+def _with_cox(
+    own: Estimates, block: Block, encoding: Encoding, repeated: NDArray[np.bool_]
+) -> Estimates:
     """Hazard ratios of Cox's partial likelihood in place of those that intervals give.
 
     The baseline follows from them: events over what the hazard ratios expect in each interval. Too
@@ -167,7 +188,8 @@ def _with_cox(own: Estimates, block: Block, encoding: Encoding) -> Estimates:
     terms = dense_terms(block.terms) * 2.0**-ROW_BITS
     interval = terms[:, of_time] @ np.arange(1, of_time.sum() + 1)
     X, time = terms[:, ~of_time], np.exp(block.offset)
-    fit = cox_fit(X, interval, time, block.targets, block.groups)
+    pinned = _PINNED * len(X) * repeated[1:][~of_time]
+    fit = cox_fit(X, interval, time, block.targets, block.groups, pinned)
 
     # the baseline: a constant, and how later intervals differ from the first
     theta = np.zeros((1, 1 + len(of_time)))
@@ -232,9 +254,16 @@ def _without_ridge(
     return point, information
 
 
-def _as_far(number: float, error: float) -> float:
+def _shortened(error: float) -> float | None:
+    """A standard error in three digits; None where there is none."""
+    if np.isnan(error):
+        return None
+    return float(decimal_text(error, _DIGITS))
+
+
+def _as_far(number: float, error: float | None) -> float | None:
     """A number to the last decimal place that its standard error has."""
-    if not error > 0:
-        return number
+    if error is None or not error > 0:
+        return None if error is None else number
     places = _DIGITS - 1 - int(np.floor(np.log10(error)))
     return round(number, places)

@@ -13,7 +13,7 @@ from replearn.errors import ReplearnError, probability, short, whole_number
 from replearn.reports.centres import CentreAudit, leave_each_out, places_of
 from replearn.reports.counts import CONFIDENCE, interval_of, verdict_of
 from replearn.study import GlmReplication, GlmStudy, replicate
-from replearn.tables import Batch, Column, Table, join_columns, levels_of, open_table
+from replearn.tables import Column, Table, levels_of, open_table, some_rows
 from replearn.types import Array, Ints
 from replearn.words import Facts, Figure, Row, Spoken, counted, forest, percent, progress
 
@@ -283,23 +283,23 @@ class _Pair:
     def of(cls, first: Any, second: Any, X: Any, y: Array, order: Ints, n_rows: int) -> "_Pair":
         """Fit an original and its replication, and compare."""
         here, there = order[:n_rows], order[n_rows : 2 * n_rows]
-        first.fit(_rows(X, here), y[here])
+        first.fit(some_rows(X, here), y[here])
         if getattr(first, "study_", None) is not None and "study" in first.get_params():
             second.set_params(study=first.study_)
-        second.fit(_rows(X, there), y[there])
+        second.fit(some_rows(X, there), y[there])
 
         # any other classifier has no fingerprint, and is known by what it predicts
         compared = "fingerprints" if hasattr(first, "fingerprint_") else "predictions"
         if compared == "fingerprints":
             different = bool(first.fingerprint_ != second.fingerprint_)
         else:
-            different = bool(_predicts_differently(first, second, _rows(X, order)))
+            different = bool(_predicts_differently(first, second, some_rows(X, order)))
 
         pair = cls(different, compared, hasattr(first, "classes_"))
         test = order[2 * n_rows :][:_MOST_TEST]
         if not test.size:
             return pair
-        said, also = (np.asarray(one.predict(_rows(X, test))) for one in (first, second))
+        said, also = (np.asarray(one.predict(some_rows(X, test))) for one in (first, second))
         churn, right = float(np.mean(said != also)), float(np.mean(said == y[test]))
         return replace(pair, churn=churn, right=right)
 
@@ -337,8 +337,8 @@ def _by_centre(
     def replicated(left_out: str) -> GlmReplication:
         here = places[left_out]
         others = np.setdiff1d(np.arange(len(y)), here)
-        first = clone(estimator).fit(_rows(X, others), y[others], centres=centre[others])
-        table = open_table(_rows(X, here), target=y[here])
+        first = clone(estimator).fit(some_rows(X, others), y[others], centres=centre[others])
+        table = open_table(some_rows(X, here), target=y[here])
         return replicate(first.study_, table, opened=first.model_)[1]
 
     return leave_each_out(places, replicated, small, claim, name)
@@ -350,11 +350,12 @@ def _without_column(X: Any, name: str) -> tuple[Any, Array]:
     if name not in names:
         raise ReplearnError(f"by must be a column of X, got {name!r}. X has {short(names)}.")
     if isinstance(X, dict):
-        return {key: values for key, values in X.items() if key != name}, np.asarray(X[name])
-    if type(X).__module__.startswith("pyarrow"):
-        return X.drop_columns([name]), X.column(name).to_numpy(zero_copy_only=False)
-    kept = [one for one in names if one != name]
-    return X[kept], np.asarray(X[name])
+        return {key: values for key, values in X.items() if key != name}, labels_of(X[name])
+
+    import narwhals.stable.v1 as nw
+
+    frame = nw.from_native(X, eager_only=True)
+    return frame.drop(name).to_native(), frame[name].to_numpy()
 
 
 def audit_study(
@@ -425,36 +426,13 @@ def audit_replications(
     parts = _parts(len(y), n_rows or study.n_original, most, seed)
 
     def replicated(part: Ints) -> Any:
-        return clone(estimator).fit(_rows(X, part), y[part]).replication_
+        return clone(estimator).fit(some_rows(X, part), y[part]).replication_
 
     return _count(replicated, parts, float(study.plan.max_disagreement))
 
 
-def _rows(X: Any, places: Ints) -> Any:
-    """Some rows of an array, a sparse matrix, a dataframe, an Arrow table or a dict of columns."""
-    if isinstance(X, dict):
-        return {name: values[places] for name, values in X.items()}
-    if type(X).__module__.startswith("pyarrow"):
-        return X.take(places)
-    return X.iloc[places] if hasattr(X, "iloc") else X[places]
-
-
-def columns_of(table: Table) -> tuple[dict[str, Array], Array]:
-    """All rows of a table as columns in memory, and its labels."""
-    table.require("target")
-    batches = list(table.batches())
-    columns = {
-        name: _in_memory(join_columns([batch.column(name) for batch in batches]))
-        for name in table.names
-    }
-    return columns, _in_memory(_joined(batches, "y"))
-
-
-def _joined(batches: list[Batch], role: str) -> Column:
-    return join_columns([getattr(batch, role) for batch in batches])
-
-
-def _in_memory(column: Column) -> Array:
+def labels_of(column: Column) -> Array:
+    """Labels as an array: numbers, or texts."""
     if isinstance(column, np.ndarray):
         return column
     codes, texts = levels_of(column)
@@ -467,28 +445,15 @@ def parts_of(table: Table, n_all: int, n_rows: int, most: int, seed: int | str =
 
 
 def cut(table: Table, parts: list[Ints]) -> list[Table]:
-    """Tables of some rows each."""
-    columns, y = columns_of(table)
-    batches = list(table.batches())
+    """Tables of some rows each, with their target, weights and offset."""
+    table = table.kept()
+    columns = table.columns()
     roles = {
-        role: _in_memory(_joined(batches, role))
-        for role in ("weights", "offset")
+        role: table.whole(role)
+        for role in ("target", "weights", "offset")
         if table.roles[role] is not None
     }
-
-    # each part with its target, weights and offset
-    found = []
-    for places in parts:
-        given = {role: values[places] for role, values in roles.items()}
-        found.append(
-            open_table(
-                _rows(columns, places),
-                target=y[places],
-                weights=given.get("weights"),
-                offset=given.get("offset"),
-            )
-        )
-    return found
+    return [open_table(some_rows(columns, rows), **some_rows(roles, rows)) for rows in parts]
 
 
 def _parts(total: int, n_rows: int, most: int, seed: int | str) -> list[Ints]:

@@ -26,8 +26,10 @@ from replearn.documents import (
     write_atomically,
 )
 from replearn.errors import ReplearnError, printable
+from replearn.glm import Hazard
 from replearn.study import GlmStudy
 from replearn.tables import (
+    INTERVAL,
     MISSING,
     OTHER,
     LevelColumn,
@@ -39,8 +41,9 @@ from replearn.tables import (
 from replearn.types import Vector
 
 _MODULES = (
-    *("words", "exact", "stability", "table", "check", "evidence", "placebo", "tails", "support"),
-    *("recalibration", "worth", "compare", "replicate", "disclosure", "sums", "lab", "worker"),
+    *("words", "exact", "stability", "table", "targets", "check", "evidence", "placebo", "tails"),
+    *("support", "recalibration", "worth", "compare", "replicate", "disclosure", "sums", "lab"),
+    "worker",
 )
 
 #: Rows of a rehearsal, and of each of its classes at least.
@@ -130,15 +133,21 @@ def rehearsal(study: GlmStudy) -> str:
             columns[column.name] = _levels(column, theirs.shares, draws(column.name))
 
     # the target, and columns that are no predictors
-    shown = study.profile.target  # shares of classes, or quantiles
-    if design.classes is not None:
+    loss, shown = design.loss, study.profile.target  # shares of classes, or quantiles
+    if isinstance(loss, Hazard):
+        del columns[INTERVAL]  # it follows from the time
+        last = float(loss.cuts[-1]) if loss.cuts else 1.0
+        at = [decimal_text(last * part, 3) for part in (0.1, 0.5, 1.0, 1.5, 1.9)]
+        columns[loss.time] = _numbers(draws("time"), at)
+        columns[loss.event] = _chosen(["0", "1"], [0.5, 0.5], draws("target"))
+    elif design.classes is not None:
         labels = [str(c).lower() if isinstance(c, bool) else str(c) for c in design.classes]
         columns[design.target] = _chosen(labels, [*map(float, shown)], draws("target"))
     else:
         columns[design.target] = _numbers(draws("target"), shown or [*"01234"])
     if design.weights is not None:
         columns[design.weights] = ["1"] * n_rows
-    if design.offset is not None:
+    if design.offset is not None and not isinstance(loss, Hazard):
         columns[design.offset] = ["0"] * n_rows
     lines = [columns.keys(), *zip(*columns.values(), strict=True)]
     return "".join(",".join(map(_cell, line)) + "\n" for line in lines)
@@ -179,10 +188,6 @@ def write_bundle(study: GlmStudy, folder: str | os.PathLike[str]) -> Path:
     target = Path(folder).absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ReplearnError(f"{folder} must be a new or an empty folder. Name a different one.")
-    if study.design.loss.kind == "hazard":
-        raise ReplearnError(
-            "a survival study has no page yet: its labs replicate it with Python. Send study.json."
-        )
     readme = _README.format(
         target=printable(study.design.target), version=__version__, fingerprint=study.fingerprint
     )

@@ -3,8 +3,8 @@
 import os
 from typing import Any
 
-from replearn.documents import Document, document_of, read_json
-from replearn.errors import InvalidFile, ReplearnError, short
+from replearn.documents import Document, document_of
+from replearn.errors import ReplearnError, short
 
 
 def file_classes() -> tuple[type[Document], ...]:
@@ -106,32 +106,4 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     from replearn.codes import Model
     from replearn.glm import GlmModel  # noqa: F401  # one of the kinds that Model tells apart
 
-    try:
-        return Model.load(path)
-    except InvalidFile:
-        if _is_a(path, "study"):
-            raise InvalidFile(
-                f"{path} is a study, and this needs a model. Run replearn replicate {path} TABLE "
-                "--out MODEL: it writes one."
-            ) from None
-        raise
-
-
-def _is_a(path: str | os.PathLike[str], kind: str) -> bool:
-    """Whether a file is a study, or a model: the two are easily confused."""
-    return read_json(path).get("format") == f"replearn/{kind}"
-
-
-def load_study(path: str | os.PathLike[str]) -> Any:
-    """Read a study of any kind."""
-    from replearn.study import Study
-
-    try:
-        return Study.load(path)
-    except InvalidFile:
-        if _is_a(path, "model"):
-            raise InvalidFile(
-                f"{path} is a model, and this needs a study: the file that replearn publish --out "
-                "writes. Ask the original for it."
-            ) from None
-        raise
+    return Model.load(path)

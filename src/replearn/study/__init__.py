@@ -7,16 +7,7 @@ from replearn.study.halfspace_study import HalfspaceReplication, HalfspaceStudy
 from replearn.study.joint_original import Founded, LabColumns, draft_study, lab_columns
 from replearn.study.opening import Opening, opened_by
 from replearn.study.original import Certificate, Options, Original, Request, held_out, publish
-from replearn.study.passes import (
-    Fitted,
-    State,
-    Sums,
-    encode,
-    findings_of,
-    spread_of,
-    spread_state,
-    table_of,
-)
+from replearn.study.passes import Fitted, State, Sums, encode, findings_of, table_of
 from replearn.study.performance import (
     Measure,
     Performance,
@@ -33,10 +24,9 @@ from replearn.study.replication import (
     Replication,
     agreement_of,
     agreement_rows,
-    compare_with_original,
     replicate,
     replicate_more,
-    spread_findings,
+    supported_by,
 )
 from replearn.study.sample_size import sample_size_row
 from replearn.study.study import GlmStudy, Study

@@ -518,6 +518,8 @@ def combine(
     if isinstance(reached, State):
         if state.asks != "counts":
             return reached
+        if publish:  # a share of the rows of an original may hold few of a term
+            reached = reached.with_all_rows()
         pairs = zip(labs, parts, strict=True)
         return replace(reached, members=tuple(Member(x.lab, Counts.of(part)) for x, part in pairs))
 

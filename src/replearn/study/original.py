@@ -12,7 +12,15 @@ import numpy as np
 
 from replearn.codes import least_whole, seed_text
 from replearn.documents import decimal_text
-from replearn.errors import ReplearnError, is_real, plain_float, probability, short, whole_number
+from replearn.errors import (
+    ReplearnError,
+    is_real,
+    one_of,
+    plain_float,
+    probability,
+    short,
+    whole_number,
+)
 from replearn.glm import (
     GLM,
     MAX_NUMBERS,
@@ -128,15 +136,15 @@ class Request(Options):
     def check(self) -> None:
         """Refuse values that no study can have; numbers of NumPy become plain ones."""
         self.max_disagreement = probability("max_disagreement", self.max_disagreement)
-        _check_choice("sketch_bits", self.sketch_bits, tuple(range(9)))
+        one_of("sketch_bits", self.sketch_bits, range(9))
         if named_pair(self.between) is None:
             raise ReplearnError(
                 'between must be "typical", 0, or two standard deviations between centres, of the '
                 f"mean score and of slopes, such as (0.2, 0.03), got {short(self.between)}."
             )
-        _check_choice("constant", self.constant, ("shared", "local"))
-        _check_choice("basis", self.basis, ("linear", "splines", "auto"))
-        _check_choice("missing", self.missing, ("indicator", "refuse"))
+        one_of("constant", self.constant, ("shared", "local"))
+        one_of("basis", self.basis, ("linear", "splines", "auto"))
+        one_of("missing", self.missing, ("indicator", "refuse"))
 
         # numbers, as files can hold them
         if self.ridge != "auto":
@@ -158,12 +166,6 @@ class Request(Options):
                 "nobody is first. Publish bits, or leave it out."
             )
         seed_text(self.shared_seed)
-
-
-def _check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
-    if isinstance(value, bool) or value not in choices:
-        words = ", ".join(map(repr, choices))
-        raise ReplearnError(f"{name} must be one of {words}, got {short(value)}.")
 
 
 @dataclass(frozen=True)
@@ -310,6 +312,8 @@ class Original:
         Cross-validated fits after rounding.
     nonce : str or None
         Opens a sealed study.
+    own : function
+        What the original's own rows say about each coefficient, without the ridge.
     """
 
     study: GlmStudy
@@ -320,18 +324,12 @@ class Original:
     remarks: tuple[Remark, ...]
     basis: str
     folds: tuple[Fold, ...]
-    nonce: str | None = None
+    nonce: str | None
     # this lab's own estimates with standard errors, made when they are read
-    own_later: Later[Estimates | None] = field(default=Later.known(None), compare=False, repr=False)
-    cohort_later: Later[FactTable | None] = field(
-        default=Later.known(None), compare=False, repr=False
-    )
-    gaps: str = ""
-
-    @property
-    def cohort(self) -> FactTable | None:
-        """Who is in the study, by outcome: Table 1 of a paper."""
-        return self.cohort_later()
+    own: Later[Estimates | None] = field(compare=False, repr=False)
+    # who is in the study, by outcome: Table 1 of a paper
+    cohort: Later[FactTable] = field(compare=False, repr=False)
+    gaps: str
 
     @property
     def rows_needed(self) -> int | None:
@@ -342,11 +340,6 @@ class Original:
             share = float(target[1])
         n_slopes = design.n_numbers - design.loss.n_scores
         return rows_needed(design.loss, self.worth, n_slopes, share)
-
-    @property
-    def own(self) -> Estimates | None:
-        """What the original's own rows say about each coefficient, without the ridge."""
-        return self.own_later()
 
     @property
     def opening(self) -> Opening | None:
@@ -409,7 +402,8 @@ def publish(table: Table, request: Request) -> Original:
         learned = _learned(table, request, basis, labels, promise)
         if request.kind == "survival":
             learned = _with_intervals(learned, cuts)
-        for encoding in _encodings(learned):
+        for halved in _HALVED if learned.encoding.products else (0,):
+            encoding = replace(learned.encoding, products_halved=halved)
             reading = RowEncoder(encoding, loss, classes, weight)
             chosen = replace(learned, encoding=encoding)
             tried = _tried(table, request, promise, basis, chosen, reading)
@@ -443,13 +437,6 @@ def _promise(request: Request, n_rows: int) -> Promise:
     pair = named_pair(request.between)
     assert pair is not None
     return Promise(request.max_disagreement, request.sketch_bits, n_rows, n_there, pair)
-
-
-def _encodings(learned: Learned) -> list[Encoding]:
-    """The encoding with each shrinkage of its products that is tried."""
-    if not learned.encoding.products:
-        return [replace(learned.encoding, products_halved=0)]
-    return [replace(learned.encoding, products_halved=halved) for halved in _HALVED]
 
 
 def _tried(
@@ -619,8 +606,8 @@ def _published(
         best.basis,
         trial.folds,
         nonce,
-        own_later=Later(lambda: own_estimates(source, rows, theta)),
-        cohort_later=Later(lambda: cohort_table(learned, design.target, classes)),
+        own=Later(lambda: own_estimates(source, rows, theta)),
+        cohort=Later(lambda: cohort_table(learned, design.target, classes)),
         gaps=gaps_told(learned),
     )
 

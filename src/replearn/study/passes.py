@@ -202,6 +202,11 @@ class State(Spoken, Document):
             return "one step"
         return self.then or "a step"
 
+    def with_all_rows(self) -> "State":
+        """The same, where each step takes all rows in place of a share of them."""
+        assert self.newton is not None
+        return replace(self, newton=replace(self.newton, share=1 << 32))
+
     def facts(self) -> Facts:
         """What is asked for, in words."""
         command = "replearn sums STUDY TABLE --state FILE --out LAB.sums.json"
@@ -277,11 +282,11 @@ def add_up(design: GlmDesign, state: State, batches: Iterable[Any]) -> Sums:
     return Sums(state.fingerprint, {**total.values, "cells": integers(cells)}, seen)
 
 
-def encode(design: GlmDesign, state: State, batches: Iterable[Any]) -> Encoded:
+def encode(design: GlmDesign, scale: int | None, batches: Iterable[Any]) -> Encoded:
     """Encoded rows, for engines that keep them: `add_up` takes them in place of batches."""
-    assert state.scale is not None
+    assert scale is not None
     seen = EncodingCounts(design.encoding)
-    blocks = list(_blocks(design, state.scale, batches, seen, _ENCODED_ROWS))
+    blocks = list(_blocks(design, scale, batches, seen, _ENCODED_ROWS))
     seen.thin(_KEPT)
     return Encoded(joined(blocks or [_no_rows(design)]), seen)
 
@@ -426,8 +431,6 @@ def advance(design: GlmDesign, state: State, sums: ExactSums) -> State | Fitted:
     if state.newton is None:
         summary = Summary.from_totals(counts.rows, counts.weight, counts.totals).check(loss)
         first = newton.start(loss, summary, RowEncoder.of(design).n_terms + 1)
-        if not design.bits:  # labs make an original: a share of their rows may hold few of a term
-            first = replace(first, share=1 << 32)
         return replace(state, counts=counts, newton=first)
 
     # an opened model: one step is all

@@ -11,6 +11,8 @@ from replearn.types import Matrix, Vector
 from replearn.words import Facts, Figure, Row, Spoken, forest, in_words
 
 _NORMAL_95 = 1.959963984540054
+#: Newton's steps of a calibration line, and the length of the last one.
+_MOST_STEPS, _SMALL = 50, 1e-10
 
 
 @dataclass(frozen=True)
@@ -223,29 +225,41 @@ def balanced_accuracy(chosen: Vector, targets: Vector, masses: Vector) -> Measur
 
 
 def calibration_line(scores: Vector, targets: Vector, masses: Vector) -> list[Measure] | None:
-    """Logistic regression of the target on the score: constant and slope."""
+    """Logistic regression of the target on the score: constant and slope.
+
+    None if scores have one value, or separate the classes.
+    """
     spread = float(scores.std())
     if spread == 0 or not 0 < targets.mean() < 1:
         return None
 
-    # 1 Newton steps, cut so that none of them overshoots
+    # 1 Newton's steps from the base rate, halved until the loss falls
     design = np.column_stack([np.ones(len(scores)), scores])
-    beta = np.array([0.0, 1.0])
-    for _ in range(50):
+
+    def loss_at(beta: Vector) -> float:
+        found = design @ beta
+        return float(masses @ (np.logaddexp(0.0, found) - targets * found))
+
+    mean = float(targets @ masses) / float(masses.sum())
+    beta = np.array([math.log(mean / (1 - mean)), 0.0])
+    for _ in range(_MOST_STEPS):
         p = 1 / (1 + np.exp(-np.clip(design @ beta, -500, 500)))
         gradient = design.T @ (masses * (targets - p))
         information = (design * (masses * p * (1 - p))[:, None]).T @ design
-        try:
-            step = np.linalg.solve(information, gradient)
-        except np.linalg.LinAlgError:
-            return None
-        beta = beta + np.clip(step, -2, 2)
-        if np.abs(step).max() < 1e-10:
+        step = np.linalg.pinv(information, hermitian=True) @ gradient
+
+        before = loss_at(beta)
+        while loss_at(beta + step) > before and np.abs(step).max() > _SMALL:
+            step = step / 2
+        beta = beta + step
+        if np.abs(step).max() <= _SMALL * (1 + np.abs(beta).max()):
             break
+    else:
+        return None
 
     # 2 robust errors: rows are independent, their weights are not counts
     moved = design * (masses * (targets - p))[:, None]
-    inverse = np.linalg.pinv(information)
+    inverse = np.linalg.pinv(information, hermitian=True)
     with np.errstate(over="ignore", invalid="ignore"):  # scores of 1e300
         reach = 1.96 * np.sqrt(np.diag(inverse @ (moved.T @ moved) @ inverse))
     if not math.isfinite(beta.sum() + reach.sum()):

@@ -20,7 +20,7 @@ from replearn.rows import MOST_TRIED, MemoryBlocks, Rows, sampled
 from replearn.study.encoder import RowEncoder, TableRows, projected, read_rows
 from replearn.study.original import read_labels, worth_of
 from replearn.study.study import GlmStudy
-from replearn.tables import learn_encoding, make_profile, open_table
+from replearn.tables import Table, learn_encoding, make_profile, open_table
 from replearn.types import Codes, Matrix
 from replearn.words import warn
 
@@ -46,7 +46,7 @@ def register_study(
     Parameters
     ----------
     pilot : table
-        Its rows are no lab's rows.
+        Its rows are no lab's rows. An open `Table` has its target.
     pilot_y : column name or array
         Labels of the pilot.
     replication_rows : int
@@ -100,7 +100,13 @@ def register_study(
     """
     replication_rows = whole_number("replication_rows", replication_rows)
     max_disagreement = probability("max_disagreement", max_disagreement)
-    table = open_table(pilot, target=pilot_y, columns=scores, drop=() if scores else drop)
+    table = pilot if isinstance(pilot, Table) else open_table(pilot, target=pilot_y)
+    table = table.kept()
+    if scores is None:
+        table = table.without(drop)
+    else:
+        table.require_names("scores", scores)
+        table = replace(table, names=tuple(scores))
     classes, labels = read_labels(table, kind)
     loss = loss_of(kind, classes, labels)
 

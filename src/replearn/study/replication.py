@@ -504,12 +504,45 @@ def replicate_rows(
 
     agreement = agreement_of(study, model, theta, opened, nonce)
 
-    # the rest takes as long as the fit, and is made when it is read
+    def profiles() -> tuple[Finding, ...]:
+        counts = None if label_counts is None else label_counts.tolist()
+        return tuple(
+            compare_profiles(design.encoding, study.profile, seen, counts, study.planned_rows)
+        )
+
+    def own() -> Estimates | None:
+        if source is not None:
+            return own_estimates(source, rows, theta)
+        n_beyond = int(seen.clipped.sum())
+        return estimates_in_range(rows, RowEncoder.of(design), theta, n_beyond)
+
+    replication = supported_by(
+        study, model, theta, summary.n_rows, agreement, Later(profiles), rows, summary.n_rows
+    )
+    return agreement.usable(model), replace(replication, own_later=Later(own))
+
+
+def supported_by(
+    study: GlmStudy,
+    model: GlmModel,
+    theta: Matrix,
+    n_rows: int,
+    agreement: "Agreement",
+    profiles: Later[tuple[Finding, ...]],
+    rows: Rows,
+    n_tested: int,
+) -> GlmReplication:
+    """What a lab's fit and its patients say about the original's model.
+
+    The patients are ``rows``: all, or so many of them. What ``profiles`` found of all comes first.
+    """
+
+    # this takes as long as the fit, and is made when it is read
     def support() -> Support | None:
         if agreement.original is None:
             return None
         original = agreement.original.with_constants_of(rows)
-        return support_of(study, original, rows, summary.n_rows, theta)
+        return support_of(study, original, rows, n_tested, theta)
 
     supported = Later(support)
 
@@ -518,28 +551,18 @@ def replicate_rows(
         return None if tested is None else tested.test.spreads
 
     def findings() -> tuple[Finding, ...]:
-        counts = None if label_counts is None else label_counts.tolist()
-        told = compare_profiles(design.encoding, study.profile, seen, counts, study.planned_rows)
-        beside = spread_findings(study, spreads(), summary.n_rows)
-        return (*told, *beside, *copies_findings(rows, summary.n_rows))
+        beside = spread_findings(study, spreads(), n_tested)
+        return (*profiles(), *beside, *copies_findings(rows, n_tested))
 
     def evidence() -> Evidence:
         proof = study.evidence(model, spreads())
         if not agreement.same or proof.is_weak:
             return proof
-        return replace(proof, placebo=placebo_matches(study, model, rows, summary.n_rows))
+        return replace(proof, placebo=placebo_matches(study, model, rows, n_tested))
 
-    replication = compare_with_original(
-        study, model, theta, summary.n_rows, agreement, Later(findings), Later(evidence), supported
+    return compare_with_original(
+        study, model, theta, n_rows, agreement, Later(findings), Later(evidence), supported
     )
-
-    def own() -> Estimates | None:
-        if source is not None:
-            return own_estimates(source, rows, theta)
-        n_beyond = int(seen.clipped.sum())
-        return estimates_in_range(rows, RowEncoder.of(design), theta, n_beyond)
-
-    return agreement.usable(model), replace(replication, own_later=Later(own))
 
 
 def spread_findings(study: GlmStudy, spreads: Vector | None, n_rows: int) -> tuple[Finding, ...]:

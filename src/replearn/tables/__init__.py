@@ -51,4 +51,4 @@ from replearn.tables.survival import (
     rows_at_risk,
     time_at_risk,
 )
-from replearn.tables.table import Batch, Table, open_table, refuse_lazy
+from replearn.tables.table import Batch, Table, open_table, refuse_lazy, some_rows

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from replearn.errors import ReplearnError, short
+from replearn.errors import ReplearnError, one_of, short
 from replearn.tables.cells import (
     MISSING_WORDS,
     WHITE_SPACE,
@@ -72,15 +72,9 @@ class CsvOptions:
     thousands: str = ""  # between groups of three digits: "", ".", ",", " " or "'"
 
     def __post_init__(self) -> None:
-        for name, allowed in (
-            ("delimiter", (None, ",", ";", "\t", "|")),
-            ("decimal", (".", ",")),
-            ("thousands", ("", ".", ",", " ", "'")),
-        ):
-            if (value := getattr(self, name)) not in allowed:
-                listed = ", ".join(repr(sign) for sign in allowed if sign is not None)
-                raise ReplearnError(f"{name} must be one of {listed}, got {short(value)}.")
-
+        one_of("delimiter", self.delimiter, (None, ",", ";", "\t", "|"))
+        one_of("decimal", self.decimal, (".", ","))
+        one_of("thousands", self.thousands, ("", ".", ",", " ", "'"))
         if self.decimal == self.thousands:
             raise ReplearnError(
                 f"decimal and thousands must be different signs, got {self.decimal!r} for both."

@@ -12,6 +12,7 @@ from replearn.errors import ReplearnError, short
 from replearn.tables.cells import (
     Column,
     OddCells,
+    Texts,
     absent_columns,
     column_from,
     columns_from,
@@ -156,6 +157,11 @@ class Table:
 
         alone = replace(self, names=(column,), roles={})
         return join_columns([batch.column(column) for batch in alone.batches()])
+
+    def columns(self) -> dict[str, Column]:
+        """All rows of all features, in memory."""
+        batches = list(self.batches())
+        return {name: join_columns([b.column(name) for b in batches]) for name in self.names}
 
     def numbers(self) -> tuple[Any, Array]:
         """All rows in one array of numbers, as halfspaces take them, and their labels."""
@@ -344,6 +350,22 @@ def _stamp(path: str) -> tuple[int, int] | None:
 
 
 # --- in memory ------------------------------------------------------------------------------------
+
+
+def some_rows(source: Any, rows: Array) -> Any:
+    """Rows by their places, or by a mask, of whatever a table or a column may come from."""
+    if isinstance(source, Mapping):
+        return {name: some_rows(column, rows) for name, column in source.items()}
+    if isinstance(source, np.ndarray | Texts) or is_sparse(source):
+        return source[rows]
+
+    # a series or dataframe, of whichever library
+    import narwhals.stable.v1 as nw
+
+    frame = nw.from_native(source, allow_series=True, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame | nw.Series):
+        return frame[np.arange(len(frame))[rows].tolist()].to_native()
+    return np.asarray(source)[rows]
 
 
 def _in_memory(source: Any, names: Sequence[str] | None, is_finite: bool = False) -> Table:

@@ -1,6 +1,6 @@
 // What looks different at this lab: units, codings, levels, labels. The same questions as Python asks.
 import { Refusal } from "./exact.js";
-import { signsMeant } from "./table.js";
+import { INTERVAL, signsMeant } from "./table.js";
 import { counted, fixed, general, quoted } from "./words.js";
 
 const LEAST_ROWS = 50, MOST_UNKNOWN = 0.05, MOST_MISSING = 0.2, FEWEST_ROWS = 20;
@@ -74,19 +74,41 @@ export function refuseUnknown(table, nRows = table.nRows) {
 
 /** How many rows there are here, at the original, and at the smallest planned lab. */
 class Rows {
-  constructor(here, original, planned) { Object.assign(this, { here, original, planned }); }
+  /** @param persons independent rows for each row, here and at the original: 1 unless rows are at risk */
+  constructor(here, original, planned, persons = [1, 1]) {
+    Object.assign(this, { here, original, planned, persons });
+  }
 
   /** How far two samples of one population have a share apart, but for 7 in a million. */
   chance(share, other = 0) {
-    const variance = Math.max(share * (1 - share), other * (1 - other));
-    return CHANCE * Math.sqrt(variance * (1 / Math.max(1, this.here) + 1 / this.original));
+    const variance = Math.max(share * (1 - share), other * (1 - other)), [here, there] = this.persons;
+    const part = 1 / Math.max(1, here * this.here) + 1 / (there * this.original);
+    return CHANCE * Math.sqrt(variance * part);
   }
 
   /** Whether it is no chance that all rows have what this share of the original has. */
   isOddConstant(share) {
     const most = Math.min(share, 1 - LEAST_APART / Math.max(2 * LEAST_APART, this.planned));
-    return this.here * Math.log(Math.max(most, 1e-300)) < Math.log(1e-4);
+    return this.persons[0] * this.here * Math.log(Math.max(most, 1e-300)) < Math.log(1e-4);
   }
+}
+
+/**
+ * Independent rows for each row at risk. Whoever is at risk in an interval was so in all before it; of clusters
+ * of m rows sum m / sum m^2 count.
+ */
+function independent(atRisk) {
+  const squares = atRisk.reduce((sum, size, k) => sum + (2 * k + 1) * size, 0);
+  return squares ? atRisk.reduce((sum, size) => sum + size, 0) / squares : 1;
+}
+
+/** The same here and at the original: 1 unless rows are at risk. */
+function personsOf({ design, profile }, { terms }) {
+  const { columns } = design.encoding, place = columns.findIndex(({ name }) => name === INTERVAL);
+  if (place < 0) return [1, 1];
+  const { reference, levels } = columns[place], { counts } = terms[place];
+  const here = [reference, ...levels].map((name) => counts.get(name) ?? 0);
+  return [independent(here), independent(profile.columns[place].shares.map(Number))];
 }
 
 /** Share of missing cells at the original; those of levels are at most one of the shares. */
@@ -99,7 +121,8 @@ const usualGaps = ({ missing, shares }) =>
  */
 export function findings(study, table, labelCounts) {
   const { profile } = study, found = [];
-  const rows = new Rows(table.nRows, study.n_original, study.n_replication);
+  const persons = personsOf(study, table);
+  const rows = new Rows(table.nRows, study.n_original, study.n_replication, persons);
   table.terms.forEach((terms, place) => {
     const theirs = profile.columns[place], { column, missing } = terms;
     const known = table.nRows - missing - (column.kind === "number" ? terms.odd : 0);
@@ -169,7 +192,8 @@ function missingCode(sorted) {
 
 /** Whether a quartile is more than a spread away, and no chance explains that. */
 function isMoved(sorted, ours, study, spread, rows) {
-  const sampled = new Rows(sorted.length, Math.min(rows.original, SAMPLE_ROWS), rows.planned);
+  const original = Math.min(rows.original, SAMPLE_ROWS);
+  const sampled = new Rows(sorted.length, original, rows.planned, rows.persons);
   return [[1, 0.25], [2, 0.5], [3, 0.75]].some(([place, share]) => {
     if (Math.abs(ours[place] - study[place]) <= spread) return false;
     const low = study[place] - spread / 100, high = study[place] + spread / 100;

@@ -227,6 +227,9 @@ function backward(lower, right) {
 const RESIDUAL_BITS = 22;
 const clipped = (x, low, high) => Math.min(Math.max(x, low), high);
 
+/** A hazard is a count of events, of rows at risk. */
+export const familyOf = ({ kind }) => (kind === "hazard" ? "poisson" : kind);
+
 /** Classes, or 0 where the target is a number. */
 export const nClasses = (loss) =>
   ({ bernoulli: 2, multinomial: loss.n_classes }[loss.kind] ?? 0);
@@ -235,7 +238,7 @@ export const nClasses = (loss) =>
 export const nScores = (loss) => Math.max(nClasses(loss) - 1, 1);
 
 const lossBits = (loss) => RESIDUAL_BITS -
-  ({ gaussian: 6, poisson: loss.cap_bits }[loss.kind] ?? 0);
+  ({ gaussian: 6, poisson: loss.cap_bits }[familyOf(loss)] ?? 0);
 
 /**
  * Means of rows, in place of their scores: probabilities, numbers, or rates. `scores` has an array
@@ -247,7 +250,7 @@ export function toMeans(loss, scores, n) {
     for (let i = 0; i < n; i++) first[i] = sigmoid(first[i]);
   } else if (loss.kind === "gaussian") {
     for (let i = 0; i < n; i++) first[i] = clipped(first[i], -48, 48);
-  } else if (loss.kind === "poisson") {
+  } else if (familyOf(loss) === "poisson") {
     const cap = loss.cap_bits * LN2_HI;
     for (let i = 0; i < n; i++) first[i] = exp(clipped(first[i], -MAX_SCORE, cap));
   } else {
@@ -271,13 +274,13 @@ export const residual = (loss, k, mean, target) =>
 /** Second derivative in the scores k and l. */
 export function curvature(loss, k, l, mean, other) {
   if (loss.kind === "gaussian") return 1;
-  return loss.kind === "poisson" ? mean : mean * ((k === l ? 1 : 0) - other);
+  return familyOf(loss) === "poisson" ? mean : mean * ((k === l ? 1 : 0) - other);
 }
 
 /** Scores of the constant model; `shares` are those of the classes, or the mean target. */
 export function startOf(loss, shares) {
   if (loss.kind === "gaussian") return [shares[0]];
-  if (loss.kind === "poisson") return [log(shares[0])];
+  if (familyOf(loss) === "poisson") return [log(shares[0])];
   return Array.from(shares.slice(1), (share) => log(share) - log(shares[0]));
 }
 
@@ -522,8 +525,9 @@ export function summaryOf(rows, loss) {
     throw new Refusal(
       "rows must have all classes, but some class has no row. Get rows of each class.");
   }
-  if (loss.kind === "poisson" && !(shares[0] > 0)) {
-    throw new Refusal("counts must not all be zero. Get rows with some events.");
+  if (familyOf(loss) === "poisson" && !(shares[0] > 0)) {
+    throw new Refusal(loss.kind === "hazard" ? "some event must have been seen. Get rows with events." :
+      "counts must not all be zero. Get rows with some events.");
   }
   return { nRows: rows.nRows, weight, shares };
 }

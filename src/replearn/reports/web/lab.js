@@ -17,10 +17,6 @@ import { counted } from "./words.js";
  * @param onProgress is told the share that is done, and what is being done
  */
 export async function replication(study, file, options, onProgress = () => {}) {
-  if (study.design.loss.kind === "hazard") {
-    throw new Refusal("this is a survival study, which the page does not fit. Use Python: " +
-      "replearn replicate.");
-  }
   checkStudy(study);
   const read = await readTable(study, file, options, (share) =>
     onProgress(0.6 * share, "Reading the table"));

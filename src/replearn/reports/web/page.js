@@ -35,14 +35,18 @@
   function fillColumns() {
     byId("target").textContent = design.target;
     byId("study-fingerprint").textContent = study.fingerprint;
-    const body = byId("columns").tBodies[0];
-    const goal = { gaussian: "numbers", poisson: "counts" }[design.loss.kind] ?? "labels";
-    body.append(row(design.target, goal, (design.classes ?? []).join(", ")));
+    const body = byId("columns").tBodies[0], { loss } = design;
+    const goal = { gaussian: "numbers", poisson: "counts", hazard: "the event" }[loss.kind] ?? "labels";
+    const outcomes = loss.kind === "hazard" ? ["1 where it was seen, 0 where the time is censored"] :
+      design.classes ?? [];
+    body.append(row(design.target, goal, outcomes.join(", ")));
+    if (loss.time) body.append(row(loss.time, "the time", "to the event, or to the end of observation"));
     design.encoding.columns.forEach((column, i) => {
+      if (column.name === "(interval)") return;  // it follows from the time
       body.append(row(column.name, ...describe(column, profile.columns[i])));
     });
     if (design.weights) body.append(row(design.weights, "weights of rows", "0 or more"));
-    if (design.offset) body.append(row(design.offset, "offset", "is added to the score"));
+    if (design.offset && !loss.time) body.append(row(design.offset, "offset", "is added to the score"));
   }
 
   // --- running -----------------------------------------------------------------------------------

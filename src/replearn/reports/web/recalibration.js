@@ -1,6 +1,7 @@
 // Recalibration: constants of a model fitted anew, its slopes kept. Python's glm/recalibration.py.
 import {
-  Refusal, canonicalJson, decoded, fingerprintOf, fit, nClasses, nScores, onGrid, summaryOf, thetaOf,
+  Refusal, canonicalJson, decoded, familyOf, fingerprintOf, fit, nClasses, nScores, onGrid,
+  summaryOf, thetaOf,
 } from "./exact.js";
 import { scoresOf } from "./support.js";
 import { counted, general } from "./words.js";
@@ -66,7 +67,7 @@ function checkEvents({ targets, nRows }, loss, nFitted) {
     const counts = new Array(classes).fill(0);
     for (const target of targets) counts[target]++;
     [fewest, what] = [Math.min(...counts), "rows of each class"];
-  } else if (loss.kind === "poisson") {
+  } else if (familyOf(loss) === "poisson") {
     [fewest, what] = [targets.reduce((sum, target) => sum + target, 0), "events"];
   }
   if (fewest < needed) {

@@ -1,93 +1,15 @@
 // A replication of a study: a CSV file in, encoded rows, a model file out.
 import {
-  Refusal, canonicalJson, codesOf, coordinatesOf, fingerprintOf, fit, offsetsOf, onGrid,
+  Refusal, canonicalJson, codesOf, coordinatesOf, familyOf, fingerprintOf, fit, offsetsOf, onGrid,
 } from "./exact.js";
 import { fitConstants, slopesOf } from "./recalibration.js";
 import { isAgreed } from "./stability.js";
-import { Table, levelText, textNumber } from "./table.js";
-import { counted, quoted } from "./words.js";
+import { Table } from "./table.js";
+import { Labels, Numbers, RowsAtRisk } from "./targets.js";
 
 const PIECE = 1 << 22;  // bytes of a file that are read at once
 
-// --- labels, numbers, weights --------------------------------------------------------------------
-
-const labelText = (label) => String(label);
-
-/** The place of each row's label among the classes. */
-class Labels {
-  constructor(classes) {
-    this.classes = classes;
-    this.places = new Map(classes.map((label, place) => [labelText(label), place]));
-    const yesNo = { 0: "false", 1: "true", false: "0", true: "1" };
-    const texts = [...this.places.keys()].sort().join();
-    if (texts === "0,1" || texts === "false,true") {
-      for (const [text, place] of [...this.places]) this.places.set(yesNo[text], place);
-    }
-    this.values = [];
-    this.missing = 0;
-    this.odd = new Map();
-  }
-
-  cell(text) {
-    if (text === null) this.missing++;
-    const level = text === null ? "" : levelText(text);
-    const place = this.places.get(level);
-    if (place === undefined) this.odd.set(level, (this.odd.get(level) ?? 0) + 1);
-    this.values.push(place);
-  }
-
-  finished() {
-    const n = this.values.length;
-    if (this.missing) {
-      throw new Refusal(`the target must hold a label in every row, got ${counted(this.missing)} ` +
-        `missing labels (NaN) in ${counted(n)} rows. Fill in or leave out such rows.`);
-    }
-    if (this.odd.size) {
-      const total = [...this.odd.values()].reduce((sum, count) => sum + count, 0);
-      const shown = [...this.odd].filter(([, count]) => count >= 10)
-        .sort(([, a], [, b]) => b - a).slice(0, 4).map(([text]) => quoted(text));
-      const wanted = this.classes.slice(0, 6)
-        .map((label) => (typeof label === "string" ? quoted(label) : label)).join(", ");
-      throw new Refusal(`the target must hold the labels of the study, ${wanted}, got others in ` +
-        `${counted(total)} of ${counted(n)} rows${shown.length ? `: ${shown.join(", ")}` : ""}. ` +
-        "Recode them as the study has them.");
-    }
-    return Float64Array.from(this.values);
-  }
-}
-
-/** Numbers of a column, one in every row. */
-class Numbers {
-  constructor(place, least = -Infinity) {
-    Object.assign(this, { place, least, values: [], missing: 0, odd: 0 });
-  }
-
-  cell(text) {
-    const value = text === null ? null : textNumber(text);
-    if (text === null) this.missing++;
-    else if (value === null) this.odd++;
-    this.values.push(value ?? 0);
-  }
-
-  number(value) {
-    this.values.push(value);
-  }
-
-  finished() {
-    const { place, values, missing, odd, least } = this, n = counted(values.length);
-    if (odd || missing) {
-      const what = odd ? `${counted(odd)} texts` : `${counted(missing)} missing values (NaN)`;
-      throw new Refusal(`${place} must hold a number in every row, got ${what} in ${n} rows. Fill ` +
-        "in or leave out such rows.");
-    }
-    const below = values.filter((value) => value < least).length;
-    if (below) {
-      throw new Refusal(`${place} must hold numbers of at least ${least}, got smaller ones in ` +
-        `${counted(below)} of ${n} rows. Check the column.`);
-    }
-    return Float64Array.from(values);
-  }
-}
+// --- targets and weights --------------------------------------------------------------------------
 
 function targetOf({ loss, classes }) {
   if (classes) return new Labels(classes);
@@ -102,7 +24,7 @@ function targetsOf({ loss }, found) {
       onGrid(Math.min(Math.max((y - centre) / spread, -16), 16), 16) / 65536);
   }
   const most = 1 << loss.cap_bits;
-  return loss.kind === "poisson" ? found.map((y) => Math.min(y, most)) : found;
+  return familyOf(loss) === "poisson" ? found.map((y) => Math.min(y, most)) : found;
 }
 
 /** Weights of rows before they are scaled; null if all are 1. */
@@ -193,20 +115,22 @@ async function* piecesOf(file) {
  * @param onProgress is told the share of the file that has been read
  */
 export async function readTable({ design }, file, options = {}, onProgress = () => {}) {
-  const target = targetOf(design);
-  const weights = design.weights ? new Numbers("sample_weight", 0) : null;
-  const offset = design.offset ? new Numbers("offset") : null;
+  const atRisk = design.loss.kind === "hazard" ? new RowsAtRisk(design.loss) : null;
+  const [target, weights, offset] = atRisk ? [null, null, null] : [targetOf(design),
+    design.weights ? new Numbers("sample_weight", 0) : null,
+    design.offset ? new Numbers("offset") : null];
   const roles = [[design.target, target], [design.weights, weights], [design.offset, offset]]
     .filter(([, handler]) => handler !== null);
-  const table = new Table(file.name, design.encoding, roles, options);
+  const table = new Table(file.name, design.encoding, roles, options, atRisk);
   for await (const [piece, done] of piecesOf(file)) {
     table.feed(piece, false);
     onProgress(Math.min(1, done / file.size));
   }
   table.feed(new Uint8Array(0), true);
-  const targets = targetsOf(design, target.finished());
+  const outcomes = atRisk ? atRisk.finished() : { targets: target.finished(), offset: null };
+  const targets = targetsOf(design, outcomes.targets);
   const masses = massesOf(design, weights && weights.finished(), targets);
-  const offsets = offset && offset.finished();
+  const offsets = offset ? offset.finished() : outcomes.offset;
   const columns = table.encoded();
   return { table, targets, masses, offset: offsets, columns: design.directions ?
     projected(columns, design.directions, table.nRows) : columns };

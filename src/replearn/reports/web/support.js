@@ -1,6 +1,6 @@
 // Do a lab's rows support a model? The score test of Python's glm/support.py. For reading, not for
 // codes: sums are made in plain float64.
-import { MAX_THETA, curvature, residual, scoresInto, toMeans } from "./exact.js";
+import { MAX_THETA, curvature, familyOf, residual, scoresInto, toMeans } from "./exact.js";
 import { tailOf } from "./tails.js";
 
 const MOST_TESTED = 600, UNIT = 2 ** -26;
@@ -169,7 +169,7 @@ function cumulants(rows, loss, means) {
     const variance = means[0][i] * (1 - means[0][i]);
     return variance * (1 - 6 * variance);
   };
-  if (loss.kind === "poisson") return (i) => means[0][i];
+  if (familyOf(loss) === "poisson") return (i) => means[0][i];
   let second = 0, fourth = 0;
   for (let i = 0; i < rows.nRows; i++) {
     const square = residual(loss, 0, means[0][i], rows.targets[i]) ** 2 / rows.nRows;

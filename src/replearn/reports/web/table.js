@@ -178,8 +178,9 @@ function breaksIn(bytes, start, end) {
 }
 
 class CsvReader {
-  constructor(place, options, open, grow) {
-    Object.assign(this, { place, options, open, grow, names: null, handlers: null, nRows: 0, line: 1 });
+  constructor(place, options, open, grow, atRisk) {
+    Object.assign(this, { place, options, open, grow, atRisk, names: null, handlers: null });
+    Object.assign(this, { nRecords: 0, nRows: 0, line: 1 });
     this.rest = new Uint8Array(0);
     const { decimal = ".", thousands = "" } = options;
     this.rewrite = decimal === "." && thousands === "" ? null : signReader(decimal, thousands);
@@ -214,7 +215,7 @@ class CsvReader {
       throw new Refusal(
         `${this.place} must begin with a line of column names, got none. Check the file.`);
     }
-    if (isLast && this.nRows === 0) {
+    if (isLast && this.nRecords === 0) {
       throw new Refusal(`${this.place} must have rows, got none. Check it.`);
     }
   }
@@ -283,14 +284,27 @@ class CsvReader {
       this.handlers = this.open(this.names);
       return;
     }
-    this.grow(++this.nRows);
+    this.nRecords++;
     if (nCells !== this.names.length) {
-      throw new Refusal(`${this.place}, row ${this.nRows + 1}, must have ${this.names.length} cells ` +
+      throw new Refusal(`${this.place}, row ${this.nRecords + 1}, must have ${this.names.length} cells ` +
         `in every row, got ${nCells}. Put texts that hold the delimiter in quotes; with a decimal ` +
         "comma separate cells by semicolons.");
     }
+    let repeats = 1;
+    if (this.atRisk) {  // a person has a row for each interval under observation
+      this.fill(bytes, nCells, this.atRisk.handlers);
+      repeats = this.atRisk.begin();
+    }
+    for (let k = 0; k < repeats; k++) {
+      this.grow(++this.nRows);
+      if (this.atRisk) this.atRisk.interval.cell(this.atRisk.row(k));
+      this.fill(bytes, nCells, this.handlers);
+    }
+  }
+
+  fill(bytes, nCells, handlers) {
     for (let place = 0; place < nCells; place++) {
-      const handler = this.handlers[place];
+      const handler = handlers[place];
       if (handler === null) continue;
       if (handler.number && this.rewrite === null && !this.cells[3 * place + 2]) {
         const value = plainNumber(bytes, this.cells[3 * place], this.cells[3 * place + 1]);
@@ -356,6 +370,8 @@ function plainNumber(bytes, start, end) {
 }
 
 // --- columns to terms ----------------------------------------------------------------------------
+
+export const INTERVAL = "(interval)";  // what a survival study calls the column of intervals of time
 
 const ONE = 1 << 12, MOST_KEPT = 1 << 16;
 const MOST_CELLS = 2 ** 30;  // two bytes each: what a browser's tab can hold
@@ -500,27 +516,30 @@ class Both {
  * @param encoding how a row becomes whole numbers
  * @param roles further handlers, by the names of their columns
  * @param options {delimiter, decimal, thousands}
+ * @param atRisk makes rows at risk of persons, in a survival study
  */
 export class Table {
-  constructor(place, encoding, roles = [], options = {}) {
+  constructor(place, encoding, roles = [], options = {}, atRisk = null) {
     Object.assign(this, { place, encoding, store: new Store() });
     this.terms = encoding.columns.map((column) => termsOf(column, this.store));
-    const wanted = new Map();
+    const wanted = new Map(), ofPersons = new Map(atRisk ? atRisk.roles : []);
     for (const [name, handler] of [
       ...encoding.columns.map((column, i) => [column.name, this.terms[i]]), ...roles]) {
-      wanted.set(name, [...(wanted.get(name) ?? []), handler]);
+      if (atRisk && name === INTERVAL) atRisk.interval = handler;  // of no column of the file
+      else wanted.set(name, [...(wanted.get(name) ?? []), handler]);
     }
     this.reader = new CsvReader(place, options, (names) => {
-      const absent = [...wanted.keys()].filter((name) => !names.includes(name));
+      const absent = [...wanted.keys(), ...ofPersons.keys()].filter((name) => !names.includes(name));
       if (absent.length) {
         throw new Refusal(`${place} has no ${absentColumns(absent, names)}. ` +
           "Rename the columns, or check the file.");
       }
+      if (atRisk) atRisk.handlers = names.map((name) => ofPersons.get(name) ?? null);
       return names.map((name) => {
         const handlers = wanted.get(name) ?? [null];
         return handlers.length > 1 ? new Both(handlers) : handlers[0];
       });
-    }, (nRows) => this.store.fit(nRows));
+    }, (nRows) => this.store.fit(nRows), atRisk);
   }
 
   feed(bytes, isLast) {

@@ -1,7 +1,7 @@
 // What the original's model is worth to a lab's patients, beside the base rate and the lab's own fit.
 // For reading, not for codes: sums are made in plain float64.
 import {
-  Refusal, decoded, nScores, onGrid, startOf, thetaOf, toMeans, totalsOf,
+  Refusal, decoded, familyOf, nScores, onGrid, startOf, thetaOf, toMeans, totalsOf,
 } from "./exact.js";
 import { fitConstants, fitFactor, slopesOf, slopesTimes } from "./recalibration.js";
 import { scoreTest, scoresOf, shiftOf, withColumns } from "./support.js";
@@ -9,6 +9,7 @@ import { termNames } from "./words.js";
 
 const NORMAL_95 = 1.959963984540054;
 const MEASURES = { gaussian: "half the squared error", poisson: "half the deviance" };
+const RATIOS = { gaussian: "coefficient", poisson: "rate ratio", hazard: "hazard ratio" };
 
 const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);
 
@@ -27,11 +28,11 @@ const meansOf = (loss, scores) => {
 };
 
 /** The loss of a row; `scores` are its own. */
-function lossOf({ kind, cap_bits: cap }, scores, target) {
-  const [score] = scores;
-  if (kind === "gaussian") return 0.5 * (score - target) ** 2;
-  if (kind === "poisson") {
-    return Math.exp(Math.min(Math.max(score, -30), cap * Math.LN2)) - target * score;
+function lossOf(loss, scores, target) {
+  const [score] = scores, family = familyOf(loss);
+  if (family === "gaussian") return 0.5 * (score - target) ** 2;
+  if (family === "poisson") {
+    return Math.exp(Math.min(Math.max(score, -30), loss.cap_bits * Math.LN2)) - target * score;
   }
   const top = Math.max(0, ...scores);
   const sum = scores.reduce((total, s) => total + Math.exp(s - top), Math.exp(-top));
@@ -62,6 +63,18 @@ function areaUnderCurve(scores, targets, masses) {
 
 const lossesOf = (loss, scores, targets) =>
   targets.map((target, i) => lossOf(loss, scores.map((score) => score[i]), target));
+
+/** Scores of the base rate: of survival one of events for each unit of time. */
+function baseScores(rows, loss, masses) {
+  const { weight, totals } = totalsOf(rows, loss);
+  if (loss.kind !== "hazard") {
+    return startOf(loss, totals.map((value) => value / weight))
+      .map((score) => new Float64Array(rows.nRows).fill(score));
+  }
+  const events = sumOf(rows.targets.map((target, i) => target * masses[i]));
+  const rate = Math.log(events / sumOf(rows.offset.map((log, i) => Math.exp(log) * masses[i])));
+  return [rows.offset.map((log) => rate + log)];
+}
 
 /** Mean loss and, of two classes, AUC. */
 function performance(loss, scores, targets, masses) {
@@ -94,10 +107,16 @@ function observedToExpected(loss, scores, targets, masses) {
 
 /** Logistic regression of the target on the score: the slope; null if there is none. */
 function calibrationSlope(scores, targets, masses) {
-  const share = sumOf(targets) / targets.length;
+  const share = sumOf(targets.map((y, i) => y * masses[i])) / sumOf(masses);
   if (scores.every((score) => score === scores[0]) || !(share > 0 && share < 1)) return null;
-  let a = 0, b = 1, p, aa, ab, bb;
-  for (let step = 0; step < 50; step++) {
+  const lossAt = (a, b) => sumOf(scores.map((score, i) => {
+    const f = a + b * score;
+    return masses[i] * (Math.max(f, 0) + Math.log1p(Math.exp(-Math.abs(f))) - targets[i] * f);
+  }));
+
+  // Newton's steps from the base rate, halved until the loss falls
+  let a = Math.log(share / (1 - share)), b = 0, isFound = false, p, aa, ab, bb;
+  for (let round = 0; round < 50 && !isFound; round++) {
     p = scores.map((s) => 1 / (1 + Math.exp(-Math.min(Math.max(a + b * s, -500), 500))));
     let first = 0, second = 0;
     aa = ab = bb = 0;
@@ -111,11 +130,16 @@ function calibrationSlope(scores, targets, masses) {
     });
     const below = aa * bb - ab * ab;
     if (below === 0) return null;
-    const up = (bb * first - ab * second) / below, over = (aa * second - ab * first) / below;
-    a += Math.min(Math.max(up, -2), 2);
-    b += Math.min(Math.max(over, -2), 2);
-    if (Math.max(Math.abs(up), Math.abs(over)) < 1e-10) break;
+    let step = [(bb * first - ab * second) / below, (aa * second - ab * first) / below];
+    const before = lossAt(a, b), length = () => Math.max(...step.map(Math.abs));
+    while (lossAt(a + step[0], b + step[1]) > before && length() > 1e-10)
+      step = step.map((one) => one / 2);
+    a += step[0];
+    b += step[1];
+    isFound = length() <= 1e-10 * (1 + Math.max(Math.abs(a), Math.abs(b)));
   }
+  if (!isFound) return null;
+
   // rows are independent, their weights are not counts
   const below = aa * bb - ab * ab;
   const square = sumOf(scores.map((score, i) =>
@@ -198,19 +222,17 @@ export function supportOf(study, codes, rows, ownTheta) {
   const test = rungsOf(study, theta, rows);
   const [ours, own, base] = [theta, ownTheta, theta.map((row) => row.map(() => 0))]
     .map((one) => scoresOf(rows, one));
-  const { weight, totals } = totalsOf(rows, loss);
-  const constant = startOf(loss, totals.map((value) => value / weight));
   return {
     test,
     p: design.constant === "local" ? test.pSlopes : test.pValue,  // of all that labs agree on
     gain: gainOf(loss, ours, base, targets, masses),
-    measure: MEASURES[loss.kind] ?? "log-loss",
-    base: mean(targets.map((target) => lossOf(loss, constant, target)), masses).value,
+    measure: MEASURES[familyOf(loss)] ?? "log-loss",
+    base: mean(lossesOf(loss, baseScores(rows, loss, masses), targets), masses).value,
     model: performance(loss, ours, targets, masses),
     own: performance(loss, own, targets, masses),
     ratio: observedToExpected(loss, ours, targets, masses),
     line: lineOf(loss, ours, targets, masses),
     columns: columnsOf(design, real, test),
-    scale: { gaussian: "coefficient", poisson: "rate ratio" }[loss.kind] ?? "odds ratio",
+    scale: RATIOS[loss.kind] ?? "odds ratio",
   };
 }
