@@ -867,10 +867,7 @@ REFUSALS = [
     ("publish a.csv --target died --rows 3 --out {tmp}/s.json", "no row of some class"),
     ("publish a.csv --target died --registered --out {tmp}/s.json", "needs --rows"),
     ("publish a.csv --target age --out {tmp}/s.json", "--kind linear"),
-    (
-        "replicate a.model.json b.csv",
-        "This is a model: the study is the file that replearn publish",
-    ),
+    ("replicate a.model.json b.csv", "This is a model: the study is the file"),
     ("predict study.json b.csv", "This is a study: replearn replicate STUDY TABLE --out MODEL"),
     ("replicate nofile.json b.csv", "No such file"),
     ("replicate study.json nofile.csv", "nofile.csv cannot be read"),

@@ -13,7 +13,7 @@ from replearn.errors import InvalidFile, ReplearnError, short
 
 D = TypeVar("D", bound="Document")
 
-#: A study and a model are easily confused: the format that is needed, the one of the file, a remedy.
+#: A study and a model are easily confused: the format needed, that of the file, and a remedy.
 _CONFUSED = {
     ("replearn/model", "replearn/study"): (
         "This is a study: replearn replicate STUDY TABLE --out MODEL writes a model."
@@ -156,9 +156,8 @@ class Document(Part):
         try:
             # the header first: a file of a different kind breaks every other rule, too
             named = body.pop("format", None)
-            if (cls.FORMAT, named) in _CONFUSED:
-                rule = f"must be {cls.FORMAT!r}, got {named!r}"
-                raise Unfit(rule, _CONFUSED[cls.FORMAT, named], "format")
+            if remedy := _CONFUSED.get((cls.FORMAT, str(named))):
+                raise Unfit(f"must be {cls.FORMAT!r}, got {named!r}", remedy, "format")
             read_inside("format", OneOf((cls.FORMAT,)), named)
             read_inside("version", OneOf((cls.VERSION,)), body.pop("version", None))
             kind, kinds = _design_kind(body), {one.KIND: one for one in cls.__subclasses__()}
