@@ -282,6 +282,12 @@ def test_persons_are_counted_not_their_rows_at_risk():
     assert_rate_at_most(n_asked, trials=160, bound=0.01, false_alarm=1e-3)
 
 
+def test_rows_at_risk_are_called_so(original):
+    assert " held-out rows at risk the model removes " in str(original.performance_)
+    assert "% of half the deviance of" in str(original.performance_)
+    assert " rows at risk), without the ridge" in str(original.coefficients_)
+
+
 def test_persons_who_occur_twice_are_told():
     frame = trial(600)
     twice = pd.concat([frame, frame])

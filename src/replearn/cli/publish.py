@@ -442,9 +442,7 @@ def _verdict(original: "Original") -> str:
     certificate = original.certificate
     if original.study.commitment is None:
         return f"The study is registered: nobody is first. {certificate.facts().verdict}"
-    rows = "rows"
-    if original.study.design.recipe == "survival":  # a person has one in each interval of time
-        rows = "rows at risk"
+    rows = original.study.design.loss.counted
     return (
         f"The study is published: {certificate.centre_words}, with "
         f"{certificate.n_replication:,} {rows}, gets exactly this model in "

@@ -150,7 +150,8 @@ class Coefficients(Spoken):
         shown = [name for name in columns if name != "model"]
         header = [names.get(name, name.replace("_", " ")) for name in shown]
         rows = list(zip(*(columns[name] for name in shown), strict=True))
-        title = f"This lab's own estimates ({self.own.n_rows:,} rows), without the ridge"
+        n_rows = f"{self.own.n_rows:,} {self.design.loss.counted}"
+        title = f"This lab's own estimates ({n_rows}), without the ridge"
         digits = [4 if name not in ("term", "class") else 0 for name in shown]
         digits[shown.index("standard_error")] = 3
 

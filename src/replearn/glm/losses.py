@@ -46,6 +46,7 @@ class _Classes(Part):
     scale: ClassVar[tuple[float, float]] = (1.0, 0.0)
     largest: ClassVar[float] = math.inf
     measure: ClassVar[str] = "log-loss"
+    counted: ClassVar[str] = "rows"  # what a fit counts
     ratio: ClassVar[str] = "odds ratio"
     lack: ClassVar[str] = (
         "rows must have all classes, but some class has no row. Get rows of each class."
@@ -205,6 +206,7 @@ class _Numbers(Part):
 
     by_class: ClassVar[bool] = False
     n_scores: ClassVar[int] = 1
+    counted: ClassVar[str] = "rows"
     ratio: ClassVar[str] = ""
     lack: ClassVar[str] = ""
     no_model_message: ClassVar[str] = "no event"
@@ -420,6 +422,8 @@ class Hazard(Poisson):
     title: ClassVar[str] = "survival analysis (piecewise exponential)"
     says: ClassVar[str] = "the hazard of {target}"
     ratio: ClassVar[str] = "hazard ratio"
+    # a person has one in each interval of time
+    counted: ClassVar[str] = "rows at risk"
     lack: ClassVar[str] = "some event must have been seen. Get rows with events."
 
     def check(self) -> None:

@@ -90,6 +90,8 @@ class Performance(Spoken):
         Rows that were scored.
     held_out : bool
         Whether the model had not seen them.
+    counted : str
+        What the rows are called; a person has a row at risk in each interval of time.
 
     See Also
     --------
@@ -121,6 +123,7 @@ class Performance(Spoken):
     balanced_accuracy: Measure | None
     words: str
     held_out: bool = True
+    counted: str = "rows"
 
     @classmethod
     def of(
@@ -168,6 +171,7 @@ class Performance(Spoken):
             balanced_accuracy=balanced,
             words=loss.measure,
             held_out=held_out,
+            counted=loss.counted,
         )
 
     @property
@@ -199,11 +203,13 @@ class Performance(Spoken):
 
     def facts(self) -> Facts:
         """What the model is worth, in words."""
-        whose = "held-out rows" if self.held_out else "rows"
-        what = f"the {self.words} of the {self.null}"
-        verdict = f"On {self.n_rows:,} {whose} the model removes {self.explained:.1%} of {what}."
+        what = self.words if self.words.startswith("half") else f"the {self.words}"
+        answer = f"removes {self.explained:.1%} of {what} of the {self.null}"
         if self.is_useless:
-            verdict = f"On {self.n_rows:,} {whose} the model is no better than the {self.null}."
+            answer = f"is no better than the {self.null}"
+
+        held_out = "held-out " if self.held_out else ""
+        verdict = f"On {self.n_rows:,} {held_out}{self.counted} the model {answer}."
         return Facts(verdict, self.rows(), figures=[Figure("Performance", self._picture)])
 
     def _picture(self) -> str:
