@@ -59,6 +59,7 @@ def rows_at_one_promise():
     print("|---|---|---|---|--:|--:|--:|")
     for name, (recipe, bits) in LINES.items():
         printed, certified, source = recipe.rate, recipe.certified_rate, recipe.source
+        source = source.replace("Theorem", "Thm").replace("Proposition", "Prop.")
         if bits:
             printed, certified, source = "", f"{certified.split()[0]} tau^-2", "statement 8"
         rows = " | ".join(rows_text(n) for n in found.rows[name].values())

@@ -146,6 +146,16 @@ def _without_signature(app, what, name, thing, options, signature, result) -> tu
     return ("", None) if is_result or name == "replearn.Study" else None
 
 
+def _names_are_links(app, what, name, thing, options, lines) -> None:
+    """`See Also` names what users import, wherever the object itself is at home."""
+    for i, line in enumerate(lines):
+        lines[i] = re.sub(r":obj:`(\w+)`", _from_the_package, line)
+
+
+def _from_the_package(match: re.Match[str]) -> str:
+    return f":obj:`{match[1]} <replearn.{match[1]}>`" if match[1] in replearn.__all__ else match[0]
+
+
 def _study_to_try(app: Sphinx, failure: Exception | None) -> None:
     """Put a real bundle beside the pages, with a table that matches, for readers to open."""
     if failure is not None or app.builder.format != "html":
@@ -169,6 +179,7 @@ def setup(app: Sphinx) -> None:
     app.connect("source-read", _code_of_examples)
     app.connect("autodoc-skip-member", _is_foreign)
     app.connect("autodoc-process-signature", _without_signature)
+    app.connect("autodoc-process-docstring", _names_are_links, priority=900)  # numpydoc is first
     app.connect("build-finished", _study_to_try)
     app.add_html_math_renderer("mathml", (_inline_formula, None), (_formula, None))
     app.config.html_math_renderer = "mathml"

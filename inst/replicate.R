@@ -2090,8 +2090,8 @@ spread_finding <- function(study, spreads, n) {
   # each that is too wide: wide cells for a few numbers are enough to forge
   is_wide <- decimals(unlist(study$spreads)) / pmax(spreads, 1e-30) > 3
   if (!any(is_wide) && 2 * odd <= length(spreads)) return(NULL)
-  c(sprintf(paste0("the study states spreads of its numbers that %d of %d do not have here; these ",
-                   "count nothing in what a match proves"), odd, length(spreads)))
+  c(sprintf(paste0("the spreads of %d of %d coefficients are not what the study states; these count ",
+                   "nothing in what a match proves"), odd, length(spreads)))
 }
 
 # Whether the table holds all of its rows twice, or three times; rows of few kinds are alike by nature.
@@ -3401,10 +3401,18 @@ print_model <- function(x, ...) {
   invisible(x)
 }
 
+# Predictions of the shared model; after a mismatch there is none to use.
+predict_replication <- function(object, newdata, ...) {
+  if (is.null(object$model))
+    refuse("a different model does not predict. Read the original's: replearn$model(\"FILE\").")
+  predict_model(object$model, newdata, ...)
+}
+
 registerS3method("print", "replearn_replication", print_replication)
 registerS3method("print", "replearn_study", print_study)
 registerS3method("print", "replearn_model", print_model)
 registerS3method("predict", "replearn_model", predict_model)
+registerS3method("predict", "replearn_replication", predict_replication)
 registerS3method("coef", "replearn_model", coef_model)
 registerS3method("update", "replearn_model", update_model)
 registerS3method("coef", "replearn_replication", coef_replication)

@@ -12,6 +12,7 @@ coef.replearn_replication <- replearn$internal$coef_replication
 confint.replearn_replication <- replearn$internal$confint_replication
 plot.replearn_replication <- replearn$internal$plot_replication
 predict.replearn_model <- replearn$internal$predict_model
+predict.replearn_replication <- replearn$internal$predict_replication
 print.replearn_model <- replearn$internal$print_model
 print.replearn_replication <- replearn$internal$print_replication
 print.replearn_study <- replearn$internal$print_study

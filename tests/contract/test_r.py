@@ -533,6 +533,7 @@ def test_the_package(tmp_path):
         "write_model(found$model, 'r.json'); capture.output(print(summary(found))) -> shown",
         "again <- predict(read_model('r.json'), 'b.csv')",
         "stopifnot(identical(again, predict(found$model, 'b.csv')))",
+        "stopifnot(identical(again, predict(found, 'b.csv')))",
         "own <- update(found$model, 'b.csv')",
         "stopifnot(identical(own, update_model('r.json', 'b.csv')))",
         "cat(found$fingerprint, own$recalibration$parent)",

@@ -43,6 +43,7 @@ def test_one_fit_has_one_vector():
     X, y = draw("plain", 400, 4, 0.3, 0)
     fitted = rl.ReplicableSVMClassifier(margin=0.3, sketch_bits=3, trace=True).fit(X, y)
     assert fitted.trace_.directions.shape == (1, 5)
+    assert repr(fitted.trace_).startswith("<Trace: directions (1, 5), mean_direction (5,), ")
     space, coins = fitted.model_.design.space, Coins(0)
     np.testing.assert_array_equal(
         space.encode(fitted.trace_.components, coins), fitted.trace_.codes

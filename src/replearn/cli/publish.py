@@ -419,9 +419,7 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
     worth = original.worth
     items: list[Any] = [
         *files,
-        Row(
-            "same population", 1 - original.certificate.expected, "%", note="of samples, estimated"
-        ),
+        Row("agreement, same population", 1 - original.certificate.expected, "%", note="estimated"),
         study.evidence(original.model).words(),
         *original.certificate.cautions,
         *worth.rows()[:2],

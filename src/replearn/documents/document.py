@@ -13,6 +13,16 @@ from replearn.errors import InvalidFile, ReplearnError, short
 
 D = TypeVar("D", bound="Document")
 
+#: A study and a model are easily confused: the format needed, that of the file, and a remedy.
+_CONFUSED = {
+    ("replearn/model", "replearn/study"): (
+        "This is a study: replearn replicate STUDY TABLE --out MODEL writes a model."
+    ),
+    ("replearn/study", "replearn/model"): (
+        "This is a model: the study is the file that replearn publish --out wrote."
+    ),
+}
+
 
 @dataclass(frozen=True)
 class Document(Part):
@@ -145,7 +155,10 @@ class Document(Part):
 
         try:
             # the header first: a file of a different kind breaks every other rule, too
-            read_inside("format", OneOf((cls.FORMAT,)), body.pop("format", None))
+            named = body.pop("format", None)
+            if remedy := _CONFUSED.get((cls.FORMAT, str(named))):
+                raise Unfit(f"must be {cls.FORMAT!r}, got {named!r}", remedy, "format")
+            read_inside("format", OneOf((cls.FORMAT,)), named)
             read_inside("version", OneOf((cls.VERSION,)), body.pop("version", None))
             kind, kinds = _design_kind(body), {one.KIND: one for one in cls.__subclasses__()}
             if cls.KIND not in (None, kind):

@@ -379,17 +379,61 @@ def round_point(
 
 @dataclass(frozen=True)
 class Trace:
-    """Every intermediate of a fit of Algorithm 1 or 2, by the paper's letters."""
+    """Every intermediate of a fit of Algorithm 1 or 2, by the paper's letters.
 
-    directions: Matrix  # w_i: the vector of each batch, one in each row
-    mean_direction: Vector  # z: their mean
-    projection: Matrix  # A
-    components: Vector  # A z
-    offsets: Vector  # o, in widths
-    thresholds: Vector  # u; AKround alone has them
-    codes: Codes  # the whole numbers that labs compare
-    rounded: Vector  # b: what the codes stand for
-    direction: Vector  # A'b, before it gets length 1
+    Attributes
+    ----------
+    directions : array of shape (n_batches, n_inputs)
+        w_i: the vector of each batch.
+    mean_direction : array of shape (n_inputs,)
+        z: their mean.
+    projection : array of shape (n_components, n_inputs)
+        A.
+    components : array of shape (n_components,)
+        A z.
+    offsets : array of shape (n_components,)
+        o: where cells begin, in widths.
+    thresholds : array
+        u; AKround alone has them.
+    codes : array of int
+        The whole numbers that labs compare.
+    rounded : array of shape (n_components,)
+        b: what the codes stand for.
+    direction : array of shape (n_inputs,)
+        A'b, before it gets length 1.
+
+    See Also
+    --------
+    ReplicableSVMClassifier : its ``trace_`` is one, with ``trace=True``.
+
+    Notes
+    -----
+    The steps are run once more after the fit, batch by batch, so they are those of its codes.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> X, y = rl.datasets.make_margin(2000, 5, margin=0.3, random_state=0)
+    >>> sizes = {"n_batches": 10, "batch_size": 200, "n_components": 8, "grid_width": 0.2}
+    >>> svm = rl.ReplicableSVMClassifier(margin=0.3, mode="paper", trace=True, **sizes).fit(X, y)
+    >>> svm.trace_.directions.shape, svm.trace_.projection.shape, len(svm.trace_.codes)
+    ((10, 5), (8, 5), 8)
+    """
+
+    directions: Matrix
+    mean_direction: Vector
+    projection: Matrix
+    components: Vector
+    offsets: Vector
+    thresholds: Vector
+    codes: Codes
+    rounded: Vector
+    direction: Vector
+
+    def __repr__(self) -> str:
+        """Names and shapes: the arrays themselves fill a screen."""
+        shapes = (f"{name} {value.shape}" for name, value in vars(self).items())
+        return f"<Trace: {', '.join(shapes)}>"
 
 
 def trace(

@@ -3,8 +3,8 @@
 import os
 from typing import Any
 
-from replearn.documents import Document, document_of, read_json
-from replearn.errors import InvalidFile, ReplearnError, short
+from replearn.documents import Document, document_of
+from replearn.errors import ReplearnError, short
 
 
 def file_classes() -> tuple[type[Document], ...]:
@@ -106,17 +106,4 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     from replearn.codes import Model
     from replearn.glm import GlmModel  # noqa: F401  # one of the kinds that Model tells apart
 
-    try:
-        return Model.load(path)
-    except InvalidFile:
-        _refuse_study(path)
-        raise
-
-
-def _refuse_study(path: str | os.PathLike[str]) -> None:
-    """Say what to do with a study where a model is needed: the two are easily confused."""
-    if read_json(path).get("format") == "replearn/study":
-        raise InvalidFile(
-            f"{path} is a study, and this needs a model. Run replearn replicate {path} TABLE --out "
-            "MODEL: it writes one."
-        ) from None
+    return Model.load(path)

@@ -579,8 +579,8 @@ def spread_findings(study: GlmStudy, spreads: Vector | None, n_rows: int) -> tup
     return (
         Finding(
             "",
-            f"the study states spreads of its numbers that {odd} of {ratio.size} do not have "
-            "here; these count nothing in what a match proves",
+            f"the spreads of {odd} of {ratio.size} coefficients are not what the study states; "
+            "these count nothing in what a match proves",
         ),
     )
 

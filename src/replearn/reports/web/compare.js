@@ -209,8 +209,8 @@ export function spreadFinding(study, spreads, nRows) {
   if (!spreads || nRows < LEAST_ROWS) return [];
   const odd = deniedSpreads(study, spreads).filter((denied) => denied).length, n = spreads.length;
   const isFine = 2 * odd <= n && !statesTooMuch(study, spreads);
-  return isFine ? [] : [["", `the study states spreads of its numbers that ${odd} of ${n} do ` +
-    "not have here; these count nothing in what a match proves", false]];
+  return isFine ? [] : [["", `the spreads of ${odd} of ${n} coefficients are not what the ` +
+    "study states; these count nothing in what a match proves", false]];
 }
 
 /** Whether the table holds all of its rows twice, or three times; rows of few kinds are alike by nature. */
