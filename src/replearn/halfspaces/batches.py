@@ -11,13 +11,12 @@ from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.codes import MAX_ROWS, Coins, Fitted, Sample
 from replearn.errors import ReplearnError
 from replearn.exact import COUNTS, fixed_mean, nonzero_rows, unit_rows
 from replearn.halfspaces.rounded import ENOUGH_BATCHES, BatchPlan, BatchSpread, sketched_width
-from replearn.types import BlockMap, Codes, Matrix, Order, Signs, Vector, stacked
+from replearn.types import BlockMap, Codes, Ints, Matrix, Order, Signs, Vector, stacked
 
 #: Groups of batches whose sums are kept apart, so that their spread can be seen; fewer for wide
 #: rows, so that they take at most 8 MB.
@@ -33,7 +32,7 @@ _DIRECTIONS = 1 << 14
 _MAX_MARKS = 1 << 14
 
 #: Adds the vectors of batches to sums: ``add(rows, first, batch_size, bias, hi, lo, counts)``.
-AddBatches = Callable[..., NDArray[np.int64]]
+AddBatches = Callable[..., Ints]
 
 
 # --- samples ------------------------------------------------------------------------------------
@@ -136,10 +135,10 @@ class BatchSums:
     Integers throughout, so that sums of blocks can be merged in any order, on any machine.
     """
 
-    hi: NDArray[np.int64]
-    lo: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    marks: NDArray[np.int64]
+    hi: Ints
+    lo: Ints
+    counts: Ints
+    marks: Ints
     level: int = 0  # marks with this many zero bits are kept
 
     def __add__(self, other: "BatchSums") -> "BatchSums":

@@ -15,11 +15,10 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
-from replearn.types import Array, Mask, Vector, unmasked
+from replearn.types import Array, Ints32, Mask, Vector, unmasked
 
 #: Texts that say "no value", after white space is trimmed. "none" and "-" are answers.
 MISSING_WORDS = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", ".", "?")
@@ -69,7 +68,7 @@ class Texts:
     """A column of texts, each distinct one stored once."""
 
     # for each row the place of its text in ``values``; -1 where the cell is missing
-    codes: NDArray[np.int32]
+    codes: Ints32
     values: tuple[str, ...]  # trimmed texts, none of them a word for "missing"
 
     def __len__(self) -> int:
@@ -137,7 +136,7 @@ def numbers_of(column: Column) -> tuple[Vector, Mask | None]:
     return values, is_odd[column.codes]
 
 
-def levels_of(column: Column) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+def levels_of(column: Column) -> tuple[Ints32, tuple[str, ...]]:
     """A column as levels: for each row the place of its level (-1: missing), and the levels."""
     if isinstance(column, Texts):
         texts = [level_text(text) for text in column.values]
@@ -269,7 +268,7 @@ def _from_objects(items: list[Any]) -> Column:
     return _coded(np.array(codes, dtype=np.int32), [item for _, item in places])
 
 
-def _coded(codes: NDArray[np.int32], items: list[Any]) -> Texts:
+def _coded(codes: Ints32, items: list[Any]) -> Texts:
     """Texts of coded objects, whatever these are; negative codes are missing cells."""
     places: dict[str, int] = {}
     joined = []

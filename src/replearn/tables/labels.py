@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.documents import MAX_WHOLE, Label
 from replearn.errors import ReplearnError, short
 from replearn.tables.cells import Column, column_from, is_number_text, levels_of, numbers_of
-from replearn.types import Array, Ints, Vector, unmasked
+from replearn.types import Array, Ints, Ints32, Vector, unmasked
 
 #: More classes than this are no classes, and would take hours.
 MAX_CLASSES = 100
@@ -163,7 +162,7 @@ def target_numbers(column: Column, place: str = "the target", least: float | Non
     return values
 
 
-def _codes(column: Column, place: str) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+def _codes(column: Column, place: str) -> tuple[Ints32, tuple[str, ...]]:
     codes, texts = levels_of(column)
     n_missing = int(np.count_nonzero(codes < 0))
     if n_missing:
