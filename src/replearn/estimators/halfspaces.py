@@ -4,7 +4,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -85,7 +85,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
     constants: Mapping[str, float] | None = None
 
     #: What else to do about too much disagreement.
-    _remedy: ClassVar[str] = "rely on a larger margin"
+    _remedy = "rely on a larger margin"
 
     def _recipe(self) -> Recipe:
         raise NotImplementedError
@@ -537,7 +537,7 @@ class BatchClassifier(HalfspaceClassifier):
     study: "HalfspaceStudy | str | os.PathLike[str] | None" = None
     trace: bool = False
 
-    _remedy: ClassVar[str] = "publish a sketch"
+    _remedy = "publish a sketch"
 
     def _traced(self, sample: Sample, plan: Any, fitted: Fitted) -> Trace:
         if isinstance(sample, FirstRows):
