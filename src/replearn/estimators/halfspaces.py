@@ -252,7 +252,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         if work is not None:
             return work
         work = threads(self.n_jobs)
-        return tracked(work, "fitting", True) if self.verbose else work
+        return tracked(work, "fitting") if self.verbose else work
 
     def _conclude(
         self, plan: Any, fitted: Fitted, n_rows: int, study: HalfspaceStudy | None, seed: str

@@ -52,6 +52,8 @@ from replearn.tables import (
 from replearn.types import Array, Codes, Ints, Vector
 from replearn.words import Facts, Row, Spoken, percent
 
+#: Published bits about each coefficient.
+_BITS = 8
 #: Quantiles of a column that a lab sends at most.
 _QUANTILES = 64
 #: Rows of the table that has the columns of all labs, at most.
@@ -489,8 +491,7 @@ def founded(
     fits: CentreFits,
     labs: Sequence[Participant],
     copies: Sequence[tuple[str, str]],
-    bits: int = 8,
-    replication_rows: int | None = None,
+    replication_rows: int | None,
 ) -> Founded:
     """The study of a coalition, from its fit and from what single rows do to it.
 
@@ -509,9 +510,9 @@ def founded(
         replication_rows = n_rows
         if len(fits.names) > 1:
             replication_rows = int(median_low(fits.n_rows.tolist()))
-    promise = glm.Promise(rho, bits, n_rows, replication_rows)
+    promise = glm.Promise(rho, _BITS, n_rows, replication_rows)
     widths = glm.widths_of(total_spread, promise)
-    design = replace(draft.design, widths=widths, bits=bits, sketch=None)
+    design = replace(draft.design, widths=widths, bits=_BITS, sketch=None)
     codes, sketch = design.cells.publish(numbers)
     design = replace(design, sketch=sketch)
     model = GlmModel(design, codes)

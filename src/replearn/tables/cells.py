@@ -29,6 +29,9 @@ WHITE_SPACE = " \t\n\r\v\f"
 #: Texts with more characters are refused: no level is that long.
 MAX_TEXT = 4096
 
+#: Columns that a message names.
+_MOST_LISTED = 8
+
 _HALF = re.compile("[\ud800-\udfff]")  # of a character
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _INFINITY = ("-Infinity", "Infinity")  # by whether it is positive
@@ -219,8 +222,8 @@ def from_series(series: Any) -> Column:
     if kind in (nw.String, nw.Categorical, nw.Enum):
         try:
             return from_arrow(series.to_arrow())
-        except (ModuleNotFoundError, ValueError, TypeError):
-            pass  # without Arrow, or for levels of several types (1 and "a"): the same, slower
+        except (ValueError, TypeError):
+            pass  # levels of several types (1 and "a"): the same, slower
     return _from_objects(series.to_list())
 
 
@@ -434,12 +437,12 @@ def columns_from(place: str, sources: Mapping[str, Callable[[], Any]]) -> dict[s
     return columns
 
 
-def named_columns(names: Iterable[str], most: int = 8) -> str:
+def named_columns(names: Iterable[str]) -> str:
     """Some columns in words: column 'age'; columns 'age', 'bmi'."""
     listed = [repr(_shortened(name)) for name in names]
-    words = ", ".join(listed[:most])
-    if len(listed) > most:
-        words += f" and {len(listed) - most} more"
+    words = ", ".join(listed[:_MOST_LISTED])
+    if len(listed) > _MOST_LISTED:
+        words += f" and {len(listed) - _MOST_LISTED} more"
     return f"column{'s' * (len(listed) > 1)} {words}"
 
 
@@ -460,7 +463,7 @@ def absent_columns(absent: Sequence[str], names: Sequence[str]) -> str:
 
     words = f"{named_columns(absent)}; it has {named_columns(names)}"
     if alike:
-        words += f" ({', '.join(alike[:8])}: case and spaces count)"
+        words += f" ({', '.join(alike[:_MOST_LISTED])}: case and spaces count)"
     return words
 
 
