@@ -101,7 +101,6 @@ from replearn.codes import (
     Plan,
     Promise,
     Recipe,
-    Sample,
     Sizes,
     Spread,
     VoteSpace,
@@ -122,7 +121,7 @@ from replearn.halfspaces.estimates import (
     n_repeated,
     student_draws,
 )
-from replearn.rows import term_hashes
+from replearn.rows import Sample, term_hashes
 from replearn.types import BlockMap, Codes, Ints, Matrix, Vector, stacked
 
 Rounding = Literal["box", "foam"]

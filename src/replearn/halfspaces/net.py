@@ -82,7 +82,6 @@ from replearn.codes import (
     Plan,
     Promise,
     Recipe,
-    Sample,
     Sizes,
     candidates,
     check_components,
@@ -102,7 +101,7 @@ from replearn.errors import NotSearchable, ReplearnError
 from replearn.exact import Points, project_rows
 from replearn.halfspaces.batches import directions
 from replearn.halfspaces.estimates import Rivals, assumptions, calibrated, n_repeated
-from replearn.rows import term_hashes
+from replearn.rows import Sample, term_hashes
 from replearn.types import BlockMap, Ints, Matrix
 
 Counts = Ints
