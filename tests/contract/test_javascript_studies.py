@@ -399,7 +399,7 @@ def test_a_large_table(tmp_path):
     assert found["fingerprint"] == model.fingerprint
     assert_same_words(replication, found)
     assert size < 500
-    assert ours < 8 * seconds
+    assert ours < 1 + 6 * seconds  # a second in which the engine compiles what it will repeat
 
 
 @needs_node

@@ -151,6 +151,18 @@ def test_the_outcome_before_its_threshold_is_refused():
     assert outcome_remarks(y=y, petal=petal)["petal"].kind == "tells"
 
 
+def test_grades_of_the_outcome_are_refused():
+    """Heart disease of grades 0 to 4, of which the outcome is "any"."""
+    grade = np.random.default_rng(8).choice(5, 700, p=[0.45, 0.25, 0.1, 0.1, 0.1])
+    y = (grade > 0).astype(np.int64)
+    found = outcome_remarks(y=y, grade=grade, gaps=np.where(np.arange(700) < 30, np.nan, grade))
+    assert (found["grade"].kind, found["grade"].refused) == ("copy", True)
+    assert "before a threshold" in found["gaps"].reason
+    # wards without an order that tell the outcome are asked about
+    ward = np.array([3, 0, 4, 1, 2])[grade]
+    assert outcome_remarks(y=y, ward=ward)["ward"].kind == "tells"
+
+
 def test_a_time_beside_an_outcome_is_asked_about():
     rng = np.random.default_rng(6)
     y = rng.integers(0, 2, 2000)

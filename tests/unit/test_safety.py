@@ -32,8 +32,11 @@ NAMED = {
         [20240100 + 1 + i % 28 for i in range(N_ROWS)],
     ],
     "text": [[f"patient came with {i} and left soon" for i in range(N_ROWS)]],
-    "copy": [LABELS, LABELS * 3 + 1, np.where(LABELS == 1, "dead", "alive")],
-    "tells": [np.where(LABELS == 1, RNG.integers(1, 4, N_ROWS), 0.0)],
+    "copy": [
+        *(LABELS, LABELS * 3 + 1, np.where(LABELS == 1, "dead", "alive")),
+        np.where(LABELS == 1, RNG.integers(1, 4, N_ROWS), 0.0),
+    ],
+    "tells": [np.where(LABELS == 1, 1.0, RNG.choice([0, 2, 3], N_ROWS))],
     "constant": [np.ones(N_ROWS), ["x"] * N_ROWS],
     "empty": [[None] * N_ROWS, [""] * N_ROWS],
     "folded": [np.where(np.arange(N_ROWS) < 12, "rare", RNG.choice(["a", "b"], N_ROWS))],

@@ -183,7 +183,10 @@ def _on_sampled_numbers(name: str, look: TableScan, meant: bool) -> list[Remark 
     if distinct.size <= _MOST_ANSWERS:
         joint = _joint_counts(look.cells(name), look.classes)
         has_all = int(joint.sum()) == look.n_sampled
-        remarks.append(_on_label(name, joint, has_all, meant))
+        remark = _on_label(name, joint, has_all, meant)
+        if remark is not None and not meant and _is_graded_outcome(joint):
+            remark = Remark(name, "copy", "is the outcome before a threshold")
+        remarks.append(remark)
     elif not meant and look.classes.max() == 1:
         remarks.append(_on_ranks(name, look.cells(name), look.classes))
     return remarks
@@ -403,6 +406,17 @@ def _on_label(name: str, joint: Ints, has_all: bool, meant: bool) -> Remark | No
         f"tells the label in all {int(joint.sum()):,} rows that have it: is it known before the "
         "outcome? If not, leave it out",
     )
+
+
+def _is_graded_outcome(joint: Ints) -> bool:
+    """Whether the outcome is a column of few numbers, cut: grades 0 to 4, and the label from 1 on.
+
+    Takes the rows of each number, in order, by class. Numbers that stand for groups without an
+    order, such as wards, would change classes more often.
+    """
+    classes = joint.argmax(axis=1)
+    n_changes = int((classes[1:] != classes[:-1]).sum())
+    return n_changes == len(set(classes.tolist())) - 1
 
 
 def _is_chance(joint: Ints) -> bool:
