@@ -120,8 +120,8 @@ class Table1(Spoken):
 
         # what was asked for, else empty
         counted = Table(
-            f"Counted in {self.counted_mode} mode",
-            ("name", "rows", "pairs that differ", "error"),
+            "",
+            ("name", f"{self.counted_mode} rows", "pairs that differ", "error"),
             [(name, *_counted_cells(found)) for name, found in self.counted.items()],
             key="counted",
         )
@@ -136,12 +136,17 @@ class Table1(Spoken):
             key="exponents",
         )
 
+        # who runs pairs asks for these: what was not run, and why, is never below "More"
+        tables = [part for part in (counted, table, growth) if part.rows]
+        asked = 1 if self.counted else len(tables)
+
         return Facts(
-            f"Rows that labs need for margin {promise.margin:g}, error {promise.max_error:g}, "
+            f"{'Pairs of labs' if self.counted else 'Rows that labs need'} for margin "
+            f"{promise.margin:g}, error {promise.max_error:g}, "
             f"disagreement {promise.max_disagreement:g}, {self.n_features:,} columns"
             + (", no constant." if self.fit_intercept is False else " and a constant."),
-            [table, *(part for part in (growth, counted) if part.rows)],
-            details=[rates],
+            tables[:asked],
+            details=[*tables[asked:], rates],
             figures=[Figure("Rows of each lab on a logarithmic scale", self._picture, _CAPTION)],
             values={"n_rows": self.rows},
         )
