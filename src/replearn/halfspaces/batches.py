@@ -188,7 +188,7 @@ def _sum_block(block: SignedRows, n_inputs: int, batches: _Batches, work: BlockM
 
     rows: Any = block  # parts are read where they are summed; rows in memory stay in their place
     if isinstance(block, MemoryRows):
-        rows = RawRows.of(block.X, block.signs, block.places)
+        rows = RawRows.of(block.X, block.signs, block.order)
     at_once = 2 * max(1, min(_BLOCK_BATCHES, _BLOCK_ROWS // batches.batch_size) // 2)
     solve = partial(_sum_some, rows, n_inputs, batches, at_once)
     starts = range(0, batches.n_batches, at_once)

@@ -280,8 +280,10 @@ class RawRows(NamedTuple):
     keys: Ints32
 
     @classmethod
-    def of(cls, X: Any, signs: Signs, order: Order) -> "RawRows":
-        """The rows ``X[order]`` and their signs."""
+    def of(cls, X: Any, signs: Signs, order: Order | None = None) -> "RawRows":
+        """The rows ``X[order]`` and their signs; without an order all, as they stand."""
+        if order is None:
+            order = np.arange(signs.size)
         steps = np.arange(1, X.shape[1] + 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         keys = (steps >> np.uint64(33)).astype(np.int32)
 
