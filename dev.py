@@ -61,9 +61,9 @@ def main(arguments: list[str]) -> int:
     command, rest = (arguments[0], arguments[1:]) if arguments else ("help", [])
     try:
         if command == "demo" and not rest:
-            return prepare("data", "halfspaces") or call("replearn", "demo")
+            return prepare("halfspaces") or call("replearn", "demo")
         if command == "run":
-            return prepare("data", "halfspaces") or call("replearn", *rest, cwd=Path.cwd())
+            return prepare("halfspaces") or call("replearn", *rest, cwd=Path.cwd())
         if command == "test":
             parts = ("test", "engines") if "--engines" in rest else ("test",)
             pytest = ("pytest", (*PYTEST, *chosen(rest)))
@@ -128,7 +128,7 @@ def try_versions(resolution: str, version: str) -> int:
     is_next = resolution == "prerelease"
     choice = ("--resolution", "highest" if is_next else resolution)
     code = quietly(uv, "venv", "--clear", "--python", version, str(place)) or quietly(
-        *install, *choice, "--editable", ".[data,halfspaces,onnx,dask]", "--group", "test"
+        *install, *choice, "--editable", ".[halfspaces,onnx,dask]", "--group", "test"
     )
     if is_next and not code:
         code = quietly(*install, "--prerelease", "allow", "--upgrade", "numpy")

@@ -155,7 +155,7 @@ def short(value: object, most: int = 60) -> str:
     return text
 
 
-def whole_number(name: str, value: Any, least: int = 1, remedy: str = "") -> int:
+def whole_number(name: str, value: Any, remedy: str = "") -> int:
     """A whole number of any library as an int, or the error that says what it must be.
 
     Examples
@@ -164,10 +164,10 @@ def whole_number(name: str, value: Any, least: int = 1, remedy: str = "") -> int
     >>> whole_number("n_rows", np.int64(3))
     3
     """
-    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least:
+    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1:
         return int(value)
     raise ReplearnError(
-        f"{name} must be a whole number of at least {least}, got {short(value)}. {remedy}".rstrip()
+        f"{name} must be a whole number of at least 1, got {short(value)}. {remedy}".rstrip()
     )
 
 

@@ -11,10 +11,12 @@ Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
 Grid = NDArray[np.int16]
 Words = NDArray[np.uint64]
+Words32 = NDArray[np.uint32]
 Order = NDArray[np.int64]
 Signs = NDArray[np.int8]
 #: Whole numbers, marks of rows, and arrays of any kind.
 Ints = NDArray[np.int64]
+Ints32 = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 Array = NDArray[Any]
 

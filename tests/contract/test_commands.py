@@ -27,7 +27,6 @@ from replearn.cli.command import Parser
 from replearn.datasets import load_readmission, make_margin
 
 pd = pytest.importorskip("pandas")
-pytest.importorskip("pyarrow")
 
 ROWS = 1200
 

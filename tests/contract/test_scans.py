@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from replearn.cli import main
 from replearn.datasets import load_readmission
 from replearn.tables import files, open_table, scratch
-
-pa = pytest.importorskip("pyarrow")
 
 N_ROWS = 1500
 

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from replearn.codes import Coins, Fitted, Recipe
-from replearn.halfspaces.batches import MemoryRows
+from replearn.rows import MemoryRows
 from tests.populations import draw
 
 
 def sample(name: str, n_rows: int, d: int, margin: float, seed: Any) -> MemoryRows:
     """Rows of a population in their order, which is random."""
     X, y = draw(name, n_rows, d, margin, seed)
-    return MemoryRows(X, y.astype(np.int8), np.arange(n_rows))
+    return MemoryRows(X, y.astype(np.int8))
 
 
 def pair(

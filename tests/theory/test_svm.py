@@ -97,7 +97,7 @@ def batch_vectors(n_batches, n, weight, margin, seed):
     found = []
     for i in range(n_batches):
         hi, lo = np.zeros((2, 1, 8), np.int64)
-        part = RawRows.of(rows.X, rows.signs, rows.order[i * n : (i + 1) * n])
+        part = RawRows.of(rows.X, rows.signs, rows.places[i * n : (i + 1) * n])
         add_batches(part, 0, n, 0, problem, hi, lo, np.zeros(len(COUNTS), np.int64))
         found.append(fixed_mean(hi[0], lo[0], 1))
     return np.array(found)
@@ -215,7 +215,7 @@ def test_the_proved_bound_holds_with_the_spread_that_was_seen(seeds):
 def test_repeated_rows_are_counted_and_said():
     plan = plan_of()
     rows = sample("plain", 1500, 10, 0.3, 4)
-    twice = replace(rows, order=np.tile(rows.order, 2))
+    twice = replace(rows, order=np.tile(rows.places, 2))
     bound = stability(plan, 3000, SVM.run(twice, plan, Coins(0), map).spread)
     assert "1,500 rows occur again" in bound.assumes
     alone = stability(plan, 1500, SVM.run(rows, plan, Coins(0), map).spread)

@@ -47,7 +47,7 @@ def test_short_work_shows_nothing(monkeypatch: pytest.MonkeyPatch, stream: io.St
 
 def test_without_standard_error_nothing_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", None)
-    assert list(tracked(map, "blocks", verbose=True)(str, range(3))) == ["0", "1", "2"]
+    assert list(tracked(map, "blocks")(str, range(3))) == ["0", "1", "2"]
 
 
 def test_a_warning_names_the_users_line() -> None:

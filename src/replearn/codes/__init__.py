@@ -34,7 +34,6 @@ from replearn.codes.recipe import (
     Plan,
     Promise,
     Recipe,
-    Sample,
     Sizes,
     Spread,
     after_constant,

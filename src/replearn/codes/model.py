@@ -7,7 +7,7 @@ these mean. Halfspaces stand here, generalised linear models in `replearn.glm`.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -108,7 +108,7 @@ class Model(Spoken, Document):
     design: Any
     codes: Codes
     #: Whether labs fit it from a study, which tells what a match proves.
-    of_study: ClassVar[bool] = False
+    of_study = False
     #: What an updated model says of its parent.
     recalibration: Any = None
 

@@ -8,16 +8,16 @@ Plans invert it (`rows_for`), and certificates evaluate it with the spread that 
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Any, Literal, Protocol, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
 from replearn.codes.stability import least_whole
 from replearn.errors import NotEnoughSamples, ReplearnError, short
-from replearn.types import Codes, Order, Signs
+from replearn.types import Codes
 from replearn.words import Facts, Row, Spoken
 
 Mode = Literal["practical", "certified", "paper"]
@@ -317,25 +317,6 @@ class Bound(Spoken):
         if self.expected is None:
             return 1.0
         return self.expected
-
-
-class Sample(Protocol):
-    """Training rows, wherever they are, in one canonical order."""
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows; a stream may know it only after its last block."""
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-
-    def blocks(self, step: int) -> Iterator[tuple[Any, Signs, Order]]:
-        """Blocks (X, signs, order) of consecutive rows ``X[order]``.
-
-        Every block but the last has a whole multiple of ``step`` rows, so that no batch is cut
-        apart. X is a C-contiguous array or a CSR matrix; order numbers its rows.
-        """
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,8 @@ class Document(Part):
     """
 
     FORMAT: ClassVar[str]
-    VERSION: ClassVar[int] = 1
-    MAX_BYTES: ClassVar[int] = MAX_BYTES
+    VERSION = 1
+    MAX_BYTES = MAX_BYTES
     #: The ``kind`` of its ``design``, in a subclass of a class that has kinds; else None.
     KIND: ClassVar[str | None] = None
 

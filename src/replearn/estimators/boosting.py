@@ -1,7 +1,7 @@
 """The algorithms of [ILPS22] as a scikit-learn classifier."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from replearn.codes import Recipe
 from replearn.errors import ReplearnError, ReplicabilityWarning, short
@@ -65,7 +65,7 @@ class ReplicableBoostingClassifier(HalfspaceClassifier):
     grid_width: float | None = None
     n_rows: int | None = None
 
-    _remedy: ClassVar[str] = "use a different classifier: this one needs the most"
+    _remedy = "use a different classifier: this one needs the most"
 
     def _recipe(self) -> Recipe:
         if self.rounding not in ("box", "foam"):

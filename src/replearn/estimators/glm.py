@@ -483,7 +483,7 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
 
     class_weight: Literal["balanced"] | Mapping[Any, float] | None = None
 
-    _kind: ClassVar[Kind] = "logistic"
+    _kind = "logistic"
 
     def decision_function(self, X: Any, offset: Any = None) -> Vector:
         """Log-odds of the second class; for more classes a column for each.
@@ -623,7 +623,7 @@ class ReplicableLinearRegressor(_ReplicableRegressor):
     True
     """
 
-    _kind: ClassVar[Kind] = "linear"
+    _kind = "linear"
 
 
 @documented()
@@ -671,7 +671,7 @@ class ReplicablePoissonRegressor(_ReplicableRegressor):
     True
     """
 
-    _kind: ClassVar[Kind] = "poisson"
+    _kind = "poisson"
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the deviance that the model explains (D2), as `PoissonRegressor` has it.

@@ -3,8 +3,8 @@
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -19,7 +19,6 @@ from replearn.codes import (
     Plan,
     Promise,
     Recipe,
-    Sample,
     Sizes,
     after_constant,
     has_intercept,
@@ -37,19 +36,12 @@ from replearn.errors import (
 from replearn.estimators import HasModel, set_columns, study_of
 from replearn.estimators.described import documented
 from replearn.halfspaces import sgd, svm
-from replearn.halfspaces.batches import (
-    FirstRows,
-    MemoryRows,
-    OnePass,
-    Trace,
-    refuse_sorted,
-    round_mean,
-    trace,
-)
+from replearn.halfspaces.batches import OnePass, Trace, refuse_sorted, round_mean, trace
 from replearn.halfspaces.published_plan import PublishedPlan
 from replearn.halfspaces.rounded import rows_that_agree, rows_that_pass
 from replearn.halfspaces.sgd import SGD
 from replearn.halfspaces.svm import SVM
+from replearn.rows import MemoryRows, Sample
 from replearn.study import HalfspaceReplication, HalfspaceStudy
 from replearn.tables import CsvOptions, StreamedRows, Table, learn_classes, open_table
 from replearn.types import Array, BlockMap, Ints, Signs, Vector, unmasked
@@ -85,7 +77,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
     constants: Mapping[str, float] | None = None
 
     #: What else to do about too much disagreement.
-    _remedy: ClassVar[str] = "rely on a larger margin"
+    _remedy = "rely on a larger margin"
 
     def _recipe(self) -> Recipe:
         raise NotImplementedError
@@ -203,7 +195,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
 
         # an original's last rows test its model
         n_held_out = getattr(plan, "n_held_out", 0)
-        training = FirstRows(sample, sample.n_rows - n_held_out) if n_held_out else sample
+        training = sample.first(sample.n_rows - n_held_out) if n_held_out else sample
         fitted = self._recipe().run(training, plan, Coins(seed), self._work(work))
 
         self._conclude(plan, fitted, training.n_rows, study, seed)
@@ -252,7 +244,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         if work is not None:
             return work
         work = threads(self.n_jobs)
-        return tracked(work, "fitting", True) if self.verbose else work
+        return tracked(work, "fitting") if self.verbose else work
 
     def _conclude(
         self, plan: Any, fitted: Fitted, n_rows: int, study: HalfspaceStudy | None, seed: str
@@ -499,21 +491,16 @@ def table_of(
 
 def _n_errors(model: HalfspaceModel, sample: Sample, first: int = 0) -> int:
     """Rows of the lab, from a first one on, that the model gets wrong; no code depends on it."""
+    if isinstance(sample, MemoryRows) and not first:
+        sample = replace(sample, order=None)  # which does not count, and takes time
+
     n_wrong = n_before = 0
-    for X, signs, order in sample.blocks(1):
-        skipped = min(order.size, max(0, first - n_before))
-        n_before += order.size
-        in_place = not hasattr(X, "read") and skipped == 0 and order.size == signs.size
-        for start in range(skipped, order.size, _SCORED):
-            stop = min(start + _SCORED, order.size)
-            if in_place:  # all of them, so their order does not count
-                some, theirs = X[start:stop], signs[start:stop]
-            elif hasattr(X, "read"):
-                rows, their_signs, here = X.read(start, stop)
-                some, theirs = rows[here], their_signs[here]
-            else:
-                some, theirs = X[order[start:stop]], signs[order[start:stop]]
-            n_wrong += int(np.count_nonzero(model.is_positive(some) != (theirs > 0)))
+    for block in sample.blocks(1):
+        skipped = min(block.n_rows, max(0, first - n_before))
+        n_before += block.n_rows
+        for start in range(skipped, block.n_rows, _SCORED):
+            X, signs = block.read(start, start + _SCORED)
+            n_wrong += int(np.count_nonzero(model.is_positive(X) != (signs > 0)))
     return n_wrong
 
 
@@ -537,11 +524,9 @@ class BatchClassifier(HalfspaceClassifier):
     study: "HalfspaceStudy | str | os.PathLike[str] | None" = None
     trace: bool = False
 
-    _remedy: ClassVar[str] = "publish a sketch"
+    _remedy = "publish a sketch"
 
     def _traced(self, sample: Sample, plan: Any, fitted: Fitted) -> Trace:
-        if isinstance(sample, FirstRows):
-            sample = sample.sample
         if not isinstance(sample, MemoryRows):
             raise ReplearnError(
                 f"trace needs rows in memory, got {type(sample).__name__}. Call fit, and not "
@@ -751,7 +736,7 @@ class ReplicableSGDClassifier(BatchClassifier):
         # 3. say what came out
         self._conclude(plan, fitted, n_rows, study, one_pass.seed)
         self.n_rows_ = n_rows
-        sample = MemoryRows(rows, signs, np.arange(signs.size))
+        sample = MemoryRows(rows, signs)
         self.counts_["own_errors"] = _n_errors(self.model_, sample)  # of the rows of this call
         self._finish(plan, fitted, n_rows, study)
         if n_rows >= plan.n_rows:

@@ -1,7 +1,7 @@
 """Algorithm 3 as a scikit-learn classifier, and what it shares with the DP reduction."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from replearn.codes import Recipe
 from replearn.errors import ReplicabilityWarning
@@ -20,7 +20,7 @@ class ChoosingClassifier(HalfspaceClassifier):
     n_candidates: int | None = None
     n_rows: int | None = None
 
-    _remedy: ClassVar[str] = "use fewer components"
+    _remedy = "use fewer components"
 
     def _warn(self, n_rows: int, spread: Any) -> None:
         if not self.counts_["below"]:

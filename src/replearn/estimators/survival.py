@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
@@ -12,7 +12,7 @@ from replearn.errors import ReplearnError
 from replearn.estimators import set_columns, study_of
 from replearn.estimators.described import documented
 from replearn.estimators.glm import _ReplicableGLM
-from replearn.glm import Kind, concordance, log_hazards, survival_at
+from replearn.glm import concordance, log_hazards, survival_at
 from replearn.study import table_of
 from replearn.tables import open_table, rows_at_risk
 from replearn.types import Mask, Vector
@@ -72,7 +72,7 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
     (2,)
     """
 
-    _kind: ClassVar[Kind] = "survival"
+    _kind = "survival"
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:  # type: ignore[override]
         """Fit an original, or, with ``study``, a replication.

@@ -8,6 +8,7 @@ import numpy as np
 from replearn.types import Matrix, Vector
 
 _ROWS = 128  # of a product that stays in a core's cache
+_SWEEPS = 12  # of Jacobi's rotations, which then are exact
 
 
 def total(x: Vector) -> float:
@@ -98,7 +99,7 @@ def solve(lower: Matrix, right: Matrix) -> Matrix:
     return backward(lower.T, forward(lower, right))
 
 
-def eigenvectors(matrix: Matrix, n_sweeps: int = 12) -> tuple[Vector, Matrix]:
+def eigenvectors(matrix: Matrix) -> tuple[Vector, Matrix]:
     """Eigenvalues from the largest on, and eigenvectors in rows, by Jacobi's rotations.
 
     The largest entry of each vector is positive.
@@ -110,7 +111,7 @@ def eigenvectors(matrix: Matrix, n_sweeps: int = 12) -> tuple[Vector, Matrix]:
     ([3.0, 1.0], [[0.707107, 0.707107], [0.707107, -0.707107]])
     """
     a, v = matrix.copy(), np.eye(len(matrix))
-    for _ in range(n_sweeps):
+    for _ in range(_SWEEPS):
         for p in range(len(a) - 1):
             for q in range(p + 1, len(a)):
                 if abs(a[p, q]) <= 1e-15 * np.sqrt(abs(a[p, p] * a[q, q])):

@@ -23,11 +23,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.codes import chance_of_any, chance_of_leaving, least_number
 from replearn.glm.coordinates import Coordinates
-from replearn.types import Matrix, Vector
+from replearn.types import Mask, Matrix, Vector
 
 #: Typical centres: standard deviations of the mean score (in log-odds, log-rates or spreads of the
 #: target), and of each slope in its coordinate. Base risks of 90 hospitals had 0.18; slopes of
@@ -85,7 +84,7 @@ class Between:
             expected += probability * chance_of_any(chances)
         return expected
 
-    def of(self, numbers: NDArray[np.bool_]) -> "Between":
+    def of(self, numbers: Mask) -> "Between":
         """The same of some of the numbers."""
         return Between(self.deviations[numbers], self.n_centres)
 

@@ -1,11 +1,10 @@
 """Columns that follow from others, and columns that follow from the outcome: found and named."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.rows import ROW_BITS, Block, dense_terms
 from replearn.tables import Encoding
-from replearn.types import Matrix, Vector, is_sparse
+from replearn.types import Mask, Matrix, Vector, is_sparse
 
 #: Rows that are looked at, and terms at most.
 _MOST_ROWS, _MOST_TERMS = 1 << 12, 400
@@ -97,7 +96,7 @@ def _plain_terms(block: Block, encoding: Encoding) -> tuple[Matrix, list[int]]:
     return np.asarray(rows[:, places], dtype=np.float64), places
 
 
-def repeated_terms(information: Matrix) -> NDArray[np.bool_]:
+def repeated_terms(information: Matrix) -> Mask:
     """Coefficients of which earlier ones leave nothing, as R's models find them: one is enough.
 
     What earlier ones leave is a pivot of elimination. Columns without any row are among them.

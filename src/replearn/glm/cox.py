@@ -8,12 +8,10 @@ begins, so risk sets are sums from the longest time downwards.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from replearn.types import Matrix, Vector
+from replearn.types import Array, Matrix, Vector
 
 _MOST_STEPS = 30
 #: What is left of a ridge, in rows: columns that separate keep a finite interval.
@@ -30,12 +28,7 @@ class CoxFit:
 
 
 def cox_fit(
-    X: Matrix,
-    interval: NDArray[Any],
-    time: Vector,
-    event: Vector,
-    groups: NDArray[Any] | None,
-    pinned: Vector,
+    X: Matrix, interval: Array, time: Vector, event: Vector, groups: Array | None, pinned: Vector
 ) -> CoxFit:
     """Fit rows at risk, ``time`` being what each spends in its interval.
 
@@ -73,7 +66,7 @@ def cox_fit(
 
 
 def _derivatives(
-    X: Matrix, strata: list[NDArray[Any]], time: Vector, event: Vector, beta: Vector
+    X: Matrix, strata: list[Array], time: Vector, event: Vector, beta: Vector
 ) -> tuple[Matrix, Matrix]:
     """Score residual of each row, and the information."""
     scores = np.zeros_like(X)

@@ -11,7 +11,6 @@ from operator import add
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.exact import algebra
 from replearn.glm.losses import Loss
@@ -34,7 +33,7 @@ from replearn.rows import (
     sparse_rows,
     with_constant,
 )
-from replearn.types import BlockMap, Matrix, Vector, is_sparse
+from replearn.types import Array, BlockMap, Matrix, Vector, is_sparse
 
 #: Pivots of the information matrix are raised to it: what the grid of curvatures can show.
 LEAST_PIVOT = 2.0**-24
@@ -393,7 +392,7 @@ def information_shape(shape: tuple[int, ...], whole: bool = True) -> tuple[int, 
     return n_scores * (n_scores + 1) // 2, n_columns * (n_columns + 1) // 2
 
 
-def unpacked(rows: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+def unpacked(rows: Array, shape: tuple[int, ...]) -> Array:
     """Symmetric matrices, one for each pair of scores; or first row and diagonal of each score."""
     n_columns = shape[1]
     if rows.shape != information_shape(shape):

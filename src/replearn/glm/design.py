@@ -8,14 +8,13 @@ from functools import cached_property
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.codes import Cells, Coins
 from replearn.documents import Integers, Label, Length, Part, Positive3, Range, Text, Unfit
 from replearn.glm.coordinates import Coordinates
 from replearn.glm.losses import Loss
 from replearn.tables import Encoding
-from replearn.types import Codes, Matrix
+from replearn.types import Codes, Mask, Matrix
 
 #: Coded numbers of a model, at most.
 MAX_NUMBERS = 1 << 14
@@ -105,12 +104,12 @@ class GlmDesign(Part):
         return self.loss.n_scores * self.coordinates.n_columns
 
     @property
-    def is_constant(self) -> NDArray[np.bool_]:
+    def is_constant(self) -> Mask:
         """Which of the coded numbers are constants."""
         return np.arange(self.n_numbers) % self.coordinates.n_columns == 0
 
     @property
-    def is_agreed(self) -> NDArray[np.bool_]:
+    def is_agreed(self) -> Mask:
         """Which of the coded numbers labs agree on: all, or all but the constants."""
         if self.constant == "local":
             return ~self.is_constant

@@ -35,23 +35,21 @@ class _Classes(Part):
     a logarithm. The rest are words.
     """
 
-    by_class: ClassVar[bool] = True
+    by_class = True
     recipe: ClassVar[Kind] = "logistic"
-    bits: ClassVar[int] = RESIDUAL_BITS
+    bits = RESIDUAL_BITS
     least: ClassVar[float | None] = 0.0
-    cut: ClassVar[float] = 1.0
+    cut = 1.0
     predicted: ClassVar[tuple[int, int]] = (0, 1)
     curvatures: ClassVar[tuple[float, float]] = (0.0, 0.25)
-    link: ClassVar[str] = "logit"
+    link = "logit"
     scale: ClassVar[tuple[float, float]] = (1.0, 0.0)
-    largest: ClassVar[float] = math.inf
-    measure: ClassVar[str] = "log-loss"
-    counted: ClassVar[str] = "rows"  # what a fit counts
-    ratio: ClassVar[str] = "odds ratio"
-    lack: ClassVar[str] = (
-        "rows must have all classes, but some class has no row. Get rows of each class."
-    )
-    no_model_message: ClassVar[str] = "no row of some class"
+    largest = math.inf
+    measure = "log-loss"
+    counted = "rows"  # what a fit counts
+    ratio = "odds ratio"
+    lack = "rows must have all classes, but some class has no row. Get rows of each class."
+    no_model_message = "no row of some class"
 
     @property
     def n_scores(self) -> int:
@@ -115,9 +113,9 @@ class Bernoulli(_Classes):
     """Two classes; the score is the log-odds of the second."""
 
     kind: Literal["bernoulli"] = "bernoulli"
-    n_scores: ClassVar[int] = 1
-    title: ClassVar[str] = "logistic regression"
-    says: ClassVar[str] = "the probability of {target} = {last}"
+    n_scores = 1
+    title = "logistic regression"
+    says = "the probability of {target} = {last}"
 
     def residual(self, scores: Matrix, targets: Vector) -> Matrix:
         """Derivative of the loss in the score: ``p - y`` with ``p = 1 / (1 + e^-f)``."""
@@ -151,8 +149,8 @@ class Multinomial(_Classes):
 
     n_classes: int
     kind: Literal["multinomial"] = "multinomial"
-    title: ClassVar[str] = "multinomial logistic regression"
-    says: ClassVar[str] = "the probability of each {target}"
+    title = "multinomial logistic regression"
+    says = "the probability of each {target}"
 
     @property
     def n_scores(self) -> int:
@@ -204,12 +202,12 @@ class Multinomial(_Classes):
 class _Numbers(Part):
     """What losses of numbers share; attributes are those of losses of classes."""
 
-    by_class: ClassVar[bool] = False
-    n_scores: ClassVar[int] = 1
-    counted: ClassVar[str] = "rows"
-    ratio: ClassVar[str] = ""
-    lack: ClassVar[str] = ""
-    no_model_message: ClassVar[str] = "no event"
+    by_class = False
+    n_scores = 1
+    counted = "rows"
+    ratio = ""
+    lack = ""
+    no_model_message = "no event"
 
     def is_enough(self, shares: Vector) -> bool:
         """Whether rows with this mean target have a model."""
@@ -244,16 +242,16 @@ class Gaussian(_Numbers):
     spread: Positive3
     kind: Literal["gaussian"] = "gaussian"
     recipe: ClassVar[Kind] = "linear"
-    bits: ClassVar[int] = RESIDUAL_BITS - 6  # residuals are at most 64
+    bits = RESIDUAL_BITS - 6  # residuals are at most 64
     least: ClassVar[float | None] = None
-    cut: ClassVar[float] = 16.0
+    cut = 16.0
     predicted: ClassVar[tuple[int, int]] = (-48, 48)
     curvatures: ClassVar[tuple[float, float]] = (1.0, 1.0)
-    link: ClassVar[str] = "identity"
-    largest: ClassVar[float] = math.inf
-    title: ClassVar[str] = "linear regression"
-    says: ClassVar[str] = "the mean of {target}"
-    measure: ClassVar[str] = "half the squared error"
+    link = "identity"
+    largest = math.inf
+    title = "linear regression"
+    says = "the mean of {target}"
+    measure = "half the squared error"
 
     @classmethod
     def of(cls, numbers: Vector) -> "Gaussian":
@@ -314,13 +312,13 @@ class Poisson(_Numbers):
     kind: Literal["poisson"] = "poisson"
     recipe: ClassVar[Kind] = "poisson"
     least: ClassVar[float | None] = 0.0
-    link: ClassVar[str] = "log"
+    link = "log"
     scale: ClassVar[tuple[float, float]] = (1.0, 0.0)
-    title: ClassVar[str] = "Poisson regression"
-    says: ClassVar[str] = "the mean count of {target}"
-    measure: ClassVar[str] = "half the deviance"
-    ratio: ClassVar[str] = "rate ratio"
-    lack: ClassVar[str] = "counts must not all be zero. Get rows with some events."
+    title = "Poisson regression"
+    says = "the mean count of {target}"
+    measure = "half the deviance"
+    ratio = "rate ratio"
+    lack = "counts must not all be zero. Get rows with some events."
 
     @classmethod
     def of(cls, numbers: Vector) -> "Poisson":
@@ -419,12 +417,12 @@ class Hazard(Poisson):
     cuts: Annotated[tuple[Positive3, ...], Length(0, 100)] = ()
     kind: Literal["hazard"] = "hazard"  # type: ignore[assignment]
     recipe: ClassVar[Kind] = "survival"
-    title: ClassVar[str] = "survival analysis (piecewise exponential)"
-    says: ClassVar[str] = "the hazard of {target}"
-    ratio: ClassVar[str] = "hazard ratio"
+    title = "survival analysis (piecewise exponential)"
+    says = "the hazard of {target}"
+    ratio = "hazard ratio"
     # a person has one in each interval of time
-    counted: ClassVar[str] = "rows at risk"
-    lack: ClassVar[str] = "some event must have been seen. Get rows with events."
+    counted = "rows at risk"
+    lack = "some event must have been seen. Get rows with events."
 
     def check(self) -> None:
         """Cuts must increase."""

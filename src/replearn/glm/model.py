@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Annotated, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.codes import Model
 from replearn.documents import MAX_WHOLE, Integers, Unfit
@@ -24,7 +23,7 @@ from replearn.glm.recalibration import (
 from replearn.glm.sandwich import Estimates
 from replearn.rows import Rows
 from replearn.tables import Batch, numbers_of, open_table
-from replearn.types import Codes, Matrix, Vector
+from replearn.types import Array, Codes, Ints, Matrix, Vector
 from replearn.words import Facts, Row
 
 
@@ -248,7 +247,7 @@ class GlmModel(Model):
             raise AttributeError("a model of numbers has no probabilities. Use predict.")
         return self.design.loss.mean(self.scores(X, offset))
 
-    def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
+    def predict(self, X: Any, offset: Any = None) -> Array:
         """The most probable label of each row, or the number that is expected."""
         eta = self.scores(X, offset)
         if self.classes is None:
@@ -341,7 +340,7 @@ class GlmModel(Model):
         return replace(self, provenance={**(self.provenance or {}), "estimates": own.content})
 
 
-def decided(scores: Matrix) -> NDArray[np.int64]:
+def decided(scores: Matrix) -> Ints:
     """Numbers of the classes that scores decide for; of equal scores the first class."""
     if scores.shape[1] == 1:
         return (scores[:, 0] > 0).astype(np.int64)

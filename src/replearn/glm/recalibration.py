@@ -23,6 +23,7 @@ from replearn.rows import (
     Block,
     MemoryBlocks,
     Rows,
+    joined,
     on_grid,
     pieces,
     scores,
@@ -117,33 +118,17 @@ class _Scored(Rows):
         """The same, scored once if the rows are in memory."""
         if not isinstance(self.rows, MemoryBlocks):
             return self
-        parts = list(self.blocks())
-        return MemoryBlocks(_joined(parts), self.rows.work)
-
-
-def _joined(parts: list[Block]) -> Block:
-    """One block of scored pieces."""
-
-    def together(name: str) -> np.ndarray | None:
-        found = [getattr(part, name) for part in parts]
-        return None if found[0] is None else np.concatenate(found)
-
-    targets = together("targets")
-    assert targets is not None
-    return Block(together("terms"), targets, together("weights"), together("offset"))
+        return MemoryBlocks(joined(list(self.blocks())), self.rows.work)
 
 
 def fit_constants(rows: Rows, loss: Loss, slopes: Matrix) -> Codes:
     """Constants at which the mean loss of rows is smallest, given slopes in whole units."""
-    scored = _Scored(rows, slopes).kept()
-    summary = Summary.of(scored, loss).check(loss)
-    try:
-        theta = fit(scored, loss, _NO_RIDGE, summary)
-    except (Unbounded, NotConverged):
-        raise ReplearnError(
-            "the constant must have a bounded fit beside the model's slopes, got none: scores of "
-            "these rows lie far away from the outcomes. Check units and the target's coding."
-        ) from None
+    theta = _fitted(
+        _Scored(rows, slopes),
+        loss,
+        "the constant must have a bounded fit beside the model's slopes, got none: scores of "
+        "these rows lie far away from the outcomes. Check units and the target's coding.",
+    )
     return theta[:, 0].astype(np.int64)
 
 
@@ -153,17 +138,23 @@ def fit_factor(rows: Rows, loss: Loss, slopes: Matrix) -> str:
     In thousandths: a model of one score alone has it.
     """
     assert loss.n_scores == 1
-    scored = _Scored(rows, slopes, as_column=True).kept()
-    summary = Summary.of(scored, loss).check(loss)
+    theta = _fitted(
+        _Scored(rows, slopes, as_column=True),
+        loss,
+        "the factor on the slopes must be below 4, but these rows drive it further. Use the "
+        "constant alone, or get more rows.",
+    )
+    return thousandths(float(theta[0, 1]) * 2.0 ** -(THETA_BITS + _SCORE_SHIFT))
+
+
+def _fitted(scored: _Scored, loss: Loss, refusal: str) -> Matrix:
+    """Coefficients of scored rows; the refusal says what stands in the way of a bounded fit."""
+    rows = scored.kept()
+    summary = Summary.of(rows, loss).check(loss)
     try:
-        theta = fit(scored, loss, _NO_RIDGE, summary)
+        return fit(rows, loss, _NO_RIDGE, summary)
     except (Unbounded, NotConverged):
-        raise ReplearnError(
-            "the factor on the slopes must be below 4, but these rows drive it further. Use the "
-            "constant alone, or get more rows."
-        ) from None
-    found = float(theta[0, 1]) * 2.0 ** -(THETA_BITS + _SCORE_SHIFT)
-    return thousandths(found)
+        raise ReplearnError(refusal) from None
 
 
 def thousandths(factor: float) -> str:

@@ -16,16 +16,13 @@ Estimated, not proved: numbers are asymptotically normal, and spreads are those 
 import math
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from replearn.codes import Bound, Fitted, Mode, Recipe
 from replearn.glm.between import Between
 from replearn.glm.design import GlmDesign
 from replearn.glm.newton import Summary, fit
 from replearn.glm.sketched import Promise, planned_widths
 from replearn.rows import Rows
-from replearn.types import Matrix, Vector
+from replearn.types import Mask, Matrix, Vector
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class GlmPlan:
         """Standard deviations of what the original's rows and so many others make differ."""
         return self.spreads * math.sqrt(1 / self.promise.n_here + 1 / n_rows)
 
-    def of(self, numbers: NDArray[np.bool_]) -> "GlmPlan":
+    def of(self, numbers: Mask) -> "GlmPlan":
         """The same of some of the numbers: those that labs agree on."""
         chosen = self.spreads[numbers], self.between.of(numbers), self.widths[numbers]
         return GlmPlan(self.promise, *chosen)

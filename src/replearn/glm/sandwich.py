@@ -12,7 +12,6 @@ estimate, as R's NA, so that the others keep theirs: `replearn.glm.collinear`.
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.documents import decimal_text
 from replearn.exact import algebra
@@ -34,7 +33,7 @@ from replearn.rows import (
     sampled,
 )
 from replearn.tables import INTERVAL, Encoding, Term
-from replearn.types import Matrix, Vector
+from replearn.types import Mask, Matrix, Vector
 
 #: The ridge of terms that follow from others, which keeps them at 0.
 _PINNED = 1024.0
@@ -161,7 +160,7 @@ def estimates_of(
     return own
 
 
-def _repeated(rows: Rows, kept: Rows, loss: Loss, theta: Matrix) -> NDArray[np.bool_]:
+def _repeated(rows: Rows, kept: Rows, loss: Loss, theta: Matrix) -> Mask:
     """Coefficients of one score that earlier ones make superfluous."""
     for some in (kept, rows):  # columns that some rows cannot tell apart are asked of all rows
         sums = sums_at(some.blocks(), loss, theta, share=1 << 32, work=rows.work)
@@ -172,9 +171,7 @@ def _repeated(rows: Rows, kept: Rows, loss: Loss, theta: Matrix) -> NDArray[np.b
     return repeated
 
 
-def _with_cox(
-    own: Estimates, block: Block, encoding: Encoding, repeated: NDArray[np.bool_]
-) -> Estimates:
+def _with_cox(own: Estimates, block: Block, encoding: Encoding, repeated: Mask) -> Estimates:
     """Hazard ratios of Cox's partial likelihood in place of those that intervals give.
 
     The baseline follows from them: events over what the hazard ratios expect in each interval. Too

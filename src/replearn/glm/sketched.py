@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.codes import Coins, chance_of_each, least_number, width_for
 from replearn.documents import decimal_text
@@ -52,7 +51,7 @@ from replearn.rows import (
     sampled,
     with_constant,
 )
-from replearn.types import Matrix, Vector, is_sparse
+from replearn.types import Ints, Matrix, Vector, is_sparse
 
 #: Pairs of disjoint parts of the original's own rows that check the spread.
 N_CHECKS, _MOST_CHECKS = 4, 32
@@ -154,7 +153,7 @@ def second_moments(rows: Rows) -> Matrix:
     return total.astype(np.float64) * 2.0 ** (-2 * ROW_BITS) / weight
 
 
-def _add_moments(total: NDArray[np.int64], piece: Block) -> int:
+def _add_moments(total: Ints, piece: Block) -> int:
     """Add up weighted products of columns, and return the weight."""
     masses = _masses(piece)
 
@@ -180,7 +179,7 @@ def _masses(piece: Block) -> Vector:
     return np.asarray(np.maximum(on_grid(piece.weights, _MOMENT_BITS), 1.0))
 
 
-def _leave_out_small(total: NDArray[np.int64]) -> None:
+def _leave_out_small(total: Ints) -> None:
     """Small joint counts go to the diagonal, so that the matrix stays positive."""
     small = np.abs(total) < LEAST_COUNT << (2 * ROW_BITS + _MOMENT_BITS)
     np.fill_diagonal(small, False)

@@ -11,13 +11,13 @@ from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from replearn.codes import MAX_ROWS, Coins, Fitted, Sample
+from replearn.codes import MAX_ROWS, Coins, Fitted
 from replearn.errors import ReplearnError
 from replearn.exact import COUNTS, fixed_mean, nonzero_rows, unit_rows
 from replearn.halfspaces.rounded import ENOUGH_BATCHES, BatchPlan, BatchSpread, sketched_width
-from replearn.types import BlockMap, Codes, Matrix, Order, Signs, Vector, stacked
+from replearn.rows import MemoryRows, Sample, SignedRows
+from replearn.types import BlockMap, Codes, Ints, Matrix, Signs, Vector, stacked
 
 #: Groups of batches whose sums are kept apart, so that their spread can be seen; fewer for wide
 #: rows, so that they take at most 8 MB.
@@ -33,55 +33,7 @@ _DIRECTIONS = 1 << 14
 _MAX_MARKS = 1 << 14
 
 #: Adds the vectors of batches to sums: ``add(rows, first, batch_size, bias, hi, lo, counts)``.
-AddBatches = Callable[..., NDArray[np.int64]]
-
-
-# --- samples ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class MemoryRows:
-    """Training rows in memory."""
-
-    X: Any
-    signs: Signs
-    order: Order  # canonical order; batches are consecutive rows of it
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.order.size)
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return int(self.X.shape[1])
-
-    def blocks(self, step: int) -> Iterator[tuple[Any, Signs, Order]]:
-        """All rows at once."""
-        yield self.X, self.signs, self.order
-
-
-@dataclass(frozen=True)
-class FirstRows:
-    """The first rows of a sample."""
-
-    sample: Sample
-    n_rows: int
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return self.sample.n_features
-
-    def blocks(self, step: int) -> Iterator[tuple[Any, Signs, Order]]:
-        """Blocks of the sample, the last one cut."""
-        left = self.n_rows
-        for X, signs, order in self.sample.blocks(step):
-            yield X, signs, order[:left]
-            left -= min(left, order.size)
-            if left == 0:
-                return
+AddBatches = Callable[..., Ints]
 
 
 def directions(sample: Sample, n_inputs: int, most: int = MAX_ROWS) -> Iterator[tuple[Any, int]]:
@@ -89,17 +41,12 @@ def directions(sample: Sample, n_inputs: int, most: int = MAX_ROWS) -> Iterator[
 
     ``most``: of so many rows, from the first on.
     """
-    for X, signs, order in sample.blocks(1):
-        n_here = min(order.size, most)
+    for block in sample.blocks(1):
+        n_here = min(block.n_rows, most)
         most -= n_here
         for start in range(0, n_here, _DIRECTIONS):
-            stop = min(start + _DIRECTIONS, n_here)
-            if hasattr(X, "read"):
-                some, their_signs, here = X.read(start, stop)
-            else:
-                some, their_signs, here = X, signs, order[start:stop]
-
-            rows = unit_rows(some[here], their_signs[here], n_inputs)
+            X, signs = block.read(start, min(start + _DIRECTIONS, n_here))
+            rows = unit_rows(X, signs, n_inputs)
             kept = nonzero_rows(rows)
             n_zero = int(rows.shape[0] - kept.sum())
             yield (rows[kept] if n_zero else rows), n_zero
@@ -136,10 +83,10 @@ class BatchSums:
     Integers throughout, so that sums of blocks can be merged in any order, on any machine.
     """
 
-    hi: NDArray[np.int64]
-    lo: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    marks: NDArray[np.int64]
+    hi: Ints
+    lo: Ints
+    counts: Ints
+    marks: Ints
     level: int = 0  # marks with this many zero bits are kept
 
     def __add__(self, other: "BatchSums") -> "BatchSums":
@@ -210,16 +157,16 @@ def sum_batches(
     a stream.
     """
     total, batch_size, n_before = _no_sums(plan.n_inputs), plan.batch_size, 0
-    for X, signs, order in sample.blocks(ENOUGH_BATCHES * plan.batch_size):
+    for block in sample.blocks(ENOUGH_BATCHES * plan.batch_size):
         if n_before == 0:
-            batch_size = _first_size(plan, order.size)
+            batch_size = _first_size(plan, block.n_rows)
 
-        n_batches = order.size // batch_size
+        n_batches = block.n_rows // batch_size
         if plan.exact_batches:
             n_batches = max(0, min(n_batches, plan.n_batches - n_before))
 
         how = _Batches(add, n_before, n_batches, batch_size)
-        total += _sum_block(X, signs, order, plan.n_inputs, how, work)
+        total += _sum_block(block, plan.n_inputs, how, work)
         n_before += n_batches
 
     return total, batch_size
@@ -235,13 +182,13 @@ def _first_size(plan: BatchPlan, n_rows: int) -> int:
     return max(1, min(plan.batch_size, shortest, n_rows))
 
 
-def _sum_block(
-    X: Any, signs: Signs, order: Order, n_inputs: int, batches: _Batches, work: BlockMap
-) -> BatchSums:
+def _sum_block(block: SignedRows, n_inputs: int, batches: _Batches, work: BlockMap) -> BatchSums:
     """Sums of the first batches of a block of rows."""
     from replearn.kernels.int32_directions import RawRows
 
-    rows = X if hasattr(X, "read") else RawRows.of(X, signs, order)
+    rows: Any = block  # parts are read where they are summed; rows in memory stay in their place
+    if isinstance(block, MemoryRows):
+        rows = RawRows.of(block.X, block.signs, block.order)
     at_once = 2 * max(1, min(_BLOCK_BATCHES, _BLOCK_ROWS // batches.batch_size) // 2)
     solve = partial(_sum_some, rows, n_inputs, batches, at_once)
     starts = range(0, batches.n_batches, at_once)
@@ -288,7 +235,7 @@ class OnePass:
         assert self.waiting is not None
         X, signs = self.waiting
         if self.sums is None:
-            return sum_batches(MemoryRows(X, signs, np.arange(signs.size)), self.plan, add)
+            return sum_batches(MemoryRows(X, signs), self.plan, add)
 
         n_more = self._counted(signs.size // self.plan.batch_size)
         return self._with(n_more, X, signs, add, map), self.plan.batch_size
@@ -303,7 +250,7 @@ class OnePass:
     def _with(self, n: int, X: Any, signs: Signs, add: AddBatches, work: BlockMap) -> BatchSums:
         """The sums so far, and n batches of these rows."""
         batches = _Batches(add, self.n_batches, n, self.plan.batch_size)
-        more = _sum_block(X, signs, np.arange(signs.size), self.plan.n_inputs, batches, work)
+        more = _sum_block(MemoryRows(X, signs), self.plan.n_inputs, batches, work)
         return more if self.sums is None else self.sums + more
 
 
@@ -448,7 +395,7 @@ def trace(
         alone = replace(plan, batch_size=size, n_batches=1, by_hand=("n_batches", "batch_size"))
         vectors = np.array(
             [
-                sum_batches(replace(sample, order=sample.order[start : start + size]), alone, add)[
+                sum_batches(replace(sample, order=sample.places[start : start + size]), alone, add)[
                     0
                 ].mean_and_deviations()[0]
                 for start in range(0, fitted.n_used, size)

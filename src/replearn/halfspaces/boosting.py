@@ -87,7 +87,6 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.codes import (
     FOAM_FLIPS,
@@ -102,7 +101,6 @@ from replearn.codes import (
     Plan,
     Promise,
     Recipe,
-    Sample,
     Sizes,
     Spread,
     VoteSpace,
@@ -123,8 +121,8 @@ from replearn.halfspaces.estimates import (
     n_repeated,
     student_draws,
 )
-from replearn.rows import term_hashes
-from replearn.types import BlockMap, Codes, Matrix, Vector, stacked
+from replearn.rows import Sample, term_hashes
+from replearn.types import BlockMap, Codes, Ints, Matrix, Vector, stacked
 
 Rounding = Literal["box", "foam"]
 
@@ -530,7 +528,7 @@ def _test(margins: Vector, t: int, plan: BoostPlan, coins: Coins) -> tuple[bool,
     else:
         values = (margins <= 0).astype(np.float64)
 
-    whole: NDArray[np.int64] = np.rint(np.ldexp(values, 30)).astype(np.int64)
+    whole: Ints = np.rint(np.ldexp(values, 30)).astype(np.int64)
     mean = int(whole.sum()) / (values.size * 2.0**30)
     # one wall for all rounds when they share their rows: the means are nearly sorted
     share = float(coins.uniforms("boost/test", 1, row=t if plan.fresh_rows else 0)[0])

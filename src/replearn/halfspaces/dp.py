@@ -88,7 +88,6 @@ from replearn.codes import (
     Plan,
     Promise,
     Recipe,
-    Sample,
     Sizes,
     common,
     decimal_down,
@@ -113,6 +112,7 @@ from replearn.halfspaces.net import (
     practical_cover,
     project,
 )
+from replearn.rows import Sample
 from replearn.types import BlockMap, Vector
 
 #: Candidates that can be searched: about one over the share of good ones.

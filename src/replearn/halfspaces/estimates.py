@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.codes import Bound, Coins, Spread
-from replearn.types import Matrix, Vector
+from replearn.types import Matrix, Vector, Words
 
 #: A standard error of 0.007 at a disagreement of 0.1.
 N_DRAWS = 2000
@@ -83,7 +82,7 @@ def assumptions(margin: float | None, spread: Spread | None) -> str:
     return words
 
 
-def n_repeated(hashes: Iterable[NDArray[np.uint64]]) -> int:
+def n_repeated(hashes: Iterable[Words]) -> int:
     """Rows that occur a second time, or more often, by the hashes of their content."""
     every = np.concatenate(list(hashes))
     return int(every.size - np.unique(every).size)

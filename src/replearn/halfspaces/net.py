@@ -70,7 +70,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.codes import (
     FULL,
@@ -83,7 +82,6 @@ from replearn.codes import (
     Plan,
     Promise,
     Recipe,
-    Sample,
     Sizes,
     candidates,
     check_components,
@@ -103,10 +101,10 @@ from replearn.errors import NotSearchable, ReplearnError
 from replearn.exact import Points, project_rows
 from replearn.halfspaces.batches import directions
 from replearn.halfspaces.estimates import Rivals, assumptions, calibrated, n_repeated
-from replearn.rows import term_hashes
-from replearn.types import BlockMap, Matrix
+from replearn.rows import Sample, term_hashes
+from replearn.types import BlockMap, Ints, Matrix
 
-Counts = NDArray[np.int64]
+Counts = Ints
 
 #: Candidates that can be searched: one after the other until one passes.
 MAX_LAZY = 1 << 32

@@ -67,18 +67,7 @@ import math
 
 import numpy as np
 
-from replearn.codes import (
-    Bound,
-    Coins,
-    Fitted,
-    Mode,
-    Promise,
-    Recipe,
-    Sample,
-    Sizes,
-    common,
-    log_terms,
-)
+from replearn.codes import Bound, Coins, Fitted, Mode, Promise, Recipe, Sizes, common, log_terms
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError, short
 from replearn.halfspaces import spaces
@@ -94,6 +83,7 @@ from replearn.halfspaces.spaces import (
     practical_space,
     with_rows,
 )
+from replearn.rows import Sample
 from replearn.types import BlockMap
 
 BY_HAND = spaces.BY_HAND | {

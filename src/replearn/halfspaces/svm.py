@@ -69,18 +69,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from replearn.codes import (
-    Bound,
-    Coins,
-    Fitted,
-    Mode,
-    Promise,
-    Recipe,
-    Sample,
-    Sizes,
-    common,
-    log_terms,
-)
+from replearn.codes import Bound, Coins, Fitted, Mode, Promise, Recipe, Sizes, common, log_terms
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact import squared_hinge
@@ -98,7 +87,7 @@ from replearn.halfspaces.spaces import (
     practical_space,
     with_rows,
 )
-from replearn.rows import term_hashes
+from replearn.rows import Sample, term_hashes
 from replearn.types import BlockMap, stacked
 
 BY_HAND = spaces.BY_HAND | {"margin_share": "of the largest margin, paper mode"}

@@ -30,7 +30,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from replearn.exact import BATCHES, VISITS, ZERO_ROWS
 from replearn.kernels.int32_directions import (
@@ -44,6 +43,7 @@ from replearn.kernels.int32_directions import (
     pack,
     settle,
 )
+from replearn.types import Ints
 
 _SMALL_SCALE = 2.0**-20
 _LONG_STEP = 4.0  # in radii
@@ -70,10 +70,10 @@ def add_descents(
     batch_size: int,
     bias: int,
     descent: Descent,
-    hi: NDArray[np.int64],
-    lo: NDArray[np.int64],
-    counts: NDArray[np.int64],
-) -> NDArray[np.int64]:
+    hi: Ints,
+    lo: Ints,
+    counts: Ints,
+) -> Ints:
     """Add the vectors of batches to exact sums, and count what happened.
 
     Parameters and result are those of `replearn.kernels.max_margin.add_batches`.

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from replearn.exact import HI, LO, PAIR_SQUARE_UNIT, PAIR_SQUARES, PAIR_SUM, PAIR_UNIT, PAIRS
-from replearn.types import Order, Signs, is_sparse
+from replearn.types import Array, Ints32, Order, Signs, is_sparse
 
 UNIT = 2.0**30
 #: Entries of a summand, at most.
@@ -278,11 +277,13 @@ class RawRows(NamedTuple):
     n_features: int
     signs: Signs
     members: Order
-    keys: NDArray[np.int32]
+    keys: Ints32
 
     @classmethod
-    def of(cls, X: Any, signs: Signs, order: Order) -> "RawRows":
-        """The rows ``X[order]`` and their signs."""
+    def of(cls, X: Any, signs: Signs, order: Order | None = None) -> "RawRows":
+        """The rows ``X[order]`` and their signs; without an order all, as they stand."""
+        if order is None:
+            order = np.arange(signs.size)
         steps = np.arange(1, X.shape[1] + 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         keys = (steps >> np.uint64(33)).astype(np.int32)
 
@@ -317,7 +318,7 @@ class RawRows(NamedTuple):
         )
 
 
-def _plain(values: NDArray[Any], kind: Any) -> NDArray[Any]:
+def _plain(values: Array, kind: Any) -> Array:
     """A read-only array has a type of its own, for which numba would compile everything anew."""
     array = np.ascontiguousarray(values, dtype=kind)
     return array if array.flags.writeable else array.copy()

@@ -24,7 +24,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from replearn.exact import BATCHES, INFEASIBLE, SHORTENED, UNCONVERGED, VISITS, ZERO_ROWS
 from replearn.kernels.int32_directions import (
@@ -39,6 +38,7 @@ from replearn.kernels.int32_directions import (
     settle,
     whole_product,
 )
+from replearn.types import Ints
 
 _OVERSTEP = 1.3  # over-relaxation of soft sweeps: about 15 % fewer updates
 _ZERO_VECTOR = 1e-10  # below this share of sum a_i, the length of u is rounding noise
@@ -69,10 +69,10 @@ def add_batches(
     batch_size: int,
     bias: int,
     problem: Problem,
-    hi: NDArray[np.int64],
-    lo: NDArray[np.int64],
-    counts: NDArray[np.int64],
-) -> NDArray[np.int64]:
+    hi: Ints,
+    lo: Ints,
+    counts: Ints,
+) -> Ints:
     """Add the vectors of batches to exact sums, count what happened, and mark the rows.
 
     The rows are those of one batch after the other, ``first`` the even number of the first of them:

@@ -358,16 +358,13 @@ def _without_column(X: Any, name: str) -> tuple[Any, Array]:
     return frame.drop(name).to_native(), frame[name].to_numpy()
 
 
-def audit_study(
-    study: GlmStudy, parts: list[Table], *, max_disagreement: float | None = None
-) -> Audit:
+def audit_study(study: GlmStudy, parts: list[Table]) -> Audit:
     """Count how many of several labs, or parts of a table, get the original's model.
 
-    No row may be in two parts, nor in the original. The claim is by default the study's.
+    No row may be in two parts, nor in the original. The claim is the study's.
     """
     _refuse_hidden(study)
-    claim = float(study.max_disagreement) if max_disagreement is None else max_disagreement
-    claim = probability("max_disagreement", claim, "0.05")
+    claim = float(study.max_disagreement)
     return _count(lambda part: replicate(study, part)[1], parts, claim, study.n_replication)
 
 

@@ -1,6 +1,7 @@
 """Pictures of an evaluation: plain SVG, without any package."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,13 +19,14 @@ def calibration(bins: "Sequence[Bin]") -> str:
     """Observed against predicted shares, with intervals."""
     most = max(max(b.predicted, b.observed.high) for b in bins)
     top = min(1.0, np.ceil(most * 10 + 0.2) / 10)
-    parts = [_line([(0, 0), (top, top)], (0, top), (0, top), "currentColor", "4 3")]
+    axes = _Axes((0, top), (0, top))
+    parts = [axes.reference([(0, 0), (top, top)])]
     for b in bins:
         ends = [(b.predicted, b.observed.low), (b.predicted, b.observed.high)]
-        parts.append(_line(ends, (0, top), (0, top), _BLUE))
-        x, y = _place(b.predicted, b.observed.value, (0, top), (0, top))
+        parts.append(axes.line(ends, _BLUE))
+        x, y = axes.place(b.predicted, b.observed.value)
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{_BLUE}"/>')
-    return _frame(parts, (0, top), (0, top), "predicted", "observed")
+    return axes.frame(parts, "predicted", "observed")
 
 
 def roc(scores: Vector, targets: Vector) -> str:
@@ -38,11 +40,9 @@ def roc(scores: Vector, targets: Vector) -> str:
     # few enough to draw
     some = np.unique(np.linspace(0, len(hits) - 1, 200).astype(int))
     points = [(0.0, 0.0), *zip(alarms[some].tolist(), hits[some].tolist(), strict=True)]
-    parts = [
-        _line([(0, 0), (1, 1)], (0, 1), (0, 1), "currentColor", "4 3"),
-        _line(points, (0, 1), (0, 1), _BLUE),
-    ]
-    return _frame(parts, (0, 1), (0, 1), "1 - specificity", "sensitivity")
+    axes = _Axes((0, 1), (0, 1))
+    parts = [axes.reference([(0, 0), (1, 1)]), axes.line(points, _BLUE)]
+    return axes.frame(parts, "1 - specificity", "sensitivity")
 
 
 def decision(scores: Vector, targets: Vector) -> str:
@@ -57,39 +57,82 @@ def decision(scores: Vector, targets: Vector) -> str:
     benefit = (targets[:, None] * acted).mean(axis=0)
     benefit = benefit - ((1 - targets)[:, None] * acted).mean(axis=0) * odds
     everyone = share - (1 - share) * odds
-    x, y = (0.0, float(thresholds[-1])), (-0.1 * share, 1.1 * share)
+
+    last = float(thresholds[-1])
+    axes = _Axes((0.0, last), (-0.1 * share, 1.1 * share))
     parts = [
-        _line([(0, 0), (x[1], 0)], x, y, "currentColor", "4 3"),
-        _line(_inside(thresholds, everyone, y[0]), x, y, _RED),
-        _line(_inside(thresholds, benefit, y[0]), x, y, _BLUE),
+        axes.reference([(0, 0), (last, 0)]),
+        axes.curve(thresholds, everyone, _RED),
+        axes.curve(thresholds, benefit, _BLUE),
     ]
-    return _frame(parts, x, y, "threshold (blue: model, orange: all)", "net benefit")
+    return axes.frame(parts, "threshold (blue: model, orange: all)", "net benefit")
 
 
-def _inside(x: Vector, y: Vector, low: float) -> list[tuple[float, float]]:
-    return [(float(a), float(b)) for a, b in zip(x, y, strict=True) if b >= low]
+@dataclass(frozen=True)
+class _Axes:
+    """Both ends of the numbers from left to right, and from the bottom up."""
 
+    x: tuple[float, float]
+    y: tuple[float, float]
 
-def _place(
-    x: float, y: float, x_range: tuple[float, float], y_range: tuple[float, float]
-) -> tuple[float, float]:
-    across = (x - x_range[0]) / (x_range[1] - x_range[0])
-    up = (y - y_range[0]) / (y_range[1] - y_range[0])
-    return _LEFT + across * (_SIZE - _LEFT - 12), (_SIZE - _BOTTOM) - up * (_SIZE - _BOTTOM - 12)
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        """Where a point is drawn."""
+        across = (x - self.x[0]) / (self.x[1] - self.x[0])
+        up = (y - self.y[0]) / (self.y[1] - self.y[0])
+        room = _SIZE - _BOTTOM
+        return _LEFT + across * (_SIZE - _LEFT - 12), room - up * (room - 12)
 
+    def line(self, points: Iterable[tuple[float, float]], color: str, dashes: str = "none") -> str:
+        """A line through some points."""
+        placed = " ".join("{:.1f},{:.1f}".format(*self.place(*point)) for point in points)
+        return (
+            f'<polyline points="{placed}" fill="none" stroke="{color}" stroke-width="2" '
+            f'stroke-dasharray="{dashes}"/>'
+        )
 
-def _line(
-    points: Iterable[tuple[float, float]],
-    x: tuple[float, float],
-    y: tuple[float, float],
-    color: str,
-    dashes: str = "none",
-) -> str:
-    placed = " ".join("{:.1f},{:.1f}".format(*_place(a, b, x, y)) for a, b in points)
-    return (
-        f'<polyline points="{placed}" fill="none" stroke="{color}" stroke-width="2" '
-        f'stroke-dasharray="{dashes}"/>'
-    )
+    def reference(self, points: Iterable[tuple[float, float]]) -> str:
+        """A dashed line, beside which others are looked at."""
+        return self.line(points, "currentColor", "4 3")
+
+    def curve(self, x: Vector, y: Vector, color: str) -> str:
+        """A line through the points that are not below the picture."""
+        return self.line(
+            [(float(a), float(b)) for a, b in zip(x, y, strict=True) if b >= self.y[0]], color
+        )
+
+    def frame(self, parts: list[str], below: str, beside: str) -> str:
+        """The whole picture: what was drawn in a box with round ticks."""
+        marks = []
+        for value in _ticks(self.x):
+            at, floor = self.place(value, self.y[0])
+            marks.append(
+                f'<text x="{at:.1f}" y="{floor + 16}" text-anchor="middle">{value:g}</text>'
+            )
+
+        # the same up the side
+        for value in _ticks(self.y):
+            left, at = self.place(self.x[0], value)
+            marks.append(
+                f'<text x="{left - 6}" y="{at + 4:.1f}" text-anchor="end">{value:g}</text>'
+            )
+        middle = (_LEFT + _SIZE) / 2
+        marks.append(
+            f'<text x="{middle}" y="{_SIZE - 8}" text-anchor="middle">{below}</text>'
+            f'<text transform="translate(12 {_SIZE / 2 - 16}) rotate(-90)" '
+            f'text-anchor="middle">{beside}</text>'
+        )
+
+        # a box around what was drawn
+        width, height = _SIZE - _LEFT - 12, _SIZE - _BOTTOM - 12
+        box = (
+            f'<rect x="{_LEFT}" y="12" width="{width}" height="{height}" fill="none" '
+            'stroke="currentColor" stroke-opacity="0.4"/>'
+        )
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_SIZE} {_SIZE}" '
+            f'width="{_SIZE}" font-family="system-ui,sans-serif" font-size="14" '
+            f'fill="currentColor">{box}{"".join(parts)}{"".join(marks)}</svg>'
+        )
 
 
 def _ticks(ends: tuple[float, float]) -> list[float]:
@@ -99,36 +142,3 @@ def _ticks(ends: tuple[float, float]) -> list[float]:
     step = power * min(one for one in (0.2, 0.5, 1, 2) if (high - low) / (one * power) <= 5.01)
     first = int(np.ceil(low / step - 1e-9))
     return [round(i * step, 9) for i in range(first, int(high / step + 1e-9) + 1)]
-
-
-def _frame(
-    parts: list[str], x: tuple[float, float], y: tuple[float, float], below: str, beside: str
-) -> str:
-    """Axes with round ticks around what was drawn."""
-    marks = []
-    for value in _ticks(x):
-        at, floor = _place(value, y[0], x, y)
-        marks.append(f'<text x="{at:.1f}" y="{floor + 16}" text-anchor="middle">{value:g}</text>')
-
-    # the same up the side
-    for value in _ticks(y):
-        left, at = _place(x[0], value, x, y)
-        marks.append(f'<text x="{left - 6}" y="{at + 4:.1f}" text-anchor="end">{value:g}</text>')
-    middle = (_LEFT + _SIZE) / 2
-    marks.append(f'<text x="{middle}" y="{_SIZE - 8}" text-anchor="middle">{below}</text>')
-    marks.append(
-        f'<text transform="translate(12 {_SIZE / 2 - 16}) rotate(-90)" '
-        f'text-anchor="middle">{beside}</text>'
-    )
-
-    # a box around what was drawn
-    width, height = _SIZE - _LEFT - 12, _SIZE - _BOTTOM - 12
-    box = (
-        f'<rect x="{_LEFT}" y="12" width="{width}" height="{height}" fill="none" '
-        'stroke="currentColor" stroke-opacity="0.4"/>'
-    )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_SIZE} {_SIZE}" width="{_SIZE}" '
-        'font-family="system-ui,sans-serif" font-size="14" fill="currentColor">'
-        f"{box}{''.join(parts)}{''.join(marks)}</svg>"
-    )

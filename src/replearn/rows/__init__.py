@@ -30,4 +30,5 @@ from replearn.rows.blocks import (
     with_constant,
 )
 from replearn.rows.levels import LEAST_LEVELS, LevelRows, dense_terms
+from replearn.rows.samples import MemoryRows, Sample, SignedRows
 from replearn.rows.sums import ExactSums, Integers, integers

@@ -12,11 +12,10 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.errors import Unbounded
 from replearn.rows.levels import LevelRows
-from replearn.types import Array, BlockMap, Matrix, Vector, is_sparse, stacked
+from replearn.types import Array, BlockMap, Matrix, Vector, Words, Words32, is_sparse, stacked
 
 #: The grids, as powers of two: one unit of an encoded row is 2^-12, and so on.
 ROW_BITS, THETA_BITS, WEIGHT_BITS, RESIDUAL_BITS = 12, 26, 16, 22
@@ -54,18 +53,18 @@ class Block:
         return int(self.targets.size)
 
     @cached_property
-    def marks(self) -> NDArray[np.uint32]:
+    def marks(self) -> Words32:
         """Numbers by which rows are sampled for the information: see `marks`."""
         parts = pieces(self, self.terms.shape[1] + 1)
         return np.concatenate([marks(piece.terms) for piece in parts])
 
     @cached_property
-    def hashes(self) -> NDArray[np.uint64]:
+    def hashes(self) -> Words:
         """See `row_hashes`; made once for all samples and folds of these rows."""
         return row_hashes(self)
 
     @cached_property
-    def hashes_apart(self) -> NDArray[np.uint64]:
+    def hashes_apart(self) -> Words:
         """The same, where each of several equal rows has its own."""
         return _apart(self.hashes)
 
@@ -252,7 +251,7 @@ def product(rows: Any, right: Matrix) -> Matrix:
     return products
 
 
-def marks(terms: Any) -> NDArray[np.uint32]:
+def marks(terms: Any) -> Words32:
     """A well-mixed 32-bit number of each row's encoded numbers, by which rows are sampled.
 
     No order of rows can matter, and equal rows are always together. The twins in JavaScript and R
@@ -261,13 +260,13 @@ def marks(terms: Any) -> NDArray[np.uint32]:
     return _lanes(terms, 1)[0]
 
 
-def term_hashes(terms: Any) -> NDArray[np.uint64]:
+def term_hashes(terms: Any) -> Words:
     """A 64-bit hash of each row's encoded numbers, whose upper half is its mark."""
     upper, lower = _lanes(terms, 2)
     return (upper.astype(np.uint64) << np.uint64(32)) | lower
 
 
-def _lanes(terms: Any, n_lanes: int) -> list[NDArray[np.uint32]]:
+def _lanes(terms: Any, n_lanes: int) -> list[Words32]:
     """Numbers of 32 bits, each of two exact sums of a row's numbers times fixed random factors.
 
     Sums with random factors of 24 bits are equal for two different rows with probability 2^-24,
@@ -295,7 +294,7 @@ def _factors(n_columns: int, n_sums: int) -> Matrix:
     return ((_mixed32(seeds) >> np.uint32(8)) | np.uint32(1)).astype(np.float64)
 
 
-def _mixed32(x: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def _mixed32(x: Words32) -> Words32:
     """All bits depend on all others (the last steps of MurmurHash3)."""
     x = (x ^ (x >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     x = (x ^ (x >> np.uint32(13))) * np.uint32(0xC2B2AE35)
@@ -316,7 +315,7 @@ def sampled(rows: Rows, n_rows: int, most: int, salt: int) -> MemoryBlocks:
     return MemoryBlocks(rows.block.part(row_marks(rows.block, salt) < share))
 
 
-def row_marks(block: Block, salt: int, apart: bool = True) -> NDArray[np.uint64]:
+def row_marks(block: Block, salt: int, apart: bool = True) -> Words:
     """A well-mixed number below 2^32 for each row, by which rows are sampled and folded.
 
     Rows of one group have one mark. Of rows that are equal in all respects each has its own,
@@ -333,7 +332,7 @@ def row_marks(block: Block, salt: int, apart: bool = True) -> NDArray[np.uint64]
     return _mixed(x ^ _mixed(np.full(1, salt + 1, dtype=np.uint64))) >> np.uint64(32)
 
 
-def _apart(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _apart(hashes: Words) -> Words:
     """The same, but equal ones are made different: it does not matter which is which."""
     order = np.argsort(hashes, kind="stable")
     here = np.arange(hashes.size)
@@ -343,7 +342,7 @@ def _apart(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return hashes + number * np.uint64(_ODD)
 
 
-def row_hashes(block: Block) -> NDArray[np.uint64]:
+def row_hashes(block: Block) -> Words:
     """A 64-bit hash of all that a row holds, but its group."""
     parts = [term_hashes(piece.terms) for piece in pieces(block, block.terms.shape[1] + 1)]
     hashes = np.concatenate(parts)
@@ -354,7 +353,7 @@ def row_hashes(block: Block) -> NDArray[np.uint64]:
     return hashes
 
 
-def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mixed(x: Words) -> Words:
     """All bits depend on all others (splitmix64)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

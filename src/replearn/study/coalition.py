@@ -174,7 +174,6 @@ def lab_sums(
     state: State | None = None,
     *,
     lab: str = "lab",
-    least_rows: int = LEAST_SUMMED,
     least_count: int = LEAST_COUNT,
 ) -> LabSums:
     """Exact sums of a lab's rows, to send to a coalition.
@@ -189,8 +188,6 @@ def lab_sums(
         What `combine` gave after the last round; ``study.begin()`` in the first.
     lab : str, default="lab"
         Name of the lab, one for each.
-    least_rows : int, default=100
-        Fewer rows are refused: their sums may tell what stands in single rows.
     least_count : int, default=10
         Sums are refused in which a term, a class, or both together have fewer rows than this, but
         some: such sums show single patients.
@@ -233,7 +230,7 @@ def lab_sums(
     sums = study.sums([source], state)
 
     # sums of few rows, or with a level or class that few have, never leave the lab
-    _refuse_small(state, sums, least_rows)
+    _refuse_small(state, sums)
     if sums.seen is not None:
         refuse_other_codes(design, sums)
     asked = state.newton
@@ -262,21 +259,21 @@ def _at(study: "GlmStudy | str | os.PathLike[str]", state: State | None) -> tupl
     return study, state
 
 
-def _refuse_small(state: State, sums: ExactSums, least_rows: int) -> None:
+def _refuse_small(state: State, sums: ExactSums) -> None:
     """Refuse sums of few rows, and a matrix of a sample that has few."""
-    if sums.count("rows") < least_rows:
+    if sums.count("rows") < LEAST_SUMMED:
         raise ReplearnError(
-            f"sums must be of at least {least_rows} rows, got {sums.count('rows')}: those of few "
+            f"sums must be of at least {LEAST_SUMMED} rows, got {sums.count('rows')}: those of few "
             "rows may tell what stands in single ones. Pool them with those of a different lab."
         )
     if state.newton is None or not 0 < state.newton.share < 1 << 32:
         return
 
     n_sampled = sums.count("sampled") >> WEIGHT_BITS  # at least: no row weighs more than 1
-    if n_sampled < least_rows:
+    if n_sampled < LEAST_SUMMED:
         raise ReplearnError(
             f"the round asks for a matrix of about {n_sampled} of these rows, and sums must be "
-            f"of at least {least_rows}. Ask whoever combines to begin from the opened model: "
+            f"of at least {LEAST_SUMMED}. Ask whoever combines to begin from the opened model: "
             "then all rows count."
         )
 
@@ -700,7 +697,7 @@ def _participant(
     reach = 1.96 * spreads / math.sqrt(one.rows) / study.widths
     landed = Landed(cells.offsets(own, published) - codes, reach)
     if rest is None:
-        return Participant(one.lab, one.rows, True, (), 1.0, names[0], landed)
+        return Participant(one.lab, one.rows, True, 1.0, names[0], landed)
 
     # what the model would be without it, and how far it is from the rest
     moved = np.flatnonzero(cells.replicate(rest, published) != codes)
@@ -710,7 +707,6 @@ def _participant(
         one.lab,
         one.rows,
         not moved.size,
-        tuple(names[i] for i in moved.tolist()),
         one_population_p(away),
         names[int(np.argmax(away))],
         landed,

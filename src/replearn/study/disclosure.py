@@ -20,6 +20,7 @@ from replearn.glm import GlmDesign, Loss, State
 from replearn.rows import MAX_ROW, ROW_BITS, Block, Rows, dense_terms, marks, pieces, scores
 from replearn.study.encoder import RowEncoder, TableRows, projected, read_rows
 from replearn.tables import Encoding, NumberColumn, Table
+from replearn.types import Array
 
 #: Up to so many different numbers of a column, a line and a square single out each of them.
 FEW_VALUES = 3
@@ -37,7 +38,7 @@ class Group(NamedTuple):
     """Rows whose sum can be had from the sums of a pass."""
 
     name: str
-    holds: Callable[[NDArray[Any]], Mask]  # of terms, or of targets in one column
+    holds: Callable[[Array], Mask]  # of terms, or of targets in one column
 
 
 def refuse_few_rows(design: GlmDesign, table: Table, share: int, least_count: int) -> None:

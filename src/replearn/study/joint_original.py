@@ -11,7 +11,6 @@ from statistics import median_low
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.codes import Coins, chance_of_each, seed_text, width_for
 from replearn.documents import Document, Integers, Label, Length, Part, Range, Text, decimal_text
@@ -50,9 +49,11 @@ from replearn.tables import (
     place_text,
     refuse_unsafe,
 )
-from replearn.types import Codes, Vector
+from replearn.types import Array, Codes, Ints, Vector
 from replearn.words import Facts, Row, Spoken, percent
 
+#: Published bits about each coefficient.
+_BITS = 8
 #: Quantiles of a column that a lab sends at most.
 _QUANTILES = 64
 #: Rows of the table that has the columns of all labs, at most.
@@ -129,7 +130,7 @@ def lab_columns(
     learned = learn_encoding(table, labels, categories=categories)
     refuse_unsafe(learned.remarks)
 
-    encoded = dict[str, NDArray[np.int64]]()
+    encoded = dict[str, Ints]()
     if not table.is_sparse:
         encoded = _encoded_counts(table, learned.encoding, known and labels)
     look, columns = learned.look, []
@@ -160,13 +161,13 @@ def lab_columns(
     return LabColumns(lab, len(labels), kind, target, tuple(columns))
 
 
-def _is_many(by_class: NDArray[Any], least_count: int) -> bool:
+def _is_many(by_class: Array, least_count: int) -> bool:
     """Whether each class has no row or many."""
     return not ((by_class > 0) & (by_class < least_count)).any()
 
 
 def _frequent_levels(
-    counts: Mapping[str, NDArray[np.int64]], least_count: int
+    counts: Mapping[str, Ints], least_count: int
 ) -> tuple[tuple[str, ...], list[int], bool]:
     """Levels of many rows in each class; the others together, if they have as many, or hidden."""
     kept, rest = dict[str, int](), np.zeros(1, dtype=np.int64)
@@ -182,7 +183,7 @@ def _frequent_levels(
     return tuple(kept), list(kept.values()), bool(rest.any()) and not is_shown
 
 
-def _encoded_counts(table: Table, encoding: Encoding, labels: Any) -> dict[str, NDArray[np.int64]]:
+def _encoded_counts(table: Table, encoding: Encoding, labels: Any) -> dict[str, Ints]:
     """Rows of each encoded number of a column, by class; ``labels`` is None if there are none."""
     n_classes = 1 if labels is None else int(labels.max()) + 1
     places, start = dict[str, int](), 0
@@ -207,7 +208,7 @@ def _encoded_counts(table: Table, encoding: Encoding, labels: Any) -> dict[str, 
     return {name: flat.reshape(-1, n_classes) for name, flat in counts.items()}
 
 
-def _singles_out(by_number: NDArray[np.int64] | None, values: Vector, least_count: int) -> bool:
+def _singles_out(by_number: Ints | None, values: Vector, least_count: int) -> bool:
     """Whether sums of a column of numbers show few rows: those of a number, or beside the usual."""
     if by_number is None:  # too little varies for a term here, but a draft may have one
         return bool(values.size) and bool(values[0] < values[-1]) and least_count > 1
@@ -490,8 +491,7 @@ def founded(
     fits: CentreFits,
     labs: Sequence[Participant],
     copies: Sequence[tuple[str, str]],
-    bits: int = 8,
-    replication_rows: int | None = None,
+    replication_rows: int | None,
 ) -> Founded:
     """The study of a coalition, from its fit and from what single rows do to it.
 
@@ -510,9 +510,9 @@ def founded(
         replication_rows = n_rows
         if len(fits.names) > 1:
             replication_rows = int(median_low(fits.n_rows.tolist()))
-    promise = glm.Promise(rho, bits, n_rows, replication_rows)
+    promise = glm.Promise(rho, _BITS, n_rows, replication_rows)
     widths = glm.widths_of(total_spread, promise)
-    design = replace(draft.design, widths=widths, bits=bits, sketch=None)
+    design = replace(draft.design, widths=widths, bits=_BITS, sketch=None)
     codes, sketch = design.cells.publish(numbers)
     design = replace(design, sketch=sketch)
     model = GlmModel(design, codes)

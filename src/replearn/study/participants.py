@@ -25,7 +25,6 @@ class Participant:
     lab: str
     rows: int
     same: bool  # whether the model is the same without it (estimated by one Newton step)
-    moved: tuple[str, ...]  # coded numbers that are different without it
     # of "this lab and the others are of one population": its largest difference, in the spread that
     # the study publishes, which no lab can change
     p: float

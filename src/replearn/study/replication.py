@@ -6,7 +6,6 @@ from itertools import combinations, product
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
 from replearn.glm import GLM, PROMISED_ROWS, Estimates, GlmModel
@@ -19,7 +18,7 @@ from replearn.study.placebo import placebo_matches
 from replearn.study.study import MOST_SPREAD, GlmStudy
 from replearn.study.support import UNLIKELY, Support, support_of
 from replearn.tables import EncodingCounts, Finding, Table, compare_profiles, in_sentences
-from replearn.types import Later, Matrix, Vector
+from replearn.types import Ints, Later, Matrix, Vector
 from replearn.words import Facts, Figure, Landed, Row, Spoken, p_value, where_we_landed
 
 #: Numbers next to a wall that are moved to look for the original's model, one or two at a time.
@@ -488,7 +487,7 @@ def replicate_rows(
     study: GlmStudy,
     rows: Rows,
     seen: EncodingCounts,
-    label_counts: NDArray[np.int64] | None,
+    label_counts: Ints | None,
     opened: GlmModel | None = None,
     nonce: str | None = None,
     source: TableRows | None = None,

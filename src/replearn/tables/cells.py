@@ -15,11 +15,10 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
-from replearn.types import Array, Mask, Vector, unmasked
+from replearn.types import Array, Ints32, Mask, Vector, unmasked
 
 #: Texts that say "no value", after white space is trimmed. "none" and "-" are answers.
 MISSING_WORDS = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", ".", "?")
@@ -29,6 +28,9 @@ WHITE_SPACE = " \t\n\r\v\f"
 
 #: Texts with more characters are refused: no level is that long.
 MAX_TEXT = 4096
+
+#: Columns that a message names.
+_MOST_LISTED = 8
 
 _HALF = re.compile("[\ud800-\udfff]")  # of a character
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -69,7 +71,7 @@ class Texts:
     """A column of texts, each distinct one stored once."""
 
     # for each row the place of its text in ``values``; -1 where the cell is missing
-    codes: NDArray[np.int32]
+    codes: Ints32
     values: tuple[str, ...]  # trimmed texts, none of them a word for "missing"
 
     def __len__(self) -> int:
@@ -137,7 +139,7 @@ def numbers_of(column: Column) -> tuple[Vector, Mask | None]:
     return values, is_odd[column.codes]
 
 
-def levels_of(column: Column) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+def levels_of(column: Column) -> tuple[Ints32, tuple[str, ...]]:
     """A column as levels: for each row the place of its level (-1: missing), and the levels."""
     if isinstance(column, Texts):
         texts = [level_text(text) for text in column.values]
@@ -220,8 +222,8 @@ def from_series(series: Any) -> Column:
     if kind in (nw.String, nw.Categorical, nw.Enum):
         try:
             return from_arrow(series.to_arrow())
-        except (ModuleNotFoundError, ValueError, TypeError):
-            pass  # without Arrow, or for levels of several types (1 and "a"): the same, slower
+        except (ValueError, TypeError):
+            pass  # levels of several types (1 and "a"): the same, slower
     return _from_objects(series.to_list())
 
 
@@ -269,7 +271,7 @@ def _from_objects(items: list[Any]) -> Column:
     return _coded(np.array(codes, dtype=np.int32), [item for _, item in places])
 
 
-def _coded(codes: NDArray[np.int32], items: list[Any]) -> Texts:
+def _coded(codes: Ints32, items: list[Any]) -> Texts:
     """Texts of coded objects, whatever these are; negative codes are missing cells."""
     places: dict[str, int] = {}
     joined = []
@@ -435,12 +437,12 @@ def columns_from(place: str, sources: Mapping[str, Callable[[], Any]]) -> dict[s
     return columns
 
 
-def named_columns(names: Iterable[str], most: int = 8) -> str:
+def named_columns(names: Iterable[str]) -> str:
     """Some columns in words: column 'age'; columns 'age', 'bmi'."""
     listed = [repr(_shortened(name)) for name in names]
-    words = ", ".join(listed[:most])
-    if len(listed) > most:
-        words += f" and {len(listed) - most} more"
+    words = ", ".join(listed[:_MOST_LISTED])
+    if len(listed) > _MOST_LISTED:
+        words += f" and {len(listed) - _MOST_LISTED} more"
     return f"column{'s' * (len(listed) > 1)} {words}"
 
 
@@ -461,7 +463,7 @@ def absent_columns(absent: Sequence[str], names: Sequence[str]) -> str:
 
     words = f"{named_columns(absent)}; it has {named_columns(names)}"
     if alike:
-        words += f" ({', '.join(alike[:8])}: case and spaces count)"
+        words += f" ({', '.join(alike[:_MOST_LISTED])}: case and spaces count)"
     return words
 
 

@@ -11,14 +11,13 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.tables.cells import levels_of, numbers_of
 from replearn.tables.encoding import MISSING
 from replearn.tables.safety import LEAST_COUNT
 from replearn.tables.scan import TableScan
 from replearn.tables.table import Table
-from replearn.types import Array, Ints, Vector
+from replearn.types import Array, Ints, Ints32, Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +106,7 @@ class Clusters:
 
 
 def _pairs(
-    codes: NDArray[np.int32], texts: tuple[str, ...], groups: Ints, n_groups: int
+    codes: Ints32, texts: tuple[str, ...], groups: Ints, n_groups: int
 ) -> dict[tuple[str, int], int]:
     """Rows of each level in each group; the last text is that of missing cells."""
     places = np.where(codes < 0, len(texts) - 1, codes).astype(np.int64)

@@ -5,11 +5,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
 from replearn.tables.cells import Column, signs_meant, texts_of
-from replearn.types import Array, Mask, Vector
+from replearn.types import Array, Ints32, Mask, Vector
 
 if TYPE_CHECKING:  # an encoding counts into this
     from replearn.tables.encoding import Encoding, LevelColumn, NumberColumn
@@ -70,7 +69,7 @@ class EncodingCounts:
         np.minimum.at(self.lowest, places, values)
         np.maximum.at(self.highest, places, values)
 
-    def keep_levels(self, place: int, codes: NDArray[np.int32], texts: tuple[str, ...]) -> None:
+    def keep_levels(self, place: int, codes: Ints32, texts: tuple[str, ...]) -> None:
         """Count the levels of a column."""
         counts = np.bincount(codes[codes >= 0], minlength=len(texts)).tolist()
         levels = self.levels[place]

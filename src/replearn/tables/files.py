@@ -7,7 +7,6 @@ is known from the footer, and NumPy's and zlib's formats unpack to at most 1,032
 
 import csv
 import gzip
-import importlib.util
 import io
 import json
 import os
@@ -96,15 +95,6 @@ def reading(path: str) -> Iterator[None]:
         ) from None
 
 
-def require_arrow(path: str) -> None:
-    """Say how to get pyarrow, if it is absent."""
-    if importlib.util.find_spec("pyarrow") is None:
-        raise ReplearnError(
-            f"{path} can be read with pyarrow, which is not installed. Run pip install "
-            "'replearn[data]'."
-        )
-
-
 def checked_names(place: str, names: Sequence[Any]) -> tuple[str, ...]:
     """Names of columns, trimmed: texts, or whole numbers as their digits; all different."""
     checked: list[str] = []
@@ -143,7 +133,6 @@ class CsvFile:
     """Comma-separated text with a header line."""
 
     def __init__(self, path: str, options: CsvOptions) -> None:
-        require_arrow(path)
         text, is_all = _head(path)
         self.path = path
 
@@ -460,7 +449,6 @@ class ParquetFile:
     """A Parquet file or some of its row groups; a text that many rows share is stored only once."""
 
     def __init__(self, path: str, groups: Sequence[int] | None = None) -> None:
-        require_arrow(path)
         from pyarrow import parquet, types
 
         self.path, self._groups = path, groups

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.documents import MAX_WHOLE, Label
 from replearn.errors import ReplearnError, short
 from replearn.tables.cells import Column, column_from, is_number_text, levels_of, numbers_of
-from replearn.types import Array, Ints, Vector, unmasked
+from replearn.types import Array, Ints, Ints32, Vector, unmasked
 
 #: More classes than this are no classes, and would take hours.
 MAX_CLASSES = 100
@@ -22,34 +21,34 @@ _LEAST_SHOWN = 10  # rows of a label that a message may quote
 _YES_NO = {"0": "false", "1": "true", "false": "0", "true": "1"}
 
 
-def learn_classes(column: Column, place: str = "the target") -> tuple[tuple[Label, ...], Ints]:
+def learn_classes(column: Column) -> tuple[tuple[Label, ...], Ints]:
     """The classes of an original, in order, and the place of each row's label among them.
 
     Whole numbers if all labels are, true and false if all are, else texts. A text that is a number
     counts as that: "1", 1 and 1.0 are one label. The second of two classes is the positive one.
     """
-    codes, texts = _codes(column, place)
+    codes, texts = _codes(column)
     used, counts = np.unique(codes, return_counts=True)
     labels = sorted(texts[code] for code in used.tolist())
     is_numeric = all(map(is_number_text, labels))
     if is_numeric:
-        _refuse_numbers(list(map(float, labels)), place)
+        _refuse_numbers(list(map(float, labels)))
     if len(labels) > MAX_CLASSES:
         raise ReplearnError(
-            f"{place} must hold at most {MAX_CLASSES:,} classes, got {len(labels):,}. Is it the "
+            f"the target must hold at most {MAX_CLASSES:,} classes, got {len(labels):,}. Is it the "
             "label column? For a measured or counted number use kind=linear or kind=poisson "
             "(ReplicableLinearRegressor, ReplicablePoissonRegressor)."
         )
     if is_numeric and len(labels) > _MOST_NUMBERED and counts.min() < _LEAST_SHOWN:
         raise ReplearnError(
-            f"{place} must hold classes, each of {_LEAST_SHOWN} rows or more, got {len(labels):,} "
-            "different whole numbers, some of them rare. Is it a measurement, such as an age? Use "
-            "kind=linear (ReplicableLinearRegressor), or kind=poisson for a count "
-            "(ReplicablePoissonRegressor)."
+            f"the target must hold classes, each of {_LEAST_SHOWN} rows or more, got "
+            f"{len(labels):,} different whole numbers, some of them rare. Is it a measurement, "
+            "such as an age? Use kind=linear (ReplicableLinearRegressor), or kind=poisson for a "
+            "count (ReplicablePoissonRegressor)."
         )
     if len(labels) < 2:
         raise ReplearnError(
-            f"{place} must hold two classes or more, got {len(labels)} class. A sample of one "
+            f"the target must hold two classes or more, got {len(labels)} class. A sample of one "
             "class cannot be learned from; check the label column."
         )
 
@@ -66,29 +65,27 @@ def learn_classes(column: Column, place: str = "the target") -> tuple[tuple[Labe
     return tuple(labels), numbers
 
 
-def _refuse_numbers(labels: list[float], place: str) -> None:
+def _refuse_numbers(labels: list[float]) -> None:
     """Refuse labels that are no whole numbers, or too large to be told apart."""
     if any(abs(number) > MAX_WHOLE for number in labels):
         raise ReplearnError(
-            f"{place} must hold whole numbers of at most 2^53, or text, got larger ones, which "
+            "the target must hold whole numbers of at most 2^53, or text, got larger ones, which "
             "float64 cannot tell apart. Write such labels as text, for instance with a letter."
         )
     if not all(number.is_integer() for number in labels):
         raise ReplearnError(
-            f"{place} must hold whole numbers, booleans or text, got fractions (Unknown label "
+            "the target must hold whole numbers, booleans or text, got fractions (Unknown label "
             "type: continuous). Is it the label column? For measurements use "
             "ReplicableLinearRegressor."
         )
 
 
-def class_numbers(
-    column: Column, classes: Sequence[Label], place: str = "the target", show_values: bool = False
-) -> Ints:
+def class_numbers(column: Column, classes: Sequence[Label], show_values: bool = False) -> Ints:
     """The place of each row's label among the classes of a study.
 
     Where the classes are 0 and 1, false and true are taken for them, and the other way round.
     """
-    codes, texts = _codes(column, place)
+    codes, texts = _codes(column)
     places = {_spelled(label): number for number, label in enumerate(classes)}
     if set(places) in ({"0", "1"}, {"false", "true"}):
         places |= {_YES_NO[text]: number for text, number in list(places.items())}
@@ -109,8 +106,8 @@ def class_numbers(
         rows += f": {', '.join(shown)}"
     wanted = ", ".join(map(repr, classes[:6]))
     raise ReplearnError(
-        f"{place} must hold the labels of the study, {wanted}, got others in {rows}. Recode them "
-        "as the study has them."
+        f"the target must hold the labels of the study, {wanted}, got others in {rows}. Recode "
+        "them as the study has them."
     )
 
 
@@ -163,12 +160,12 @@ def target_numbers(column: Column, place: str = "the target", least: float | Non
     return values
 
 
-def _codes(column: Column, place: str) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+def _codes(column: Column) -> tuple[Ints32, tuple[str, ...]]:
     codes, texts = levels_of(column)
     n_missing = int(np.count_nonzero(codes < 0))
     if n_missing:
         raise ReplearnError(
-            f"{place} must hold a label in every row, got {n_missing:,} missing labels (NaN) in "
+            f"the target must hold a label in every row, got {n_missing:,} missing labels (NaN) in "
             f"{len(codes):,} rows. Fill in or leave out such rows."
         )
     return codes, texts

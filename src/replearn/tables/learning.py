@@ -141,11 +141,7 @@ def _refuse_gaps(look: TableScan) -> None:
 
 
 def _scales(
-    table: Table,
-    look: TableScan,
-    names: Sequence[str],
-    least_rows: int,
-    clusters: Clusters | None = None,
+    table: Table, look: TableScan, names: Sequence[str], least_rows: int, clusters: Clusters | None
 ) -> dict[str, tuple[float, float]]:
     """Centre and spread of each column of numbers; none of those that hardly vary.
 

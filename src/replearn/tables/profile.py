@@ -132,7 +132,7 @@ def in_sentences(findings: Sequence[Finding]) -> list[str]:
     return found
 
 
-def make_profile(learned: Learned, labels: Array | None = None) -> Profile:
+def make_profile(learned: Learned, labels: Array) -> Profile:
     """The profile of an original: from at least 50 rows each, with two or three digits."""
     look = learned.look
     columns: list[NumberProfile | LevelProfile] = []
@@ -152,10 +152,9 @@ def make_profile(learned: Learned, labels: Array | None = None) -> Profile:
         columns.append(LevelProfile(column.name, _shares(counts, look.n_rows)))
 
     # classes as shares, numbers as quantiles
-    target: tuple[str, ...] = ()
-    if labels is not None and labels.dtype.kind in "iub":
+    if labels.dtype.kind in "iub":
         target = _shares(np.bincount(labels).tolist(), labels.size)
-    elif labels is not None:
+    else:
         target = tuple(decimal_text(value) for value in quantiles_of(np.sort(labels)))
     return Profile(tuple(columns), target)
 
@@ -206,13 +205,14 @@ def compare_profiles(
         odd = _FINE
         n_known = seen.n_rows - int(seen.missing[place] + seen.unreadable[place])
         if n_known == 0:
-            odd = _Odd("has no value in any row here", rows.is_odd_constant(_usual_gaps(theirs)))
+            is_first = rows.is_odd_constant(_usual_gaps(theirs))
+            odd = Finding("", "has no value in any row here", is_first)
         elif isinstance(theirs, NumberProfile) and isinstance(column, NumberColumn):
             odd = _on_numbers(column, theirs, seen, place, rows)
         elif isinstance(theirs, LevelProfile) and isinstance(column, LevelColumn):
             odd = _on_levels(column, theirs, seen, place, rows)
         if odd.sentence:
-            findings.append(Finding(column.name, *odd))
+            findings.append(odd._replace(column=column.name))
 
     if label_counts is not None and (sentence := _on_labels(profile.target, label_counts, rows)):
         findings.append(Finding("", sentence))
@@ -240,14 +240,8 @@ def _independent(at_risk: Sequence[float]) -> float:
     return sum(at_risk) / n_squared
 
 
-class _Odd(NamedTuple):
-    """What is odd about a column, as in `Finding`."""
-
-    sentence: str
-    first: bool = False
-
-
-_FINE = _Odd("")
+#: Nothing is odd about a column.
+_FINE = Finding("", "")
 
 
 def _usual_gaps(theirs: NumberProfile | LevelProfile) -> float:
@@ -287,12 +281,14 @@ class _Rows(NamedTuple):
         return n_independent * math.log(max(share, 1e-300)) < math.log(1e-4)
 
 
-_CONSTANT = _Odd("is the same in all rows here, so nothing can be replicated about it", True)
+_CONSTANT = Finding(
+    "", "is the same in all rows here, so nothing can be replicated about it", first=True
+)
 
 
 def _on_numbers(
     column: NumberColumn, theirs: NumberProfile, seen: EncodingCounts, place: int, rows: _Rows
-) -> _Odd:
+) -> Finding:
     values = seen.values(place)
     study = np.array([float(text) for text in theirs.quantiles])
     if values.size and values[0] == values[-1]:
@@ -307,17 +303,17 @@ def _on_numbers(
     is_known = ours.size > 0 and study.size > 0
     is_moved = is_known and _is_moved(values, ours, study, spread, rows)
     if is_moved and (words := _other_unit(ours, study, spread)):
-        return _Odd(words, True)
+        return Finding("", words, first=True)
     if words := missing_code(values):
-        return _Odd(words)
+        return Finding("", words)
 
     counts_as = ""
     if not column.indicator:
         counts_as = f"{column.centre}, the study's median"
-    return _Odd(_on_missing(int(seen.missing[place]), theirs.missing, counts_as, rows))
+    return Finding("", _on_missing(int(seen.missing[place]), theirs.missing, counts_as, rows))
 
 
-def _on_constant(share: float, rows: _Rows) -> _Odd:
+def _on_constant(share: float, rows: _Rows) -> Finding:
     """A column that is the same in all rows here, as in this share of the original's."""
     if rows.is_odd_constant(share):
         return _CONSTANT
@@ -431,7 +427,7 @@ def _exchanged(ours: Mapping[str, float], study: Mapping[str, float], rows: _Row
 
 def _on_levels(
     column: LevelColumn, theirs: LevelProfile, seen: EncodingCounts, place: int, rows: _Rows
-) -> _Odd:
+) -> Finding:
     counts, n_rows = seen.levels[place], rows.here
     study = dict(zip((column.reference, *column.levels), map(float, theirs.shares), strict=False))
     present = [name for name, count in counts.items() if count]
@@ -442,7 +438,7 @@ def _on_levels(
     if exchanged := _exchanged(
         {name: counts[name] / max(1, n_rows) for name in names}, study, rows
     ):
-        return _Odd(exchanged, first=True)
+        return Finding("", exchanged, first=True)
 
     # unknown levels, then gaps
     others = column.reference
@@ -451,15 +447,16 @@ def _on_levels(
     n_known = max(1, n_rows - int(seen.missing[place]))
     unknown, usual = int(seen.unknown[place]) / n_known, float(column.folded)
     if unknown > usual + max(MOST_UNKNOWN, rows.chance(usual, unknown)):
-        return _Odd(
+        return Finding(
+            "",
             f"has levels here that the study does not have, in {unknown:.0%} of the rows: they "
-            f"count as {others!r}"
+            f"count as {others!r}",
         )
 
     stated, counts_as = None, repr(others)
     if MISSING in column.levels:
         stated, counts_as = str(study[MISSING]), ""
-    return _Odd(_on_missing(int(seen.missing[place]), stated, counts_as, rows))
+    return Finding("", _on_missing(int(seen.missing[place]), stated, counts_as, rows))
 
 
 def _on_labels(target: Sequence[str], counts: Sequence[int], rows: _Rows) -> str:

@@ -9,10 +9,11 @@ import numpy as np
 
 from replearn.documents import Label
 from replearn.errors import ReplearnError
+from replearn.rows import MemoryRows, SignedRows
 from replearn.tables.files import ParquetFile
 from replearn.tables.labels import class_numbers
 from replearn.tables.table import Table, open_table
-from replearn.types import Matrix, Order, Signs, stacked
+from replearn.types import Matrix, Signs, stacked
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,11 @@ class StreamedRows:
         """Number of columns."""
         return len(self.table.names)
 
-    def blocks(self, step: int) -> Iterator[tuple[Any, Signs, Order]]:
+    def first(self, n_rows: int) -> "StreamedRows":
+        """So many of the rows, from the first on."""
+        return replace(self, signs=self.signs[:n_rows])
+
+    def blocks(self, step: int) -> Iterator[SignedRows]:
         """Consecutive rows, a whole multiple of ``step`` at a time; the last block has the rest."""
         kept: list[Any] = []
         done = n_kept = 0
@@ -41,12 +46,12 @@ class StreamedRows:
             n_kept += batch.n_rows
 
             # what is no multiple waits for the next batch, if there is one
-            size = n_kept
-            if done + n_kept < self.n_rows:
-                size -= n_kept % step
+            size = min(n_kept, self.n_rows - done)
+            if done + size < self.n_rows:
+                size -= size % step
             if size:
                 rows = stacked(kept)
-                yield rows[:size], self.signs[done : done + size], np.arange(size)
+                yield MemoryRows(rows[:size], self.signs[done : done + size])
                 kept, n_kept, done = [rows[size:]], n_kept - size, done + size
 
 
@@ -90,13 +95,19 @@ class ParquetRows:
         """Number of columns."""
         return len(self.names)
 
-    def blocks(self, step: int) -> Iterator[tuple[Any, Signs, Order]]:
+    def blocks(self, step: int) -> Iterator[SignedRows]:
         """All rows at once: whoever needs some reads them."""
-        order = np.broadcast_to(np.int64(0), self.n_rows)  # only its size is looked at
-        yield self, np.zeros(0, dtype=np.int8), order
+        yield self
 
-    def read(self, start: int, stop: int) -> tuple[Matrix, Signs, Order]:
-        """Some rows, their labels as -1 and +1, and their order."""
+    def first(self, n_rows: int) -> "ParquetRows":
+        """So many of them, from the first on."""
+        sizes = [size for _, _, size in self.groups]
+        left = n_rows - np.cumsum([0, *sizes[:-1]])  # when each group begins
+        kept = zip(self.groups, np.minimum(left, sizes).tolist(), strict=True)
+        return replace(self, groups=tuple((*group[:2], size) for group, size in kept if size > 0))
+
+    def read(self, start: int, stop: int) -> tuple[Matrix, Signs]:
+        """Some rows, and their labels as -1 and +1."""
         parts, first = [], 0
         for path, number, size in self.groups:
             low, high = max(start - first, 0), min(stop - first, size)
@@ -106,7 +117,7 @@ class ParquetRows:
             first += size
 
         X, signs = map(np.concatenate, zip(*parts, strict=True))
-        return X, signs, np.arange(signs.size)
+        return X, signs
 
 
 def group_sizes(path: str) -> list[int]:

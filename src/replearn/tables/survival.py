@@ -24,28 +24,28 @@ INTERVAL, AT_RISK, _GROUP = "(interval)", "(log time at risk)", "(group)"
 LEAST_EVENTS, _MOST_INTERVALS = 20, 20
 
 
-def event_numbers(column: Column, place: str = "the event") -> Vector:
+def event_numbers(column: Column) -> Vector:
     """0 where a time is censored and 1 where the event was seen; anything else is refused."""
-    values = target_numbers(column, place)
+    values = target_numbers(column, "the event")
     distinct = set(values.tolist())
     if distinct <= {0.0, 1.0}:
         return values
 
     shown = ", ".join(f"{value:g}" for value in sorted(distinct)[:5])
     raise ReplearnError(
-        f"{place} must be 1 where it was seen and 0 where the time is censored, got {shown}. "
+        f"the event must be 1 where it was seen and 0 where the time is censored, got {shown}. "
         "Recode R's 1 and 2 as 0 and 1. Competing events (a death from something else) are no "
         "censoring: they need a model for each, which a study does not have. Count all of them as "
         "the event, or study one outcome at a fixed time with a logistic model."
     )
 
 
-def event_times(column: Column, place: str = "the time") -> Vector:
+def event_times(column: Column) -> Vector:
     """Positive times of all rows."""
-    values = target_numbers(column, place)
+    values = target_numbers(column, "the time")
     if (values <= 0).any():
         raise ReplearnError(
-            f"{place} must be positive in every row, got {int((values <= 0).sum()):,} rows with 0 "
+            f"the time must be positive in every row, got {int((values <= 0).sum()):,} rows with 0 "
             "or less. Leave them out, or add half of the smallest unit."
         )
     return values

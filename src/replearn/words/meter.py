@@ -64,12 +64,12 @@ def progress(label: str, total: float, verbose: bool = False) -> Iterator[Advanc
             stream.flush()
 
 
-def tracked(run: "BlockMap", label: str, verbose: bool = False) -> "BlockMap":
+def tracked(run: "BlockMap", label: str) -> "BlockMap":
     """Show the progress of a map over blocks."""
 
     def tracked_run(function: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
         every_block = list(blocks)
-        with progress(label, len(every_block), verbose) as advance:
+        with progress(label, len(every_block), verbose=True) as advance:
             for done, result in enumerate(run(function, every_block), start=1):
                 advance(done)
                 yield result

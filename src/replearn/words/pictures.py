@@ -149,7 +149,6 @@ def forest(
     marks: Sequence[Mark],
     line: float,
     words: str,
-    most: int = MOST_DRAWN,
     boxes: "Sequence[float] | None" = None,
     ticks: Sequence[tuple[float, str]] = (),
 ) -> str:
@@ -158,7 +157,7 @@ def forest(
     ``boxes`` are half the lengths of cells around the numbers. Intervals that are much longer than
     most of the others end in an arrow.
     """
-    furthest = sorted(range(len(marks)), key=lambda i: -abs(marks[i][2] - line))[:most]
+    furthest = sorted(range(len(marks)), key=lambda i: -abs(marks[i][2] - line))[:MOST_DRAWN]
     places = sorted(furthest)
     shown = [marks[i] for i in places]
     first, last = _span(shown, line)
