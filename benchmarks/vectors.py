@@ -126,7 +126,7 @@ def fit_vector(block: Block, loss: Loss, ridge: str) -> dict[str, Any]:
     passes, sums = [], []
     theta: Any = newton.start(loss, summary, rows.n_terms + 1)
     while isinstance(theta, newton.State):
-        passes.append({"theta": whole(theta.theta), "share": theta.share})
+        passes.append({"theta": whole(theta.theta), "share": theta.sample_threshold})
         sums.append(theta.sums(rows.blocks(), loss))
         theta = newton.advance(theta, sums[-1], loss, float(ridge))
     coordinates = Coordinates.of(
@@ -187,13 +187,13 @@ def table_vector() -> dict[str, Any]:
         (path := Path(folder) / "table.csv").write_bytes(TABLE.encode())
         table = open_table(path, target="died", weights="mass", columns=ENCODING.names)
         seen = EncodingCounts(ENCODING)
-        reading = RowEncoder(ENCODING, Bernoulli(), (0, 1), np.array([0.5, 1.5]))
+        encoder = RowEncoder(ENCODING, Bernoulli(), (0, 1), np.array([0.5, 1.5]))
         (batch,) = table.batches()
-        terms, targets = ENCODING.encode(batch, seen), reading.targets(batch)
-        masses = reading.masses(batch, targets)
+        terms, targets = ENCODING.encode(batch, seen), encoder.targets(batch)
+        masses = encoder.masses(batch, targets)
         assert masses is not None
         scale = 2.0 ** math.frexp(masses.max())[1]
-        weights = reading.block(batch, scale).weights
+        weights = encoder.block(batch, scale).weights
         assert weights is not None
     gaussian, y = Gaussian("25", "4"), [25.0, 24.3, -100.0, 25.00003]
     poisson, counts = Poisson(6), [0.0, 3.0, 64.0, 100.0]

@@ -117,9 +117,9 @@ def test_sources(table, original, theta, source, tmp_path):
 
 
 def test_chunks(table, original, theta):
-    reading = RowEncoder.of(original.study.design)
+    encoder = RowEncoder.of(original.study.design)
     source = open_table(table, target=TARGET)
-    blocks = [reading.block(batch, 1.0) for batch in source.batches(97)]
+    blocks = [encoder.block(batch, 1.0) for batch in source.batches(97)]
     rows = MemoryBlocks(joined(blocks[::-1]))
     loss = original.study.design.loss
     summary = newton.Summary.of(rows, loss)

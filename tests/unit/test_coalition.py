@@ -204,7 +204,7 @@ def test_a_level_of_one_patient_is_that_patient_and_is_not_sent(plain):
     rows = with_one(hospital(800, 6), ward="C")
     for state in (study.begin(model), state_after(study, {"Oslo": hospital(3000, 2)}, 2)):
         state = replace(
-            state, counts=None, newton=replace(state.newton, share=1 << 32, behind=None)
+            state, counts=None, newton=replace(state.newton, sample_threshold=1 << 32, behind=None)
         )
         sums = study.sums([rows], state)
         place = study.design.encoding.term_names.index("ward = C")
@@ -221,7 +221,7 @@ def test_a_single_event_is_a_patient_and_is_not_sent(plain):
     rows = with_one(hospital(800, 6), y=1)
     rows.loc[1:, "y"] = 0
     state = study.step(study.sums([rows], study.begin()), study.begin())
-    state = replace(state, newton=replace(state.newton, share=1 << 32))
+    state = replace(state, newton=replace(state.newton, sample_threshold=1 << 32))
     values = study.sums([rows], state).values  # at the constant model all rows have one curvature
     line = unpacked(values["information"], values["gradient"].shape)[0][0].astype(float)
     rate = 1 / 800
@@ -266,7 +266,7 @@ def test_rows_without_a_term_of_their_own_are_counted_too(plain):
     state = state_after(study, {"all": hospital(3000, 2)}, 1)
     rows = hospital(800, 6)
     few = rows.drop(rows[rows.ward == "C"].index[24:])
-    some = replace(state, newton=replace(state.newton, share=1 << 30))
+    some = replace(state, newton=replace(state.newton, sample_threshold=1 << 30))
     assert lab_sums(study, few, study.begin(model)).rows == len(few)
     with pytest.raises(ReplearnError, match="'ward = C"):
         lab_sums(study, few, some)
@@ -296,7 +296,7 @@ def at_coefficients(study, rows, *theta):
     """A round that asks for sums of all rows at coefficients that somebody has chosen."""
     state = state_after(study, {"all": rows}, 1)
     chosen = np.array([theta]) << 26
-    newton = replace(state.newton, theta=chosen, share=1 << 32, behind=None)
+    newton = replace(state.newton, theta=chosen, sample_threshold=1 << 32, behind=None)
     return replace(state, counts=None, newton=newton)
 
 
@@ -460,8 +460,8 @@ def test_labs_of_a_registered_study_take_the_rows_that_one_table_takes():
     labs = {"Bern": whole[:10_000], "Oslo": whole[10_000:25_000], "Rome": whole[25_000:]}
     sums = [lab_sums(study, rows, lab=lab) for lab, rows in labs.items()]
     fit, original = combine(study, *sums).newton, combine(study, *sums, publish=True).newton
-    assert fit.share == newton.share_of(40_000, fit.theta.size) < 1 << 32
-    assert original.share == 1 << 32  # whatever is rare, all of its rows count
+    assert fit.sample_threshold == newton.sample_threshold_for(40_000, fit.theta.size) < 1 << 32
+    assert original.sample_threshold == 1 << 32  # whatever is rare, all of its rows count
 
 
 def test_a_single_lab_is_a_coalition(plain, labs):
@@ -609,10 +609,10 @@ def test_states_that_do_not_fit_or_ask_for_few_rows_are_refused(plain, labs):
     for bad in (replace(state, newton=wide), replace(state, counts=totals)):
         with pytest.raises(ReplearnError, match="the state must hold"):
             lab_sums(study, labs["Bern"], bad)
-    few = replace(state, newton=replace(asked, share=(1 << 32) // 500))
+    few = replace(state, newton=replace(asked, sample_threshold=(1 << 32) // 500))
     with pytest.raises(ReplearnError, match=r"a matrix of about [0-9]+ of these rows"):
         lab_sums(study, labs["Bern"], few)
-    most = replace(state, newton=replace(asked, share=(1 << 32) - 1))
+    most = replace(state, newton=replace(asked, sample_threshold=(1 << 32) - 1))
     assert lab_sums(study, labs["Bern"], most).sampled
 
 

@@ -57,7 +57,7 @@ def test_fits_end_where_they_say_from_their_limit(monkeypatch, loss, weighted):
     for steered in (500, 10**6):
         monkeypatch.setattr(newton, "MOST_STEERED", steered)
         found = fit(rows, loss, "0.1", summary)
-        limit = fit(rows, loss, "0.1", summary, near=0)
+        limit = fit(rows, loss, "0.1", summary, tolerance_units=0)
         assert np.abs(found - limit).max() < 2 * near
 
 
@@ -80,7 +80,7 @@ def test_where_rules_of_a_first_pass_end():
         off = right + sign * right // 8
         assert advanced(off, 0).behind is not None
         found = advanced(off + sign, 0)
-        assert (found.behind, found.share) == (None, 1 << 32)
+        assert (found.behind, found.sample_threshold) == (None, 1 << 32)
 
 
 def test_no_order_no_chunk_and_no_zero_changes_a_bit():
@@ -109,7 +109,7 @@ def test_correlated_columns_need_more_steps_and_get_there():
     summary = Summary.of(rows, loss)
     passes, theta = [], newton.start(loss, summary, 521)
     while isinstance(theta, newton.State):
-        passes.append(theta.share)
+        passes.append(theta.sample_threshold)
         sums = theta.sums(rows.blocks(), loss)
         theta = newton.advance(theta, sums, loss, 0.001)
     sums = derivatives.sums_at(rows.blocks(), loss, theta)

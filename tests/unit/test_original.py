@@ -84,7 +84,7 @@ def test_the_smallest_diagonal_of_a_triangle_is_one_unit():
     ],
 )
 def test_shares_of_rows_that_steer(n_rows, n_coefficients, share):
-    assert newton.share_of(n_rows, n_coefficients) == share
+    assert newton.sample_threshold_for(n_rows, n_coefficients) == share
 
 
 def test_a_share_of_the_rows_steers_to_the_fit_of_all():
@@ -92,8 +92,8 @@ def test_a_share_of_the_rows_steers_to_the_fit_of_all():
     summary = Summary.of(rows, loss)
     found = fit(rows, loss, "0.001", summary)
     all_steer = newton.Guide(newton.start(loss, summary, 4).theta)
-    assert newton.start(loss, summary, 4).share < 1 << 32
-    exact = fit(rows, loss, "0.001", summary, near=0, guide=all_steer)
+    assert newton.start(loss, summary, 4).sample_threshold < 1 << 32
+    exact = fit(rows, loss, "0.001", summary, tolerance_units=0, guide=all_steer)
     assert np.abs(found - exact).max() < 2**20 / np.sqrt(40_000)
 
 

@@ -85,10 +85,10 @@ def test_what_is_seen_counts_all_rows_of_a_table_that_does_not_fit(monkeypatch):
     X = sparse.csr_array(numbers * (numbers < 0.5))
     y = np.arange(3000) % 2
     opened = open_table(X, target=y)
-    reading = RowEncoder(learn_encoding(opened, y).encoding, Bernoulli(), (0, 1))
+    encoder = RowEncoder(learn_encoding(opened, y).encoding, Bernoulli(), (0, 1))
     monkeypatch.setattr(door, "MOST_KEPT", 1000)
     monkeypatch.setattr(opened, "batches", partial(opened.batches, 500))
-    source = TableRows(opened, reading)
+    source = TableRows(opened, encoder)
     stored = read_rows(source)
     assert isinstance(stored, ScratchBlocks)
     assert source.seen.n_rows == 3000
@@ -100,8 +100,8 @@ def test_a_scratch_file_holds_groups_and_centres(monkeypatch):
     whole = table(3000).assign(g=[f"person {i // 2}" for i in range(3000)], c=["A", None] * 1500)
     opened = open_table(whole, target="y", groups="g", centres="c", columns=["a", "b"])
     labels = whole.y.to_numpy()
-    reading = RowEncoder(learn_encoding(opened, labels).encoding, Bernoulli(), (0, 1))
+    encoder = RowEncoder(learn_encoding(opened, labels).encoding, Bernoulli(), (0, 1))
     monkeypatch.setattr(door, "MOST_KEPT", 1000)
-    stored = joined(list(read_rows(TableRows(opened, reading)).blocks()))
+    stored = joined(list(read_rows(TableRows(opened, encoder)).blocks()))
     assert stored.groups.tolist() == whole.g.tolist()
     assert stored.centres.tolist() == ["A", ""] * 1500

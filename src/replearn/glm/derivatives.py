@@ -49,8 +49,8 @@ def sums_at(
     blocks: Iterable[Block],
     loss: Loss,
     theta: Matrix,
-    share: int = 0,
-    whole: bool = True,
+    sample_threshold: int = 0,
+    full_information: bool = True,
     work: BlockMap = map,
 ) -> ExactSums:
     """Gradient and information of the loss, summed up exactly over rows.
@@ -61,9 +61,9 @@ def sums_at(
     loss : Loss
     theta : array of shape (n_scores, n_columns)
         Coefficients, in whole units of 2^-26.
-    share : int
+    sample_threshold : int
         Rows whose mark is below it make the information; 2^32 takes all, 0 none.
-    whole : bool
+    full_information : bool
         Whether the information is that of all pairs of columns, or first rows and diagonals.
     work : how blocks are passed over
 
@@ -75,7 +75,9 @@ def sums_at(
         or if it is not asked for as a whole, for each score its first row and its diagonal.
     """
     parts = (part for block in blocks for part in _parts(block))
-    return reduce(add, work(partial(_few_sums, loss, theta, share, whole), parts))
+    return reduce(
+        add, work(partial(_few_sums, loss, theta, sample_threshold, full_information), parts)
+    )
 
 
 def ready(block: Block) -> list[Block]:
@@ -105,31 +107,35 @@ def _parts(block: Block) -> Iterator[Block]:
         yield block.part(slice(start, start + _MOST_ADDED))
 
 
-def _few_sums(loss: Loss, theta: Matrix, share: int, whole: bool, block: Block) -> ExactSums:
+def _few_sums(
+    loss: Loss, theta: Matrix, sample_threshold: int, full_information: bool, block: Block
+) -> ExactSums:
     """Sums of so few rows that int64 holds them."""
     gradient = np.zeros(theta.shape, dtype=np.int64)
-    information = np.zeros(_room_for_information(theta.shape, share, whole), dtype=np.int64)
-    add_information = _add_information if whole else _add_first_and_diagonal
+    information = np.zeros(
+        _room_for_information(theta.shape, sample_threshold, full_information), dtype=np.int64
+    )
+    add_information = _add_information if full_information else _add_first_and_diagonal
     weight = sampled = 0
 
     # 1 every row counts for the gradient, and all of them for the information if it asks for all
-    for piece, rows in _in_cache(block, theta.shape, share):
+    for piece, rows in _in_cache(block, theta.shape, sample_threshold):
         eta = scores(rows, theta, piece.offset)
         _add_gradient(gradient, loss, rows, eta, piece)
         weight += _total_weight(piece.weights, piece.n_rows)
-        if share == _EVERY:
+        if sample_threshold == _EVERY:
             sampled += add_information(information, loss, rows, eta, piece.weights)
 
     # 2 a share of them: one product of many rows is faster than many products of few
-    if 0 < share < _EVERY:
-        some = block.part(block.marks < share)
+    if 0 < sample_threshold < _EVERY:
+        some = block.part(block.marks < sample_threshold)
         rows = _reals(some.terms)
         eta = scores(rows, theta, some.offset)
         sampled = add_information(information, loss, rows, eta, some.weights)
 
     # 3 what is symmetric is told once
     n_columns = theta.shape[1]
-    if whole:
+    if full_information:
         lower = np.tril_indices(n_columns)
         information = information[:, lower[0], lower[1]]
     else:
@@ -158,7 +164,9 @@ def _add_gradient(gradient: np.ndarray, loss: Loss, rows: Any, eta: Matrix, piec
         gradient[:, 0] += slopes.sum(axis=0).astype(np.int64) << ROW_BITS
 
 
-def _in_cache(block: Block, shape: tuple[int, ...], share: int) -> Iterator[tuple[Block, Any]]:
+def _in_cache(
+    block: Block, shape: tuple[int, ...], sample_threshold: int
+) -> Iterator[tuple[Block, Any]]:
     """Pieces of rows that a core's cache holds, and their terms for products.
 
     Terms are without their constant: to copy them as they are takes half as long.
@@ -167,7 +175,7 @@ def _in_cache(block: Block, shape: tuple[int, ...], share: int) -> Iterator[tupl
     terms = block.terms
     if is_sparse(terms):
         # ready rows are one piece, since SciPy takes long to begin: 2^16 x 2^14 x 2^22 is 2^52
-        if terms.dtype == np.float64 and n_scores == 1 and not share:
+        if terms.dtype == np.float64 and n_scores == 1 and not sample_threshold:
             yield block, terms
             return
         for piece in pieces(block, n_columns):
@@ -206,13 +214,15 @@ def _slopes(loss: Loss, eta: Matrix, piece: Block) -> Matrix:
     return np.asarray(on_grid(residual, loss.bits))
 
 
-def _room_for_information(shape: tuple[int, ...], share: int, whole: bool) -> tuple[int, ...]:
+def _room_for_information(
+    shape: tuple[int, ...], sample_threshold: int, full_information: bool
+) -> tuple[int, ...]:
     """For each pair of scores a matrix over the columns, or for each score two rows."""
     n_scores, n_columns = shape
     n_matrices, n_kept = n_scores, 2
-    if whole:
+    if full_information:
         n_matrices, n_kept = n_scores * (n_scores + 1) // 2, n_columns
-    if not share:
+    if not sample_threshold:
         n_matrices = 0
     return n_matrices, n_kept, n_columns
 
@@ -384,10 +394,10 @@ def _mean_parts(sums: ExactSums, loss: Loss) -> Matrix:
     return parts * unit / float(max(sums.count("sampled"), 1))
 
 
-def information_shape(shape: tuple[int, ...], whole: bool = True) -> tuple[int, int]:
+def information_shape(shape: tuple[int, ...], full_information: bool = True) -> tuple[int, int]:
     """Rows and numbers of the information about coefficients of a shape, as sums have it."""
     n_scores, n_columns = shape
-    if not whole:
+    if not full_information:
         return n_scores, 2 * n_columns
     return n_scores * (n_scores + 1) // 2, n_columns * (n_columns + 1) // 2
 

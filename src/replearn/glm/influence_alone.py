@@ -58,7 +58,7 @@ def influence_alone(
     There is one score. ``n_rows`` and ``weight`` are those of all rows.
     """
     # 0 each column alone
-    sums = sums_at([block], loss, theta, 1 << 32, whole=False)
+    sums = sums_at([block], loss, theta, 1 << 32, full_information=False)
     first, diagonal = factor_of(sums, loss, ridge)[0]
     pull = _AlonePull.of(theta, first, diagonal, ridge, coordinates.diagonal, weight)
     alone = influence_from(

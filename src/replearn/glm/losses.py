@@ -48,7 +48,9 @@ class _Classes(Part):
     measure = "log-loss"
     counted = "rows"  # what a fit counts
     ratio = "odds ratio"
-    lack = "rows must have all classes, but some class has no row. Get rows of each class."
+    no_model_refusal = (
+        "rows must have all classes, but some class has no row. Get rows of each class."
+    )
     no_model_message = "no row of some class"
 
     @property
@@ -206,7 +208,7 @@ class _Numbers(Part):
     n_scores = 1
     counted = "rows"
     ratio = ""
-    lack = ""
+    no_model_refusal = ""
     no_model_message = "no event"
 
     def is_enough(self, shares: Vector) -> bool:
@@ -318,7 +320,7 @@ class Poisson(_Numbers):
     says = "the mean count of {target}"
     measure = "half the deviance"
     ratio = "rate ratio"
-    lack = "counts must not all be zero. Get rows with some events."
+    no_model_refusal = "counts must not all be zero. Get rows with some events."
 
     @classmethod
     def of(cls, numbers: Vector) -> "Poisson":
@@ -422,7 +424,7 @@ class Hazard(Poisson):
     ratio = "hazard ratio"
     # a person has one in each interval of time
     counted = "rows at risk"
-    lack = "some event must have been seen. Get rows with events."
+    no_model_refusal = "some event must have been seen. Get rows with events."
 
     def check(self) -> None:
         """Cuts must increase."""

@@ -86,7 +86,8 @@ class LastIterate(Part):
     # of the rows behind the two, in units of 2^-16
     weight: Annotated[int, Range(1, _MOST_SUM)]
     sampled: Annotated[int, Range(0, _MOST_SUM)]
-    share: Annotated[int, Range(1, 1 << 32)]  # of the rows, for the next information matrix
+    # rows whose mark is below it make the next information matrix
+    sample_threshold: Annotated[int, Range(1, 1 << 32)]
     steers_badly: bool = False  # the information must be made anew, however small the step
     halvings: Annotated[int, Range(0, _MOST_HALVINGS + 1)] = 0  # of the step
     n_steps: Annotated[int, Range(0, _MOST_STEPS)] = 0  # that were taken before
@@ -138,18 +139,18 @@ class State(Part):
 
     # coefficients, whole numbers of units of 2^-26, the constant first
     theta: Annotated[Matrix, Integers(2, -_MOST_UNITS, _MOST_UNITS)]
-    share: Annotated[int, Range(0, 1 << 32)]
+    sample_threshold: Annotated[int, Range(0, 1 << 32)]
     behind: LastIterate | None = None  # where the step to theta began; None at the start
-    whole: bool = True
+    full_information: bool = True
 
     def sums(self, blocks: Iterable[Block], loss: Loss, work: BlockMap = map) -> ExactSums:
         """One pass over rows: what `advance` needs."""
-        return sums_at(blocks, loss, self.theta, self.share, self.whole, work)
+        return sums_at(blocks, loss, self.theta, self.sample_threshold, self.full_information, work)
 
     def check(self) -> None:
         """The first state asks for information, and later ones have its shape."""
-        if self.behind is None and not self.share:
-            raise Unfit("share must be positive at the start")
+        if self.behind is None and not self.sample_threshold:
+            raise Unfit("sample_threshold must be positive at the start")
         if self.behind is not None and self.behind.theta.shape != self.theta.shape:
             raise Unfit(f"behind must have the shape of theta, {self.theta.shape}")
 
@@ -184,7 +185,7 @@ class Summary:
     def check(self, loss: Loss) -> "Summary":
         """Refuse rows that have no such model."""
         if not loss.is_enough(self.shares):
-            raise ReplearnError(loss.lack)
+            raise ReplearnError(loss.no_model_refusal)
         return self
 
 
@@ -208,8 +209,8 @@ def start(loss: Loss, summary: Summary, n_columns: int) -> State:
 
     # many coefficients: uncorrelated columns, made of all rows, once
     if theta.size > MOST_STEERED:
-        return State(theta, 1 << 32, whole=False)
-    return State(theta, share_of(summary.n_rows, theta.size))
+        return State(theta, 1 << 32, full_information=False)
+    return State(theta, sample_threshold_for(summary.n_rows, theta.size))
 
 
 def advance(
@@ -217,7 +218,7 @@ def advance(
     sums: ExactSums,
     loss: Loss,
     ridge: float,
-    near: int | None = None,
+    tolerance_units: int | None = None,
     factor: Matrix | None = None,
 ) -> State | Matrix:
     """What follows from a pass over all rows: the next state, or the coefficients.
@@ -231,7 +232,7 @@ def advance(
     ridge : float
         Per row: weight of half the squared length of the coefficients, without the constant,
         on the mean loss. Labs with different numbers of rows have one target.
-    near : int, optional
+    tolerance_units : int, optional
         How far from its limit a fit may end, in units of 2^-26; by default the rows say it.
     factor : array, optional
         Steers the first step if the state asks for no information: see `Guide`.
@@ -245,7 +246,7 @@ def advance(
     refresh_above = _LARGE_STEP if factor is None else _LARGE_GUIDED_STEP
 
     # 0 read the sums; where a share of the rows was not fair, ask for all of them
-    if last is None and not _is_fair_share(state, sums):
+    if last is None and not _is_fair_sample(state, sums):
         return State(state.theta, 1 << 32)
     gradient = mean_gradient(sums, state.theta, loss, ridge)
 
@@ -254,7 +255,7 @@ def advance(
     if last is not None:
         last_direction = direction_of(last, loss, ridge)
         if not _went_down(gradient, last_direction):
-            return _halved(last, last_direction, state.whole, refresh_above)
+            return _halved(last, last_direction, state.full_information, refresh_above)
 
     # 2 check convergence of the gradient
     if last is not None and last.n_steps + 1 == _MOST_STEPS:
@@ -266,7 +267,7 @@ def advance(
 
     # 3 Newton step, by the information that was made here or is remembered
     iterate = _arrived(state, sums)
-    if state.share:
+    if state.sample_threshold:
         factor = None
     elif last_direction is not None:
         factor = last_direction.factor
@@ -274,16 +275,18 @@ def advance(
 
     # 4 check convergence of the steps
     step = on_grid(direction.step, THETA_BITS)
-    if near is None:
-        near = min(NEAR_ENOUGH, max(1, int(_NEAR / math.sqrt(sums.count("rows")))))
-    if _is_converged(state, step, near):
+    if tolerance_units is None:
+        tolerance_units = min(NEAR_ENOUGH, max(1, int(_NEAR / math.sqrt(sums.count("rows")))))
+    if _is_converged(state, step, tolerance_units):
         return state.theta + step
 
     # 5 next state; where steps hardly shrink, a larger share of the rows will steer better
     shrinks = last_direction is None or direction.size <= last_direction.size / 4
-    if not shrinks and iterate.share < 1 << 32:
-        iterate = replace(iterate, share=min(4 * iterate.share, 1 << 32), steers_badly=True)
-    return _ahead(replace(iterate, direction=direction), state.whole, refresh_above)
+    if not shrinks and iterate.sample_threshold < 1 << 32:
+        iterate = replace(
+            iterate, sample_threshold=min(4 * iterate.sample_threshold, 1 << 32), steers_badly=True
+        )
+    return _ahead(replace(iterate, direction=direction), state.full_information, refresh_above)
 
 
 def _flat_gradient(sums: ExactSums, loss: Loss) -> float:
@@ -291,8 +294,8 @@ def _flat_gradient(sums: ExactSums, loss: Loss) -> float:
     return 2.0 ** (WEIGHT_BITS + 1 - loss.bits) * sums.count("rows") / sums.count("weight")
 
 
-def _is_converged(state: State, step: Matrix, near: int) -> bool:
-    """Whether this step and those after it stay within ``near`` units.
+def _is_converged(state: State, step: Matrix, tolerance_units: int) -> bool:
+    """Whether this step and those after it stay within so many units.
 
     Steps after this one that shrink as the last two did add up to ``size^2 / (last_size - size)``.
     """
@@ -300,15 +303,15 @@ def _is_converged(state: State, step: Matrix, near: int) -> bool:
     last_size = 0.0
     if state.behind is not None:
         last_size = np.abs(state.theta - state.behind.theta).max()
-    return bool(8 * size <= near or size * size <= near * (last_size - size))
+    return bool(8 * size <= tolerance_units or size * size <= tolerance_units * (last_size - size))
 
 
-def _is_fair_share(state: State, sums: ExactSums) -> bool:
+def _is_fair_sample(state: State, sums: ExactSums) -> bool:
     """Whether about as many rows were sampled as asked for; few different rows have no share."""
-    if not 0 < state.share < 1 << 32:
+    if not 0 < state.sample_threshold < 1 << 32:
         return True
     sampled = sums.count("sampled") / sums.count("weight")
-    return abs(sampled - state.share * 2.0**-32) <= state.share * 2.0**-35
+    return abs(sampled - state.sample_threshold * 2.0**-32) <= state.sample_threshold * 2.0**-35
 
 
 def _went_down(gradient: Matrix, step: Direction) -> bool:
@@ -317,14 +320,16 @@ def _went_down(gradient: Matrix, step: Direction) -> bool:
     return slope_there <= -algebra.dot(step.gradient, step.step) / 4
 
 
-def _halved(behind: LastIterate, direction: Direction, whole: bool, refresh_above: float) -> State:
+def _halved(
+    behind: LastIterate, direction: Direction, full_information: bool, refresh_above: float
+) -> State:
     """Half of the step from the last good point."""
     if behind.halvings >= _MOST_HALVINGS:
         raise NotConverged(
             "the fit must converge, but its steps do not shrink. Use a larger ridge."
         )
     shorter = replace(behind, halvings=behind.halvings + 1, direction=direction)
-    return _ahead(shorter, whole, refresh_above)
+    return _ahead(shorter, full_information, refresh_above)
 
 
 def _arrived(state: State, sums: ExactSums) -> LastIterate:
@@ -333,20 +338,22 @@ def _arrived(state: State, sums: ExactSums) -> LastIterate:
     Points since that was made are remembered, for they correct it.
     """
     last = state.behind
-    share = state.share or share_of(sums.count("rows"), state.theta.size)
+    sample_threshold = state.sample_threshold or sample_threshold_for(
+        sums.count("rows"), state.theta.size
+    )
     n_steps = 0
     if last is not None:
-        share, n_steps = last.share, last.n_steps + 1
+        sample_threshold, n_steps = last.sample_threshold, last.n_steps + 1
     iterate = LastIterate(
         state.theta,
         sums.values["gradient"],
         sums.values["information"],
         sums.count("weight"),
         sums.count("sampled"),
-        share,
+        sample_threshold,
         n_steps=n_steps,
     )
-    if last is None or state.share:
+    if last is None or state.sample_threshold:
         return iterate
 
     past = (*last.past, Point(last.theta, last.gradient))[-_MEMORY:]
@@ -437,7 +444,7 @@ def _solved_alone(parts: Matrix, right: Matrix, ridge: float) -> Matrix:
     return solution
 
 
-def _ahead(behind: LastIterate, whole: bool, refresh_above: float) -> State:
+def _ahead(behind: LastIterate, full_information: bool, refresh_above: float) -> State:
     """The state at the end of a step, which is halved until coefficients stay in bounds."""
     assert behind.direction is not None
     step, size = behind.direction.step, behind.direction.size
@@ -448,10 +455,10 @@ def _ahead(behind: LastIterate, whole: bool, refresh_above: float) -> State:
             continue
 
         # after a small step the information at its beginning still steers well
-        share = 0
-        if whole and (behind.steers_badly or length * size > refresh_above):
-            share = behind.share
-        return State(theta, share, replace(behind, halvings=halvings), whole)
+        sample_threshold = 0
+        if full_information and (behind.steers_badly or length * size > refresh_above):
+            sample_threshold = behind.sample_threshold
+        return State(theta, sample_threshold, replace(behind, halvings=halvings), full_information)
     raise Unbounded(
         f"coefficients of standardised columns must stay below {MAX_THETA:g}, but these rows drive "
         "them further: some column nearly separates the classes. Use a larger ridge."
@@ -471,7 +478,7 @@ def fit(
     loss: Loss,
     ridge: str,
     summary: Summary,
-    near: int | None = None,
+    tolerance_units: int | None = None,
     guide: Guide | None = None,
 ) -> Matrix:
     """Coefficients at which the mean loss of all rows with its ridge is smallest.
@@ -483,7 +490,7 @@ def fit(
     loss : Loss
     ridge : decimal text
     summary : Summary
-    near, guide : optional
+    tolerance_units, guide : optional
         See `advance` and `Guide`.
 
     Returns
@@ -496,7 +503,7 @@ def fit(
         factor = guide.factor
         state = replace(state, theta=guide.theta)
     if factor is not None:
-        state = replace(state, share=0)
+        state = replace(state, sample_threshold=0)
 
     # rows in memory are made ready once for all passes
     blocks = None
@@ -506,11 +513,11 @@ def fit(
     iterate: State | Matrix = state
     while isinstance(iterate, State):
         sums = iterate.sums(blocks or rows.blocks(), loss, rows.work)
-        iterate = advance(iterate, sums, loss, float(ridge), near, factor)
+        iterate = advance(iterate, sums, loss, float(ridge), tolerance_units, factor)
     return iterate
 
 
-def share_of(n_rows: int, n_coefficients: int) -> int:
+def sample_threshold_for(n_rows: int, n_coefficients: int) -> int:
     """The share of rows, in units of 2^-32, that makes the information matrix."""
     n_sampled = max(ROWS_PER_COEFFICIENT * n_coefficients, 1 << 13)
     if 2 * n_sampled > n_rows:

@@ -69,10 +69,10 @@ def sizes(promise: Promise, spreads: Vector, between: Between) -> GlmPlan:
     return GlmPlan(promise, spreads, between, widths)
 
 
-def run(rows: Rows, design: GlmDesign, near: int | None = None) -> GlmFitted:
-    """Rows to codes: the fit in exact sums, its coordinates, their cells; ``near`` as in `fit`."""
+def run(rows: Rows, design: GlmDesign, tolerance_units: int | None = None) -> GlmFitted:
+    """Rows to codes: a fit in exact sums, its coordinates, their cells; see `fit` for the limit."""
     summary = Summary.of(rows, design.loss).check(design.loss)
-    theta = fit(rows, design.loss, design.ridge, summary, near)
+    theta = fit(rows, design.loss, design.ridge, summary, tolerance_units)
     return GlmFitted(design.codes(theta), None, summary.n_rows, theta=theta, summary=summary)
 
 

@@ -204,7 +204,7 @@ def spread_of(
             summary.weight * 2.0**-WEIGHT_BITS,
         )
 
-    sums = sums_at(kept.blocks(), loss, theta, share=1 << 32)
+    sums = sums_at(kept.blocks(), loss, theta, sample_threshold=1 << 32)
     return influence_of(
         kept.blocks(),
         loss,
@@ -230,8 +230,8 @@ def inflation_of(
     Each check takes two disjoint parts, as large as the smallest lab where that is possible.
     """
     share = min(0.5, smallest / kept.block.n_rows)
-    near = newton.near_enough(loss.n_scores * (kept.n_terms + 1))
-    n_least = N_CHECKS if near == newton.NEAR_ENOUGH else _CHECKS_OF_MANY
+    tolerance_units = newton.near_enough(loss.n_scores * (kept.n_terms + 1))
+    n_least = N_CHECKS if tolerance_units == newton.NEAR_ENOUGH else _CHECKS_OF_MANY
     n_checks = max(n_least, min(_MOST_CHECKS, int(0.5 / share)))  # small parts are many
     ratios = []
     for check in range(n_checks):
@@ -243,13 +243,13 @@ def inflation_of(
                 continue
             summary = Summary.of(half, loss)
             if loss.is_enough(summary.shares):
-                theta = fit(half, loss, ridge, summary, near, guide)
+                theta = fit(half, loss, ridge, summary, tolerance_units, guide)
                 fits.append((coordinates.of_theta(theta), summary.n_rows))
 
         if len(fits) == 2:
             (z, n), (other, m) = fits
             ratios.append(((z - other) / influence.differences(n, m, upper=False)) ** 2)
-    if near == newton.NEAR_ENOUGH:
+    if tolerance_units == newton.NEAR_ENOUGH:
         return _mean_ratio(ratios)
 
     # of thousands of columns those behind which most rows stand must not hide among the others

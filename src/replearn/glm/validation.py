@@ -89,11 +89,11 @@ def validate(
     fitted.
     """
     summary = Summary.of(kept, loss)
-    near = newton.near_enough(loss.n_scores * (kept.n_terms + 1))
-    theta = fit(kept, loss, ridge, summary, near, guide)
+    tolerance_units = newton.near_enough(loss.n_scores * (kept.n_terms + 1))
+    theta = fit(kept, loss, ridge, summary, tolerance_units, guide)
     guide, total = newton.Guide(theta), None
     if theta.size <= newton.MOST_GUIDED:
-        share = newton.share_of(summary.n_rows, theta.size)
+        share = newton.sample_threshold_for(summary.n_rows, theta.size)
         total = sums_at(kept.blocks(), loss, theta, share, work=kept.work)
         guide = newton.Guide(theta, factor_of(total, loss, float(ridge)))
 
@@ -103,7 +103,7 @@ def validate(
         if total is not None:
             of_fold = one_step(fold, loss, ridge, guide, total)
         if of_fold is None:  # one step is too short a way
-            of_fold = fit(fold.learn, loss, ridge, fold.summary, near, guide)
+            of_fold = fit(fold.learn, loss, ridge, fold.summary, tolerance_units, guide)
         fitted.append(replace(fold, theta=of_fold))
         if best is not None and _is_hopeless(fitted, best, loss):
             return Validation(ridge, math.inf, (), guide)

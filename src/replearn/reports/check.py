@@ -241,7 +241,7 @@ def _read(
 ) -> tuple[EncodingCounts, Ints, str, Array]:
     """Counts of cells and of classes, what is wrong with labels, and a hash of each row."""
     design = study.design
-    reading = RowEncoder.of(design)
+    encoder = RowEncoder.of(design)
     seen = EncodingCounts(design.encoding)
     counts = np.zeros(len(design.classes or ()), dtype=np.int64)
     wrong, hashes = "", []
@@ -257,7 +257,7 @@ def _read(
                 classes = class_numbers(batch.y, design.classes, show_values=show_values)
                 counts += np.bincount(classes, minlength=counts.size)
             else:
-                reading.targets(batch)
+                encoder.targets(batch)
         except ReplearnError as problem:
             wrong = wrong or str(problem)
     return seen, counts, wrong, np.concatenate(hashes)

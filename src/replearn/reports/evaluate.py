@@ -359,16 +359,16 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
         raise ReplearnError("evaluate needs labels. Pass y, or --target COLUMN.")
 
     # 2 scores, targets, weights and groups of each batch; a halfspace has no encoder
-    reading = None
+    encoder = None
     if design.loss is not None:
-        reading = RowEncoder.of(design)
+        encoder = RowEncoder.of(design)
     parts: list[tuple[Matrix, Vector]] = []
     masses: list[Vector] = []
     named: list[Array] = []
     for batch in table.batches():
         assert batch.y is not None
-        if reading is not None:
-            targets = reading.targets(batch)
+        if encoder is not None:
+            targets = encoder.targets(batch)
         else:
             targets = class_numbers(batch.y, model.classes).astype(np.float64)
         parts.append((model.scores_of(batch), targets))

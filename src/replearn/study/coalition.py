@@ -234,7 +234,7 @@ def lab_sums(
     if sums.seen is not None:
         refuse_other_codes(design, sums)
     asked = state.newton
-    refuse_few_rows(design, source, 0 if asked is None else asked.share, least_count)
+    refuse_few_rows(design, source, 0 if asked is None else asked.sample_threshold, least_count)
     if asked is not None:
         refuse_heavy_rows(design, source, asked, least_count)
 
@@ -266,7 +266,7 @@ def _refuse_small(state: State, sums: ExactSums) -> None:
             f"sums must be of at least {LEAST_SUMMED} rows, got {sums.count('rows')}: those of few "
             "rows may tell what stands in single ones. Pool them with those of a different lab."
         )
-    if state.newton is None or not 0 < state.newton.share < 1 << 32:
+    if state.newton is None or not 0 < state.newton.sample_threshold < 1 << 32:
         return
 
     n_sampled = sums.count("sampled") >> WEIGHT_BITS  # at least: no row weighs more than 1
@@ -282,7 +282,7 @@ def _is_near_end(state: State, asked: newton.State) -> bool:
     """Whether the fit hardly moves any more: the last steps ask for no matrix."""
     if state.then:
         return False
-    return not asked.share or state.asks == "one step"
+    return not asked.sample_threshold or state.asks == "one step"
 
 
 def _without_few_cells(sums: ExactSums, least_count: int) -> ExactSums:

@@ -41,21 +41,23 @@ class Group(NamedTuple):
     holds: Callable[[Array], Mask]  # of terms, or of targets in one column
 
 
-def refuse_few_rows(design: GlmDesign, table: Table, share: int, least_count: int) -> None:
+def refuse_few_rows(
+    design: GlmDesign, table: Table, sample_threshold: int, least_count: int
+) -> None:
     """Stop before sums leave in which a group of rows is there, but small.
 
     Parameters
     ----------
     design : GlmDesign
     table : Table
-    share : int
+    sample_threshold : int
         Rows whose mark is below it make the information matrix; 2^32 takes all, 0 none.
     least_count : int
         Rows of each term and each class, and of both together, at least; none is fine, too.
     """
     # encoded numbers before they are combined to directions: who sees many directions sees them
-    reading = replace(RowEncoder.of(design), directions=None)
-    rows = read_rows(TableRows(table, reading))
+    encoder = replace(RowEncoder.of(design), directions=None)
+    rows = read_rows(TableRows(table, encoder))
     n_terms = rows.n_terms
     common = _frequencies(rows)
     groups = _groups(design.encoding, common[:n_terms])
@@ -69,9 +71,9 @@ def refuse_few_rows(design: GlmDesign, table: Table, share: int, least_count: in
         total += inside.astype(np.int64) @ of_class.T
 
         # the matrix is of a sample, which must not be small either
-        if 0 < share < 1 << 32:
+        if 0 < sample_threshold < 1 << 32:
             seen = terms if design.directions is None else projected(terms, design.directions)
-            chosen = marks(seen) < share
+            chosen = marks(seen) < sample_threshold
             sampled += inside[:, chosen].astype(np.int64) @ of_class[:, chosen].T
 
     few = ((total > 0) & (total < least_count)) | ((sampled > 0) & (sampled < least_count))
@@ -94,7 +96,7 @@ def refuse_heavy_rows(design: GlmDesign, table: Table, asked: State, least_count
     design : GlmDesign
     table : Table
     asked : State
-        Of the fit: its coefficients, and the share of rows in the information matrix.
+        Of the fit: its coefficients, and the threshold of rows in the information matrix.
     least_count : int
         Rows of equal weight that a sum must be of; of single terms a few are enough.
     """
@@ -146,7 +148,7 @@ class _Weighing:
         self.residuals.add(residuals.sum(axis=0), (residuals**2).sum(axis=0))
 
         # the matrix is of a sample
-        chosen = block.marks < asked.share
+        chosen = block.marks < asked.sample_threshold
         curvatures = np.abs(loss.curvature(eta[chosen])) * weights[chosen, None]
         self.curvatures.add(curvatures.sum(axis=0), (curvatures**2).sum(axis=0))
         sizes = np.abs(rows[chosen]) * 2.0**-ROW_BITS

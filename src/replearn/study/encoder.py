@@ -143,7 +143,7 @@ class TableRows(Rows):
     """Encoded rows of a table, read anew at each pass."""
 
     table: Table
-    reading: RowEncoder
+    encoder: RowEncoder
     work: BlockMap = map
     seen: EncodingCounts = field(init=False)  # after the first pass
     label_counts: Ints | None = field(init=False, default=None)
@@ -151,17 +151,17 @@ class TableRows(Rows):
     @property
     def n_terms(self) -> int:
         """Encoded numbers of a row, without the constant."""
-        return self.reading.n_terms
+        return self.encoder.n_terms
 
     @cached_property
     def scale(self) -> float:
         """A power of two that no weight exceeds."""
-        if self.table.roles["weights"] is None and self.reading.class_weight is None:
+        if self.table.roles["weights"] is None and self.encoder.class_weight is None:
             return 1.0
         self.table = self.table.kept()  # the largest weight takes a pass of its own
         largest = 0.0
         for batch in self.table.batches():
-            masses = self.reading.masses(batch, self.reading.targets(batch))
+            masses = self.encoder.masses(batch, self.encoder.targets(batch))
             largest = max(largest, float(masses.max()) if masses is not None else 1.0)
         if not largest > 0:
             raise ReplearnError(
@@ -172,19 +172,19 @@ class TableRows(Rows):
     def blocks(self) -> Iterator[Block]:
         """The rows, from the beginning; the first pass counts what it sees."""
         scale = self.scale
-        fresh = EncodingCounts(self.reading.encoding)
-        n_classes = len(self.reading.classes or ())
+        fresh = EncodingCounts(self.encoder.encoding)
+        n_classes = len(self.encoder.classes or ())
         counts = np.zeros(n_classes, dtype=np.int64)
 
         # dense rows take memory as they are encoded, so few of them at a time
         if self.table.is_sparse:
             batches = self.table.batches()
         else:
-            most = max(1, min(BATCH_ROWS, MOST_AT_ONCE // (2 * self.reading.encoding.n_terms)))
+            most = max(1, min(BATCH_ROWS, MOST_AT_ONCE // (2 * self.encoder.encoding.n_terms)))
             batches = self.table.batches(most)
 
         for batch in batches:
-            block = self.reading.block(batch, scale, fresh)
+            block = self.encoder.block(batch, scale, fresh)
             if n_classes:
                 counts += np.bincount(block.targets.astype(np.int64), minlength=n_classes)
             yield block
@@ -242,4 +242,4 @@ def read_rows(rows: TableRows, n_jobs: int | None = None) -> Rows:
 
     if not has_room:
         return rows
-    return stored or MemoryBlocks(rows.reading.with_levels(joined(kept)), rows.work)
+    return stored or MemoryBlocks(rows.encoder.with_levels(joined(kept)), rows.work)

@@ -364,9 +364,9 @@ class _Candidate:
     trial: RidgeFit
 
     @property
-    def reading(self) -> RowEncoder:
+    def encoder(self) -> RowEncoder:
         """How rows are encoded."""
-        return self.source.reading
+        return self.source.encoder
 
 
 def publish(table: Table, request: Request) -> Original:
@@ -404,9 +404,9 @@ def publish(table: Table, request: Request) -> Original:
             learned = _with_intervals(learned, cuts)
         for halved in _HALVED if learned.encoding.products else (0,):
             encoding = replace(learned.encoding, products_halved=halved)
-            reading = RowEncoder(encoding, loss, classes, weight)
+            encoder = RowEncoder(encoding, loss, classes, weight)
             chosen = replace(learned, encoding=encoding)
-            tried = _tried(table, request, promise, basis, chosen, reading)
+            tried = _tried(table, request, promise, basis, chosen, encoder)
             if best is None or tried.trial.loss < best.trial.loss:
                 best = tried
     assert best is not None
@@ -445,12 +445,12 @@ def _tried(
     promise: Promise,
     basis: str,
     learned: Learned,
-    reading: RowEncoder,
+    encoder: RowEncoder,
 ) -> _Candidate:
     """Encode the rows and fit them, with progress."""
     # what would take hours is refused before rows are read, or before the fit
-    _refuse_too_many(learned.encoding, reading.loss)
-    source = TableRows(table, reading)
+    _refuse_too_many(learned.encoding, encoder.loss)
+    source = TableRows(table, encoder)
     rows = read_rows(source, request.n_jobs)
     _refuse_dense(rows)
 
@@ -459,7 +459,7 @@ def _tried(
         ridge = decimal_text(float(request.ridge))
     done = count(1)
     with progress("fitting the original", glm.N_TICKS, bool(request.verbose)) as advance:
-        _, trial = glm.original(rows, reading.loss, promise, ridge, lambda: advance(next(done)))
+        _, trial = glm.original(rows, encoder.loss, promise, ridge, lambda: advance(next(done)))
     return _Candidate(basis, learned, rows, source, trial)
 
 
@@ -616,12 +616,12 @@ def _design_of(best: _Candidate, request: Request, promise: Promise, classes: An
     """What a replication needs of the original's fit; the sketch comes later."""
     # weights of classes as the fit had them
     class_weight = None
-    if best.reading.class_weight is not None:
-        class_weight = tuple(map(decimal_text, best.reading.class_weight.tolist()))
+    if best.encoder.class_weight is not None:
+        class_weight = tuple(map(decimal_text, best.encoder.class_weight.tolist()))
     return GlmDesign(
         target=request.target,
         encoding=best.learned.encoding,
-        loss=best.reading.loss,
+        loss=best.encoder.loss,
         ridge=best.trial.ridge,
         coordinates=best.trial.coordinates,
         widths=best.trial.widths,
@@ -812,7 +812,7 @@ def _about_rows(best: _Candidate, promise: Promise) -> list[str]:
             "if rows come in clusters."
         )
     names = _column_names(best.learned.encoding)
-    return problems + _about_weights(best.rows, names, best.reading.loss, promise)
+    return problems + _about_weights(best.rows, names, best.encoder.loss, promise)
 
 
 def _cautions(best: _Candidate, design: GlmDesign, worth: Performance) -> list[str]:
@@ -845,7 +845,7 @@ def _repeated(rows: Rows, loss: Loss) -> tuple[int, int]:
 
 def _about_columns(best: _Candidate) -> tuple[Remark, ...]:
     """Columns that follow from others, and copies of an outcome of numbers."""
-    block, loss = next(iter(best.rows.blocks())), best.reading.loss
+    block, loss = next(iter(best.rows.blocks())), best.encoder.loss
     encoding = best.learned.encoding
     remarks = []
     if not loss.by_class and not isinstance(loss, Hazard):

@@ -21,19 +21,19 @@ def own_estimates(source: TableRows, rows: Rows, theta: Matrix) -> Estimates | N
 
     Rows that are not in memory, or have changed since they were fitted, keep the study's range.
     """
-    reading, n_beyond = source.reading, int(source.seen.clipped.sum())
+    encoder, n_beyond = source.encoder, int(source.seen.clipped.sum())
     wider = _reaching(source)
-    is_same = wider.encoding == reading.encoding and wider.loss == reading.loss
+    is_same = wider.encoding == encoder.encoding and wider.loss == encoder.loss
     kept = None
-    if not is_same and reading.directions is None:
+    if not is_same and encoder.directions is None:
         kept = _encoded_anew(source, rows, wider)
     if kept is None:
-        return estimates_in_range(rows, reading, theta, n_beyond)
+        return estimates_in_range(rows, encoder, theta, n_beyond)
 
     # the same coefficients, in units of the wider range
-    here, there = (one.encoding.per_unit(np.eye(theta.shape[1])) for one in (reading, wider))
+    here, there = (one.encoding.per_unit(np.eye(theta.shape[1])) for one in (encoder, wider))
     turned = np.linalg.solve(there.T, (theta @ here).T).T
-    start = on_grid(turned * (reading.loss.scale[0] / wider.loss.scale[0]), 0)
+    start = on_grid(turned * (encoder.loss.scale[0] / wider.loss.scale[0]), 0)
     stretch = np.diagonal(here) / np.diagonal(there)
 
     summary = Summary.of(kept, wider.loss)
@@ -42,22 +42,22 @@ def own_estimates(source: TableRows, rows: Rows, theta: Matrix) -> Estimates | N
 
 
 def estimates_in_range(
-    rows: Rows, reading: RowEncoder, theta: Matrix, n_beyond: int
+    rows: Rows, encoder: RowEncoder, theta: Matrix, n_beyond: int
 ) -> Estimates | None:
     """Estimates of encoded rows, whose numbers beyond the range are set to its ends."""
-    summary = Summary.of(rows, reading.loss)
-    found = estimates_of(rows, reading.encoding, reading.loss, theta, summary)
+    summary = Summary.of(rows, encoder.loss)
+    found = estimates_of(rows, encoder.encoding, encoder.loss, theta, summary)
     return found and replace(found, n_beyond=n_beyond)
 
 
 def _reaching(source: TableRows) -> RowEncoder:
     """How rows are encoded in a range that holds them."""
-    reading, seen = source.reading, source.seen
-    loss = reading.loss
+    encoder, seen = source.encoder, source.seen
+    loss = encoder.loss
     if isinstance(loss, Gaussian):
         loss = loss.reaching(target_numbers(source.table.whole("target")))
     return replace(
-        reading, encoding=reading.encoding.reaching(seen.lowest, seen.highest), loss=loss
+        encoder, encoding=encoder.encoding.reaching(seen.lowest, seen.highest), loss=loss
     )
 
 
@@ -69,7 +69,7 @@ def _encoded_anew(source: TableRows, rows: Rows, wider: RowEncoder) -> MemoryBlo
     hashes, start = rows.block.hashes, 0
     blocks = list[Block]()
     for batch in source.table.batches():
-        before = source.reading.block(batch, source.scale)
+        before = source.encoder.block(batch, source.scale)
         end = start + before.n_rows
         if not np.array_equal(before.hashes, hashes[start:end]):
             return None

@@ -205,7 +205,7 @@ class State(Spoken, Document):
     def with_all_rows(self) -> "State":
         """The same, where each step takes all rows in place of a share of them."""
         assert self.newton is not None
-        return replace(self, newton=replace(self.newton, share=1 << 32))
+        return replace(self, newton=replace(self.newton, sample_threshold=1 << 32))
 
     def facts(self) -> Facts:
         """What is asked for, in words."""
@@ -298,7 +298,7 @@ def _no_rows(design: GlmDesign) -> Block:
 def _blocks(
     design: GlmDesign, scale: int, batches: Iterable[Any], seen: EncodingCounts | None, *most: int
 ) -> Iterator[Block]:
-    reading = RowEncoder.of(design)
+    encoder = RowEncoder.of(design)
     for source in batches:
         if isinstance(source, Encoded):
             yield source.block
@@ -306,7 +306,7 @@ def _blocks(
                 seen.add(source.seen)
         else:
             for batch in _batches(design, source, *most):
-                yield reading.block(batch, 2.0**scale, seen)
+                yield encoder.block(batch, 2.0**scale, seen)
 
 
 def _batches(design: GlmDesign, source: Any, *most: int) -> Iterator[Batch]:
@@ -340,12 +340,12 @@ def table_of(
 
 def _exponents(design: GlmDesign, batches: Iterable[Any]) -> dict[str, Whole]:
     """How many rows have weights, and the power of two above the largest: it sets the scale."""
-    reading = RowEncoder.of(design)
+    encoder = RowEncoder.of(design)
     counts = np.zeros(2 * _EXPONENTS + 1, dtype=np.int64)
     rows = 0
     for source in batches:
         for batch in _batches(design, source):
-            masses = reading.masses(batch, reading.targets(batch))
+            masses = encoder.masses(batch, encoder.targets(batch))
             assert masses is not None
             places = np.frexp(masses[masses > 0])[1] + _EXPONENTS
             counts += np.bincount(places, minlength=counts.size)
@@ -471,7 +471,7 @@ def _fitted(
 def behind_of(asked: NewtonState, sums: ExactSums) -> LastIterate:
     """The point of a pass, with its information or, if none was asked for, the last one."""
     values = sums.values
-    if asked.behind is not None and not asked.share:
+    if asked.behind is not None and not asked.sample_threshold:
         return replace(asked.behind, theta=asked.theta, gradient=values["gradient"], direction=None)
     return LastIterate(
         asked.theta,
@@ -479,7 +479,7 @@ def behind_of(asked: NewtonState, sums: ExactSums) -> LastIterate:
         values["information"],
         sums.count("weight"),
         sums.count("sampled"),
-        asked.share,
+        asked.sample_threshold,
     )
 
 

@@ -178,10 +178,10 @@ def _on_first_gradient(design: GlmDesign, asked: NewtonState, sums: ExactSums) -
 def _on_information(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> str:
     loss, weight, sampled = design.loss, sums.count("weight"), sums.count("sampled")
     n_scores, n_columns = asked.theta.shape
-    is_sample = asked.share != 1 << 32
+    is_sample = asked.sample_threshold != 1 << 32
     if not 0 <= sampled <= weight or (sampled != weight and not is_sample):
         return "their information is of more or fewer rows than it should be"
-    if not asked.share:
+    if not asked.sample_threshold:
         return ""
 
     # between which sums of curvatures lie
@@ -194,7 +194,7 @@ def _on_information(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> s
     # a block for each pair of scores
     blocks = unpacked(sums.values["information"], asked.theta.shape)
     pairs = list(zip(*np.triu_indices(n_scores), strict=True))
-    if not asked.whole:  # first row and diagonal of each score
+    if not asked.full_information:  # first row and diagonal of each score
         pairs = [(k, m) for k, m in pairs if k == m]
     for block, (k, m) in zip(blocks, pairs, strict=True):
         total = int(block[0, 0]) // _COARSE_ONE**2
@@ -204,10 +204,10 @@ def _on_information(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> s
             continue
         if total < least - 2 * slack:
             return "their information is not that of their rows"
-        if problem := _on_block(block, asked.whole):
+        if problem := _on_block(block, asked.full_information):
             return problem
 
-    if not asked.whole:
+    if not asked.full_information:
         return ""
     # curvatures are rounded for each pair of scores, so all blocks are positive up to that
     loose = 0

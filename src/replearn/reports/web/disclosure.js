@@ -147,9 +147,9 @@ class Effective {
  *
  * @param design of the study
  * @param rows as a fit takes them
- * @param newton the coefficients `theta`, and the `share` of rows in the information matrix
+ * @param newton the coefficients `theta`, and the `sample_threshold` of the information matrix
  */
-export function refuseHeavyRows({ loss }, rows, { theta, share }) {
+export function refuseHeavyRows({ loss }, rows, { theta, sample_threshold: share }) {
   const { columns, targets, weights, offset, nRows } = rows, q = theta.length;
   const means = theta.map((row) => {
     const scores = new Float64Array(nRows);

@@ -39,7 +39,7 @@ function checkedState(given, { design }, study, nColumns) {
   }
   if (then) throw new Refusal("the round of an original's spread needs Python: replearn sums.");
   if (!(scale === undefined ? design.weights && !newton : isWhole(scale, -EXPONENTS, EXPONENTS)) ||
-      (newton && !(isWhole(newton.share, 0, 2 ** 32) && newton.theta.length === nScores(design.loss) &&
+      (newton && !(isWhole(newton.sample_threshold, 0, 2 ** 32) && newton.theta.length === nScores(design.loss) &&
         newton.theta.every((row) => row.length === nColumns &&
           row.every((value) => isWhole(value, -(2 ** 31), 2 ** 31)))))) {
     throw new Refusal("the state must have numbers for each column of the study. Get it anew.");
@@ -92,7 +92,7 @@ export function labSums(study, read, given, lab) {
     throw new Refusal(`sums must be of at least ${LEAST_ROWS} rows, got ${content.rows}: those of ` +
       "few rows may tell what stands in single ones. Pool them with those of a different lab.");
   }
-  const share = state.newton?.share ?? 0, nSampled = Math.floor(content.sampled / 65536);
+  const share = state.newton?.sample_threshold ?? 0, nSampled = Math.floor(content.sampled / 65536);
   if (share > 0 && share < 2 ** 32 && nSampled < LEAST_ROWS) {
     throw new Refusal(`the round asks for a matrix of about ${nSampled} of these rows, and sums must ` +
       `be of at least ${LEAST_ROWS}. Ask whoever combines to begin from the opened model: then all ` +
@@ -113,7 +113,7 @@ export function labSums(study, read, given, lab) {
 }
 
 /** Gradient and information of a pass, as texts of whole numbers. */
-function stepOf(rows, loss, { theta, share }) {
+function stepOf(rows, loss, { theta, sample_threshold: share }) {
   const q = theta.length, p = theta[0].length;
   const found = sumsAt(rows, loss, theta, share), gradient = found.gradient.integers().map(String);
   const information = [];
