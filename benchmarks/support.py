@@ -98,7 +98,7 @@ class Null:
         theta = on_grid(self.theta[None], THETA_BITS)
         reference = Reference(theta, self.ridge, self.coordinates, self.between, self.n_original)
         test = score_test(MemoryBlocks(Block(terms, y)), Bernoulli(), len(y), reference)
-        return test.with_columns(test.p_value)
+        return test.p_all
 
     def ratio(self, y: Vector) -> float:
         """Twice the log-likelihood ratio of the best coefficients and those of the model."""
