@@ -25,8 +25,8 @@ What differs in one direction is lost among many, all the more since centres dif
 three directions count by themselves, too: the constants, or base risk; the size of all slopes, or
 calibration slope, which is that of a centre whose columns were permuted; and the column with the
 smallest p, times the columns that are known well enough. The harmonic mean of all p-values counts
-[Wil19]. Where few events stand behind a column the tail of its step is not normal: it counts in Q
-alone.
+(Wilson 2019). Where few events stand behind a direction the tail of its step is not normal: it
+counts in Q alone.
 
 Slopes have one variance between centres, the mean of what a study states: then no order of columns
 changes Q. Where that variance was learned from few centres, F takes the place of chi-square, as
@@ -70,8 +70,8 @@ _ABSENT = 1e-9
 #: followed.
 _NEAR, _MOST_MOVES = 0.1, 6
 #: Standard error of a coefficient, in encoded units, up to which its column counts by itself: about
-#: ten events of a level.
-_KNOWN = 0.3
+#: sixteen events of a level.
+_KNOWN = 0.25
 #: Weight of the test of all coefficients beside those of single directions; and how much is added
 #: to a harmonic mean of p-values.
 _OF_ALL, _EXCESS, _TINY = 3.0, 1.1, 1e-300
@@ -116,6 +116,8 @@ class ScoreTest:
         Of ``step``, with the original's error and the difference between centres.
     spreads : array
         Standard deviation of one row's influence on each coded number, as this lab's rows show.
+    n_effective : float
+        Information about a constant, of the score with the least: about as many rarer outcomes.
     below : float
         Degrees of freedom behind the covariance; infinite unless centres showed it.
     """
@@ -129,6 +131,7 @@ class ScoreTest:
     errors: Matrix
     covariance: Matrix
     spreads: Vector | None
+    n_effective: float
     below: float = math.inf  # degrees of freedom of the variance between centres
 
     def p_of(self, columns: Sequence[int]) -> float:
@@ -140,32 +143,43 @@ class ScoreTest:
         return tail_of(square, len(places), self.below)
 
     @property
-    def p_columns(self) -> float | None:
-        """That of the column that differs most, for as many as are known (Bonferroni)."""
-        is_wide = self.spreads is None
+    def of_constants(self) -> tuple[float, ...]:
+        """p-value of the constants, if there are events enough."""
+        return (self.p_constants,) if self._has_legs else ()
+
+    @property
+    def of_directions(self) -> tuple[float, ...]:
+        """p-values of the size of all slopes, and of the column that differs most (Bonferroni)."""
+        if not self._has_legs:
+            return ()
         known = 1 + np.flatnonzero((self.errors[:, 1:] <= _KNOWN).all(axis=0))
-        if is_wide or not known.size:
-            return None
-        return min(1.0, known.size * min(self.p_of([column]) for column in known.tolist()))
+        if not known.size:
+            return (self.p_size,)
+        least = min(self.p_of([column]) for column in known.tolist())
+        return self.p_size, min(1.0, known.size * least)
+
+    @property
+    def _has_legs(self) -> bool:
+        is_wide = self.spreads is None
+        return not is_wide and self.n_effective >= _KNOWN**-2
 
     @property
     def p_all(self) -> float:
         """All coefficients, with what is lost among many: base risk, size, and one column."""
-        return combined(self.p_value, self.p_constants, self.p_size, self.p_columns)
+        return combined(self.p_value, *self.of_constants, *self.of_directions)
 
 
-def combined(p_all: float, *legs: float | None) -> float:
+def combined(p_all: float, *directions: float) -> float:
     """Harmonic mean of p-values, of which that of all coefficients counts three times.
 
     Unlike the smallest one times their number it costs next to nothing where all are small. Its
     size is up to a fifth above the stated one, for two to 300 coefficients: half of it is taken
     off.
     """
-    present = [p for p in legs if p is not None]
-    if not present:
+    if not directions:
         return p_all
-    inverses = [_OF_ALL / max(p_all, _TINY), *(1.0 / max(p, _TINY) for p in present)]
-    return min(1.0, _EXCESS * (_OF_ALL + len(present)) / math.fsum(inverses))
+    inverses = [_OF_ALL / max(p_all, _TINY), *(1.0 / max(p, _TINY) for p in directions)]
+    return min(1.0, _EXCESS * (_OF_ALL + len(directions)) / math.fsum(inverses))
 
 
 def tail_of(square: float, freedom: float, below: float = math.inf) -> float:
@@ -253,7 +267,10 @@ def score_test(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> Sco
     inside = inverse @ found.exact  # a level without a row here has no variance and counts nothing
     mean = max(float(np.trace(inside)), 1e-9)
     variance = 2.0 * float((inside * inside.T).sum())
-    variance += _fourth(rows, loss, place.reference, is_wide, inverse, n_rows)
+    # the original's rows have fourth cumulants, too: those of as many rows, times the ratio^4
+    ratio = n_rows / reference.n_original
+    fourth = _fourth(rows, loss, place.reference, is_wide, inverse, n_rows)
+    variance += (1.0 + ratio**3) * fourth
     variance = max(variance, 0.5 * mean)
     share = float(np.trace(inverse @ found.centres)) / mean
     below = _freedom(share, reference.between.n_centres)
@@ -270,7 +287,7 @@ def score_test(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> Sco
 
     p_size = 1.0
     if not is_wide:
-        p_size = _p_of_size(found, reference, n_rows / reference.n_original, below)
+        p_size = _p_of_size(found, reference, ratio, below)
 
     # 3 the lab's own estimates, one step away
     bread = _inverted(information)
@@ -293,6 +310,7 @@ def score_test(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> Sco
         errors.reshape(shape),
         bread @ found.total @ bread,
         spreads,
+        float(np.diagonal(information)[:: len(information) // n_scores].min()),
         below,
     )
 

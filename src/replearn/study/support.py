@@ -297,13 +297,13 @@ def rungs_of(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> Score
     if loss.n_scores == 1 and slopes.any():
         with suppress(ReplearnError):  # or no positive factor
             scaled = tested_at(fit_factor(rows, loss, slopes))
-            p_factor = combined(scaled.p_factor, scaled.p_columns)
+            p_factor = combined(scaled.p_factor, *scaled.of_directions[1:])
 
     return replace(
         own,
-        p_value=combined(test.p_value, test.p_constants, own.p_size, own.p_columns),
+        p_value=combined(test.p_value, *test.of_constants, *own.of_directions),
         p_constants=test.p_constants,
-        p_slopes=combined(own.p_slopes, own.p_size, own.p_columns),
+        p_slopes=combined(own.p_slopes, *own.of_directions),
         p_factor=p_factor,
         spreads=test.spreads,
     )
@@ -316,7 +316,7 @@ def p_if_centres_did_not_differ(
     alike = Between.none(reference.theta.size)
     test = score_test(rows, loss, n_rows, replace(reference, between=alike))
     if of_slopes:
-        return combined(test.p_slopes, test.p_size, test.p_columns)
+        return combined(test.p_slopes, *test.of_directions)
     return test.p_all
 
 

@@ -9,7 +9,7 @@ const MOST_LEVERAGE = 0.9, CONSTANTS_TOLD = 0.1;
 // a change of scores that changes their curvature by a tenth at most; such changes that are followed
 const NEARBY = 0.1, MOST_MOVES = 6;
 // standard error of a coefficient, in encoded units, up to which its column counts by itself
-const KNOWN = 0.3;
+const KNOWN = 0.25;
 // weight of the test of all coefficients beside single directions; what is added to harmonic means
 const OF_ALL = 3, EXCESS = 1.1, TINY = 1e-300;
 const ROUNDED = 0.125;  // of published mean squares, relative to these
@@ -372,7 +372,9 @@ export function scoreTest(study, theta, rows) {
   const mean = Math.max(traceOf(inside), 1e-9);
   const spread = 2 * inside.reduce((sum, row, i) =>
     sum + row.reduce((part, value, j) => part + value * inside[j][i], 0), 0);
-  const variance = Math.max(spread + fourthOf(rows, loss, q, at, inverse), 0.5 * mean);
+  // the original's rows have fourth cumulants, too: those of as many rows, times the ratio^4
+  const ratio = n / study.n_original, fourth = (1 + ratio ** 3) * fourthOf(rows, loss, q, at, inverse);
+  const variance = Math.max(spread + fourth, 0.5 * mean);
   const share = inverse.reduce((sum, row, i) =>
     sum + row.reduce((part, value, j) => part + value * centres[j][i], 0), 0) / mean;
   const below = study.n_centres < 2 || share < 1e-6 ? Infinity :
@@ -389,10 +391,11 @@ export function scoreTest(study, theta, rows) {
   const isTold = !(overfitting?.leverage > CONSTANTS_TOLD), pValue = isTold ? pAll : pSlopes;
   const pConstants = isTold ? tailOf(squares[0] - squares[1], q, below) : 1;
   const pSize = isWide || !hasSlopes ? 1 :
-    pOfSize({ place, inverse }, constants, along, n / study.n_original, below);
+    pOfSize({ place, inverse }, constants, along, ratio, below);
 
   // 3 the lab's own estimates, one step away
   const curved = information.map((row, i) => row[i]);
+  const nEffective = Math.min(...curved.filter((_, i) => i % width === 0));
   const bread = breadOf(information), step = applied(bread, gradient).map((value) => -value);
   const own = times(times(bread, sampling), bread), covariance = times(times(bread, total), bread);
   let spreads = null;
@@ -406,27 +409,30 @@ export function scoreTest(study, theta, rows) {
       steps.map((value) => [value]));
     return tailOf(dot(steps, fitted.map(([value]) => value)), q, below);
   };
-  return { pValue, pConstants, pSlopes, pSize, pFactor, step, width, spreads, pOf, isWide,
+  return { pValue, pConstants, pSlopes, pSize, pFactor, nEffective, step, width, spreads, pOf, isWide,
     errors: own.map((row, i) => curved[i] > ABSENT ? Math.sqrt(Math.max(row[i], 0)) : Infinity) };
 }
 
-/**
- * p-value of the column that differs most, for as many as are known well enough (Bonferroni); null
- * without one.
- */
-export function pOfColumns({ errors, width, isWide, pOf }) {
+const hasLegs = ({ isWide, nEffective }) => !isWide && nEffective >= KNOWN ** -2;
+
+/** p-value of the constants, if there are events enough. */
+export const ofConstants = (test) => (hasLegs(test) ? [test.pConstants] : []);
+
+/** p-values of the size of all slopes, and of the column that differs most (Bonferroni). */
+export function ofDirections(test) {
+  const { errors, width, pSize, pOf } = test;
+  if (!hasLegs(test)) return [];
   const columns = Array.from({ length: width - 1 }, (_, j) => j + 1);
   const known = columns.filter((j) => errors.every((error, i) => i % width !== j || error <= KNOWN));
-  if (isWide || !known.length) return null;
-  return Math.min(1, known.length * Math.min(...known.map(pOf)));
+  if (!known.length) return [pSize];
+  return [pSize, Math.min(1, known.length * Math.min(...known.map(pOf)))];
 }
 
 /** Harmonic mean of p-values, of which that of all coefficients counts three times. */
-export function combined(pAll, ...legs) {
-  const present = legs.filter((p) => p !== null);
-  if (!present.length) return pAll;
-  const inverses = present.reduce((sum, p) => sum + 1 / Math.max(p, TINY), OF_ALL / Math.max(pAll, TINY));
-  return Math.min(1, EXCESS * (OF_ALL + present.length) / inverses);
+export function combined(pAll, ...directions) {
+  if (!directions.length) return pAll;
+  const inverses = directions.reduce((sum, p) => sum + 1 / Math.max(p, TINY), OF_ALL / Math.max(pAll, TINY));
+  return Math.min(1, EXCESS * (OF_ALL + directions.length) / inverses);
 }
 
 /** What must be added to scores so that they predict the mean outcome: one for each score. */

@@ -4,7 +4,7 @@ import {
   Refusal, decoded, familyOf, nScores, onGrid, startOf, thetaOf, toMeans, totalsOf,
 } from "./exact.js";
 import { fitConstants, fitFactor, slopesOf, slopesTimes } from "./recalibration.js";
-import { combined, pOfColumns, scoreTest, scoresOf, shiftOf } from "./support.js";
+import { combined, ofConstants, ofDirections, scoreTest, scoresOf, shiftOf } from "./support.js";
 import { termNames } from "./words.js";
 
 export const UNLIKELY = 0.01;  // patients contradict a model below this p-value
@@ -220,21 +220,21 @@ function rungsOf(study, theta, rows) {
     fitConstants(rows, loss, there).forEach((own, k) => { there[k][0] = own; });
     return scoreTest(study, there, rows);
   };
-  const own = unlessRefused(() => testedAt("1")) ?? found, pColumns = pOfColumns(own);
+  const own = unlessRefused(() => testedAt("1")) ?? found;
   const hasFactor = theta.length === 1 && slopes[0].some((value) => value);
   const scaled = hasFactor ? unlessRefused(() => testedAt(fitFactor(rows, loss, slopes))) : null;
   return { ...own, spreads: found.spreads, pConstants: found.pConstants,
-    pValue: combined(found.pValue, found.pConstants, own.pSize, pColumns),
-    pSlopes: combined(own.pSlopes, own.pSize, pColumns),
-    pFactor: scaled ? combined(scaled.pFactor, pOfColumns(scaled)) : own.pFactor };
+    pValue: combined(found.pValue, ...ofConstants(found), ...ofDirections(own)),
+    pSlopes: combined(own.pSlopes, ...ofDirections(own)),
+    pFactor: scaled ? combined(scaled.pFactor, ...ofDirections(scaled).slice(1)) : own.pFactor };
 }
 
 /** What a test says that knows of no difference between centres. */
 function pIfCentresDidNotDiffer(study, theta, rows) {
   const test = scoreTest({ ...study, between: study.between.map(() => "0"), n_centres: 0 }, theta, rows);
-  const legs = [test.pSize, pOfColumns(test)];
-  return study.design.constant === "local" ? combined(test.pSlopes, ...legs) :
-    combined(test.pValue, test.pConstants, ...legs);
+  const directions = ofDirections(test);
+  return study.design.constant === "local" ? combined(test.pSlopes, ...directions) :
+    combined(test.pValue, ...ofConstants(test), ...directions);
 }
 
 /**
