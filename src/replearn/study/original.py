@@ -87,7 +87,7 @@ from replearn.tables import (
     time_at_risk,
 )
 from replearn.types import Later, Matrix, Vector, is_sparse
-from replearn.words import Facts, Figure, Row, Rung, Spoken, ladder, percent, progress
+from replearn.words import Facts, Figure, Row, Rung, Spoken, counted, ladder, percent, progress
 from replearn.words import Table as FactTable
 
 #: Rows (or groups of them) that a level has for a coefficient of its own, at the smallest lab.
@@ -268,6 +268,7 @@ class Certificate(Spoken):
         )
         if self.problems:
             verdict = "No promise can be made for these rows."
+        behind = counted(round(self.effective_rows), "row")
         return Facts(
             verdict,
             [
@@ -275,7 +276,7 @@ class Certificate(Spoken):
                 Row("agreement rate", 1 - self.planned, "%", note="planned"),
                 Row("rows here", self.n_original),
                 Row("coefficients", self.n_numbers),
-                Row("weakest coefficient", self.weakest, note=f"{self.effective_rows:,.0f} rows"),
+                Row("weakest coefficient", self.weakest, note=behind),
                 *self.cautions,
             ],
             details=[
