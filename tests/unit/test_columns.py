@@ -35,7 +35,7 @@ def site_trial(n_rows: int = 8000, seed: int = 1, between: float = 0.2) -> pd.Da
 
 
 def test_gaps_that_few_groups_have_are_refused_with_the_reason():
-    """Four hospitals as groups: rows with gaps are worth six, and no coefficient stands on these."""
+    """Four hospitals as groups: rows with gaps are worth six, too few for a coefficient."""
     rng = np.random.default_rng(2)
     site = np.repeat(["a", "b", "c", "d"], 300)
     died = rng.random(1200) < np.repeat([0.1, 0.4, 0.6, 0.9], 300)

@@ -44,7 +44,7 @@ def replicate(
     pass_over : function
         Gives what `work` gives of each partition, at a state. The last state asks for rows.
     opened, nonce
-        As in `replearn.study.replication.replicate`.
+        As in `replearn.study.agreement.replicate`.
     """
     # 1 passes over all rows, until the fit ends
     step: State | Fitted = study.begin()

@@ -20,6 +20,7 @@ from replearn.errors import ReplearnError
 from replearn.glm import Between, CentreFits, GlmDesign, GlmModel, LastIterate, newton
 from replearn.rows import THETA_BITS, WEIGHT_BITS, ExactSums, integers, on_grid
 from replearn.rows import Integers as Whole
+from replearn.study.agreement import agreement_of, compare_with_original, spread_findings
 from replearn.study.disclosure import refuse_few_rows, refuse_heavy_rows
 from replearn.study.joint_original import Founded, founded
 from replearn.study.participants import (
@@ -46,12 +47,7 @@ from replearn.study.passes import (
     table_of,
 )
 from replearn.study.plausibility import refuse_impossible
-from replearn.study.replication import (
-    GlmReplication,
-    agreement_of,
-    compare_with_original,
-    spread_findings,
-)
+from replearn.study.replication import GlmReplication
 from replearn.study.study import GlmStudy
 from replearn.tables import LEAST_COUNT, Finding, Table
 from replearn.types import Codes, Matrix, Vector

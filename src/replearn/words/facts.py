@@ -42,8 +42,8 @@ class Row:
     @property
     def shown(self) -> str:
         """The value in words."""
-        ends = self.interval or ()
-        value, *ends = in_words([self.value, *ends], self.unit, ends_apart=bool(ends))
+        numbers = [self.value, *(self.interval or ())]
+        value, *ends = in_words(numbers, self.unit, ends_apart=len(numbers) > 1)
         unit = ""
         if self.unit not in ("", "%"):  # a percentage has its sign already
             unit = f" {self.unit}"
