@@ -104,7 +104,7 @@ def _rescued(data, first, size):
 
 @njit(cache=True, nogil=True, inline="always")
 def _in_lanes(data, columns, first, n, u):
-    """``<x, u>`` of the numbers from ``first`` on, in four lanes; without ``u`` it is ``<x, x>``."""
+    """``<x, u>`` in four lanes, x being numbers from ``first`` on; without ``u`` ``<x, x>``."""
     a = b = c = d = 0.0
     if columns is None:
         one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)

@@ -9,7 +9,7 @@ import numpy as np
 
 from replearn.errors import ReplearnError
 from replearn.glm import GLM, PROMISED_ROWS, Estimates, GlmModel
-from replearn.rows import MemoryBlocks, Rows, joined, marks, row_hashes
+from replearn.rows import MemoryBlocks, Rows, joined
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.evidence import Evidence
 from replearn.study.own_estimates import estimates_in_range, own_estimates
@@ -175,8 +175,8 @@ def copies_findings(rows: Rows, n_rows: int) -> tuple[Finding, ...]:
 
     # by content, so that copies are together: which rows are compared depends on no order
     share = min(1 << 32, (_MOST_COMPARED << 32) // n_rows)
-    kept = [block.part(marks(block.terms).astype(np.int64) < share) for block in rows.blocks()]
-    hashes = np.concatenate([row_hashes(block) for block in kept])
+    kept = [block.part(block.marks.astype(np.int64) < share) for block in rows.blocks()]
+    hashes = np.concatenate([block.hashes for block in kept])
     copies = np.unique(hashes, return_counts=True)[1]
     if copies.size < PROMISED_ROWS // 3 or copies.min() < 2 or copies.sum() > 3 * copies.size:
         return ()

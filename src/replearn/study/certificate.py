@@ -24,16 +24,7 @@ from replearn.glm import (
     RidgeFit,
 )
 from replearn.glm import sketched as glm
-from replearn.rows import (
-    MOST_TRIED,
-    ROW_BITS,
-    MemoryBlocks,
-    Rows,
-    pieces,
-    row_hashes,
-    sampled,
-    with_constant,
-)
+from replearn.rows import MOST_TRIED, ROW_BITS, MemoryBlocks, Rows, pieces, sampled, with_constant
 from replearn.study.performance import Performance
 from replearn.types import Matrix, Vector, is_sparse
 from replearn.words import Facts, Figure, Row, Rung, Spoken, ladder, percent
@@ -350,7 +341,7 @@ def _repeated(rows: Rows, loss: Loss) -> tuple[int, int]:
     block = sampled(rows, rows.block.n_rows, MOST_TRIED, salt=4).block
     if isinstance(loss, Hazard):
         block = block.part(block.targets > 0)
-    hashes = row_hashes(block)
+    hashes = block.hashes
     return len(hashes) - len(np.unique(hashes)), len(hashes)
 
 
