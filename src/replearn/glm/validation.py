@@ -133,7 +133,7 @@ def one_step(
     step = algebra.solve(guide.factor, gradient.reshape(-1)).reshape(gradient.shape)
     if np.abs(step).max() > _SMALL_STEP:
         return None
-    return np.asarray(guide.theta - on_grid(step, THETA_BITS))
+    return guide.theta - on_grid(step, THETA_BITS)
 
 
 def held_out_loss(folds: Sequence[Fold], loss: Loss) -> float:

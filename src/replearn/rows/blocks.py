@@ -263,7 +263,7 @@ def product(rows: Any, right: Matrix) -> Matrix:
     Its first row meets the constant, which sparse rows and those with levels leave out.
     """
     if rows.shape[1] == len(right):
-        return np.asarray(rows @ right)
+        return rows @ right
 
     if right[1:].any():
         products = np.asarray(rows @ right[1:])

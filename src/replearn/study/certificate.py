@@ -183,7 +183,7 @@ def certificate_of(
 
     def disagreement(between: Between) -> float:
         """A model that differs, or none at all."""
-        stated = np.array([float(text) for text in trial.spread.stated])
+        stated = np.array(trial.spread.stated, dtype=np.float64)
         plan = GlmPlan(promise, stated, between, design.cells.widths).of(agreed)
         differs = GLM.stability(plan, promise.n_there, own).in_mode(plan.mode)
         return differs + no_model * (1.0 - differs)
@@ -288,7 +288,7 @@ def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> Vector | None:
             weights = piece.weights[:, None] * (label[:, None] == np.arange(n_classes))
             totals += second.T @ weights
             squares += fourth.T @ weights**2
-    return np.asarray((totals**2 / np.maximum(squares, 1e-300)).sum(axis=1))
+    return (totals**2 / np.maximum(squares, 1e-300)).sum(axis=1)
 
 
 def _squared(X: Any) -> Any:
