@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from replearn.rows import MemoryRows
+
 
 class Whole:
     """Rows and labels (-1 and +1) that come in one block, or in blocks of a size."""
@@ -20,8 +22,11 @@ class Whole:
     def n_features(self) -> int:
         return int(self.X.shape[1])
 
-    def blocks(self, step: int) -> Iterator[tuple[Any, Any, Any]]:
+    def first(self, n_rows: int) -> "Whole":
+        return Whole(self.X[:n_rows], self.signs[:n_rows], self.size)
+
+    def blocks(self, step: int) -> Iterator[MemoryRows]:
         size = self.n_rows if self.size is None else -(-self.size // step) * step
         for start in range(0, self.n_rows, size):
             order = np.arange(start, min(start + size, self.n_rows))
-            yield self.X, self.signs, order
+            yield MemoryRows(self.X, self.signs, order)
