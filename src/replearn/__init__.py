@@ -60,7 +60,7 @@ _PLACES = {
     "ReplicableBoostingClassifier": "estimators.boosting",
     "Study": "study.study",
     "register_study": "study.registered",
-    "lab_sums": "study.sums",
+    "lab_sums": "study.coalition",
     "combine": "study.coalition",
     "plan": "reports.plans",
     "table1": "reports.table1",

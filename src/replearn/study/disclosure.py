@@ -8,18 +8,19 @@ few, and at coefficients that were chosen for it all rows but one weigh nothing.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
 from replearn.glm import GlmDesign, Loss, State
-from replearn.rows import MAX_ROW, ROW_BITS, Block, Rows, dense_terms, marks, pieces
+from replearn.rows import MAX_ROW, ROW_BITS, Block, Rows, dense_terms, marks, pieces, scores
 from replearn.study.encoder import RowEncoder, TableRows, projected, read_rows
 from replearn.tables import Encoding, NumberColumn, Table
-from replearn.types import Array, Mask, Matrix
+from replearn.types import Array
 
 #: Up to so many different numbers of a column, a line and a square single out each of them.
 FEW_VALUES = 3
@@ -30,15 +31,14 @@ _LEAST_OF_TERM = 3.0
 #: What is less than the whole numbers of a pass show.
 _NOTHING = 2.0**-24
 
+Mask = NDArray[np.bool_]
+
 
 class Group(NamedTuple):
     """Rows whose sum can be had from the sums of a pass."""
 
     name: str
     holds: Callable[[Array], Mask]  # of terms, or of targets in one column
-
-
-_ALL = Group("all rows", lambda terms: np.ones(len(terms), dtype=bool))
 
 
 def refuse_few_rows(
@@ -61,7 +61,7 @@ def refuse_few_rows(
     n_terms = rows.n_terms
     common = _frequencies(rows)
     groups = _groups(design.encoding, common[:n_terms])
-    classes = [_ALL, *_classes(design, common)]
+    classes = [Group("all rows", lambda y: np.ones(len(y), dtype=bool)), *_classes(design, common)]
 
     total, sampled = np.zeros((2, len(groups), len(classes)), dtype=np.int64)
     for block in _small(rows):
@@ -100,13 +100,13 @@ def refuse_heavy_rows(design: GlmDesign, table: Table, asked: State, least_count
     least_count : int
         Rows of equal weight that a sum must be of; of single terms a few are enough.
     """
-    # residuals, curvatures and terms: what rows add to each sum
-    sums = [
-        _sizes_in_sums(block, design.loss, asked)
-        for block in _small(read_rows(TableRows(table, RowEncoder.of(design))))
-    ]
-    residuals, curvatures, terms = map(_least_effective, zip(*sums, strict=True))
-    if min(residuals, curvatures) < least_count or terms < _LEAST_OF_TERM:
+    weighing = _Weighing()
+    for block in _small(read_rows(TableRows(table, RowEncoder.of(design)))):
+        weighing.add(block, design.loss, asked)
+
+    few_residuals = weighing.residuals.least() < least_count
+    few_curvatures = weighing.curvatures.least() < least_count
+    if few_residuals or few_curvatures or weighing.terms.least() < _LEAST_OF_TERM:
         raise ReplearnError(
             f"sums must be of at least {least_count} rows that weigh about the same, but at these "
             "coefficients a few rows outweigh all others, and would be seen. Ask whoever combines "
@@ -114,31 +114,49 @@ def refuse_heavy_rows(design: GlmDesign, table: Table, asked: State, least_count
         )
 
 
-def _sizes_in_sums(block: Block, loss: Loss, asked: State) -> list[Matrix]:
-    """What rows add to the sums of a Newton step: of each sum the sizes, and their squares."""
-    eta = block.scores(asked.theta)
-    residuals = np.abs(loss.residual(eta, block.targets)) * block.masses[:, None]
+class _Effective:
+    """Rows of equal weight that each sum is worth: ``(sum |a|)^2 / sum a^2``."""
 
-    # the matrix is of a sample
-    chosen = block.marks < asked.sample_threshold
-    curvatures = np.abs(loss.curvature(eta[chosen])) * block.masses[chosen, None]
-    rows = dense_terms(block.part(chosen).terms)
-    terms = np.abs(rows.astype(np.float64)) * 2.0**-ROW_BITS
+    def __init__(self) -> None:
+        self.sums: Any = 0.0
+        self.squares: Any = 0.0
 
-    pairs = [(sizes.sum(axis=0), (sizes**2).sum(axis=0)) for sizes in (residuals, curvatures)]
-    pairs.append((curvatures.T @ terms, (curvatures**2).T @ terms**2))
-    return list(map(np.array, pairs))
+    def add(self, sums: Any, squares: Any) -> None:
+        self.sums = self.sums + sums
+        self.squares = self.squares + squares
+
+    def least(self) -> float:
+        """Of all sums that are not zero."""
+        sums, squares = np.atleast_1d(self.sums), np.atleast_1d(self.squares)
+        there = sums > _NOTHING
+        return float((sums[there] ** 2 / squares[there]).min(initial=np.inf))
 
 
-def _least_effective(parts: Sequence[Matrix]) -> float:
-    """Rows of equal weight, ``(sum |a|)^2 / sum a^2``, of the sum that has the fewest."""
-    sums, squares = np.sum(parts, axis=0)
-    there = sums > _NOTHING
-    return float((sums[there] ** 2 / squares[there]).min(initial=np.inf))
+class _Weighing:
+    """What rows weigh in the sums of a Newton step."""
+
+    def __init__(self) -> None:
+        self.residuals, self.curvatures, self.terms = _Effective(), _Effective(), _Effective()
+
+    def add(self, block: Block, loss: Loss, asked: State) -> None:
+        """Take some rows in."""
+        rows = dense_terms(block.terms).astype(np.float64)
+        eta = scores(rows, asked.theta, block.offset)
+        weights = np.ones(len(rows)) if block.weights is None else block.weights
+
+        residuals = np.abs(loss.residual(eta, block.targets)) * weights[:, None]
+        self.residuals.add(residuals.sum(axis=0), (residuals**2).sum(axis=0))
+
+        # the matrix is of a sample
+        chosen = block.marks < asked.sample_threshold
+        curvatures = np.abs(loss.curvature(eta[chosen])) * weights[chosen, None]
+        self.curvatures.add(curvatures.sum(axis=0), (curvatures**2).sum(axis=0))
+        sizes = np.abs(rows[chosen]) * 2.0**-ROW_BITS
+        self.terms.add(curvatures.T @ sizes, (curvatures**2).T @ sizes**2)
 
 
 def _words(group: Group, of_class: Group) -> str:
-    names = [one.name for one in (group, of_class) if one is not _ALL]
+    names = [one.name for one in (group, of_class) if one.name != "all rows"]
     return repr(" and ".join(names))
 
 
@@ -189,7 +207,7 @@ def _of_numbers(name: str, place: int, common: Counter[float]) -> list[Group]:
 
 def _groups(encoding: Encoding, common: list[Counter[float]]) -> list[Group]:
     """All groups of rows that sums over these terms can single out."""
-    groups = [_ALL]
+    groups = [Group("all rows", lambda terms: np.ones(len(terms), dtype=bool))]
     partitions: list[list[Group]] = []  # of each column, by what has products
     start = 0
     for column in encoding.columns:
