@@ -150,8 +150,8 @@ def _refuse_lost_gaps(
             continue
         raise ReplearnError(
             f"column {column.name!r} is missing in {scan.n_missing:,} of {look.n_rows:,} rows. "
-            f"They are worth {scan.worth_missing:.0f} independent ones, and {least_rows} must stand "
-            "behind a coefficient of gaps: their groups are few, or alike. Leave the column out "
+            f"They are worth {scan.worth_missing:.0f} independent ones, and {least_rows} must "
+            "stand behind a coefficient of gaps: groups are few, or alike. Leave the column out "
             f"(drop=['{column.name}']) or fill its gaps in. If the groups are hospitals, name them "
             "as centres."
         )
