@@ -36,7 +36,7 @@ from replearn.rows import (
 )
 from replearn.study.performance import Performance
 from replearn.types import Matrix, Vector, is_sparse
-from replearn.words import Facts, Figure, Row, Rung, Spoken, ladder, percent
+from replearn.words import Facts, Figure, Row, Rung, Spoken, counted, ladder, percent
 
 #: Rows of equal weight that weighted ones must count as, at the smallest lab.
 LEAST_EFFECTIVE = 30
@@ -142,6 +142,7 @@ class Certificate(Spoken):
         )
         if self.problems:
             verdict = "No promise can be made for these rows."
+        behind = counted(round(self.effective_rows), "row")
         return Facts(
             verdict,
             [
@@ -149,7 +150,7 @@ class Certificate(Spoken):
                 Row("agreement rate", 1 - self.planned, "%", note="planned"),
                 Row("rows here", self.n_original),
                 Row("coefficients", self.n_numbers),
-                Row("weakest coefficient", self.weakest, note=f"{self.effective_rows:,.0f} rows"),
+                Row("weakest coefficient", self.weakest, note=behind),
                 *self.cautions,
             ],
             details=[
