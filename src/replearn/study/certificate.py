@@ -24,16 +24,7 @@ from replearn.glm import (
     RidgeFit,
 )
 from replearn.glm import sketched as glm
-from replearn.rows import (
-    MOST_TRIED,
-    ROW_BITS,
-    MemoryBlocks,
-    Rows,
-    pieces,
-    row_hashes,
-    sampled,
-    with_constant,
-)
+from replearn.rows import MOST_TRIED, ROW_BITS, MemoryBlocks, Rows, pieces, sampled, with_constant
 from replearn.study.performance import Performance
 from replearn.types import Matrix, Vector, is_sparse
 from replearn.words import Facts, Figure, Row, Rung, Spoken, counted, ladder, percent
@@ -193,7 +184,7 @@ def certificate_of(
 
     def disagreement(between: Between) -> float:
         """A model that differs, or none at all."""
-        stated = np.array([float(text) for text in trial.spread.stated])
+        stated = np.array(trial.spread.stated, dtype=np.float64)
         plan = GlmPlan(promise, stated, between, design.cells.widths).of(agreed)
         differs = GLM.stability(plan, promise.n_there, own).in_mode(plan.mode)
         return differs + no_model * (1.0 - differs)
@@ -298,7 +289,7 @@ def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> Vector | None:
             weights = piece.weights[:, None] * (label[:, None] == np.arange(n_classes))
             totals += second.T @ weights
             squares += fourth.T @ weights**2
-    return np.asarray((totals**2 / np.maximum(squares, 1e-300)).sum(axis=1))
+    return (totals**2 / np.maximum(squares, 1e-300)).sum(axis=1)
 
 
 def _squared(X: Any) -> Any:
@@ -351,7 +342,7 @@ def _repeated(rows: Rows, loss: Loss) -> tuple[int, int]:
     block = sampled(rows, rows.block.n_rows, MOST_TRIED, salt=4).block
     if isinstance(loss, Hazard):
         block = block.part(block.targets > 0)
-    hashes = row_hashes(block)
+    hashes = block.hashes
     return len(hashes) - len(np.unique(hashes)), len(hashes)
 
 
