@@ -1,7 +1,9 @@
 """The steps of a replication: fit, agreement with the original, what the patients say of it."""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations, product
 from typing import Any
 
@@ -9,7 +11,7 @@ import numpy as np
 
 from replearn.errors import ReplearnError
 from replearn.glm import GLM, PROMISED_ROWS, Estimates, GlmModel
-from replearn.rows import MemoryBlocks, Rows, joined, marks, row_hashes
+from replearn.rows import MemoryBlocks, Rows, joined
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.evidence import Evidence
 from replearn.study.own_estimates import estimates_in_range, own_estimates
@@ -26,6 +28,9 @@ _MOVED = 24
 #: Rows that are compared with each other, about.
 _MOST_COMPARED = 1 << 14
 
+#: What is kept of rows that come in several calls: these, what was seen in them, and label counts.
+Stream = tuple[MemoryBlocks, EncodingCounts, Any]
+
 
 def replicate(
     study: GlmStudy,
@@ -41,14 +46,13 @@ def replicate(
     """
     source = TableRows(table, RowEncoder.of(study.design))
     rows = read_rows(source, n_jobs)
-    return replicate_rows(
-        study, rows, source.seen, source.label_counts, opened, nonce, source=source
-    )
+    own = partial(own_estimates, source, rows)
+    return _replicated(study, rows, source.seen, source.label_counts, own, opened, nonce)
 
 
 def replicate_more(
-    study: GlmStudy, table: Table, before: tuple[MemoryBlocks, EncodingCounts, Any] | None = None
-) -> tuple[tuple[MemoryBlocks, EncodingCounts, Any], GlmModel, GlmReplication]:
+    study: GlmStudy, table: Table, before: Stream | None = None
+) -> tuple[Stream, GlmModel, GlmReplication]:
     """The same for the rows of a table and those ``before``; what is kept of both comes first."""
     source = TableRows(table, RowEncoder.of(study.design))
     rows = read_rows(source)
@@ -61,68 +65,51 @@ def replicate_more(
         rows = MemoryBlocks(joined([before[0].block, rows.block]))
         seen.add(before[1])
         counts = None if counts is None else counts + before[2]
-    return (rows, seen, counts), *replicate_rows(study, rows, seen, counts)
+    own = partial(estimates_in_range, rows, source.encoder, seen)
+    return (rows, seen, counts), *_replicated(study, rows, seen, counts, own)
 
 
-def replicate_rows(
+def _replicated(
     study: GlmStudy,
     rows: Rows,
     seen: EncodingCounts,
     label_counts: Ints | None,
+    own: Callable[[Matrix], Estimates | None],
     opened: GlmModel | None = None,
     nonce: str | None = None,
-    source: TableRows | None = None,
 ) -> tuple[GlmModel, GlmReplication]:
-    """The same for rows that are encoded; ``seen`` and ``label_counts`` describe their table.
+    """The same for encoded rows; ``seen`` and ``label_counts`` describe their table.
 
-    Own estimates ask the ``source`` of the rows for numbers beyond the study's range.
+    ``own`` gives a lab's own estimates from its fit.
     """
     design = study.design
     fitted = GLM.run(rows, design)
-    theta, summary = fitted.theta, fitted.summary
     model = GlmModel(design, fitted.codes).with_constants_of(rows)
+    agreement = agreement_of(study, model, fitted.theta, fitted.n_used, opened, nonce)
 
-    agreement = agreement_of(study, model, theta, opened, nonce)
-
-    def profiles() -> tuple[Finding, ...]:
+    def profiles() -> list[Finding]:
         counts = None if label_counts is None else label_counts.tolist()
-        return tuple(
-            compare_profiles(design.encoding, study.profile, seen, counts, study.planned_rows)
-        )
+        return compare_profiles(design.encoding, study.profile, seen, counts, study.planned_rows)
 
-    def own() -> Estimates | None:
-        if source is not None:
-            return own_estimates(source, rows, theta)
-        n_beyond = int(seen.clipped.sum())
-        return estimates_in_range(rows, RowEncoder.of(design), theta, n_beyond)
-
-    replication = supported_by(
-        study, model, theta, summary.n_rows, agreement, Later(profiles), rows, summary.n_rows
-    )
-    return agreement.usable(model), replace(replication, own_later=Later(own))
+    replication = supported_by(agreement, profiles, rows, agreement.n_rows)
+    return agreement.usable, replace(replication, own_later=Later(partial(own, fitted.theta)))
 
 
 def supported_by(
-    study: GlmStudy,
-    model: GlmModel,
-    theta: Matrix,
-    n_rows: int,
-    agreement: "Agreement",
-    profiles: Later[tuple[Finding, ...]],
-    rows: Rows,
-    n_tested: int,
+    agreement: "Agreement", profiles: Callable[[], Sequence[Finding]], rows: Rows, n_tested: int
 ) -> GlmReplication:
     """What a lab's fit and its patients say about the original's model.
 
-    The patients are ``rows``: all, or so many of them. What ``profiles`` found of all comes first.
+    The patients are ``rows``: all, or so many of them. What ``profiles`` finds of all comes first.
+    Each answer takes as long as the fit, and is made when it is read.
     """
+    study, original = agreement.study, agreement.original
 
-    # this takes as long as the fit, and is made when it is read
     def support() -> Support | None:
-        if agreement.original is None:
+        if original is None:
             return None
-        original = agreement.original.with_constants_of(rows)
-        return support_of(study, original, rows, n_tested, theta)
+        here = original.with_constants_of(rows)
+        return support_of(study, here, rows, n_tested, agreement.theta)
 
     supported = Later(support)
 
@@ -135,13 +122,16 @@ def supported_by(
         return (*profiles(), *beside, *copies_findings(rows, n_tested))
 
     def evidence() -> Evidence:
-        proof = study.evidence(model, spreads())
+        proof = study.evidence(agreement.model, spreads())
         if not agreement.same or proof.is_weak:
             return proof
-        return replace(proof, placebo=placebo_matches(study, model, rows, n_tested))
+        return replace(proof, placebo=placebo_matches(study, agreement.model, rows, n_tested))
 
-    return compare_with_original(
-        study, model, theta, n_rows, agreement, Later(findings), Later(evidence), supported
+    return replace(
+        compare_with_original(agreement),
+        support_later=supported,
+        findings_later=Later(findings),
+        evidence_later=Later(evidence),
     )
 
 
@@ -175,8 +165,8 @@ def copies_findings(rows: Rows, n_rows: int) -> tuple[Finding, ...]:
 
     # by content, so that copies are together: which rows are compared depends on no order
     share = min(1 << 32, (_MOST_COMPARED << 32) // n_rows)
-    kept = [block.part(marks(block.terms).astype(np.int64) < share) for block in rows.blocks()]
-    hashes = np.concatenate([row_hashes(block) for block in kept])
+    kept = [block.part(block.marks.astype(np.int64) < share) for block in rows.blocks()]
+    hashes = np.concatenate([block.hashes for block in kept])
     copies = np.unique(hashes, return_counts=True)[1]
     if copies.size < PROMISED_ROWS // 3 or copies.min() < 2 or copies.sum() > 3 * copies.size:
         return ()
@@ -191,21 +181,27 @@ def copies_findings(rows: Rows, n_rows: int) -> tuple[Finding, ...]:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What is known about the original's model."""
+    """A lab's fit of a study, and what is known about the original's model."""
 
-    original: GlmModel | None
-    same: bool | None
-    same_slopes: bool | None
+    study: GlmStudy
+    model: GlmModel  # that the lab's codes stand for
+    theta: Matrix  # its fit, in whole units
+    n_rows: int
+    original: GlmModel | None = None
+    same: bool | None = None
+    same_slopes: bool | None = None
 
-    def usable(self, model: GlmModel) -> GlmModel:
-        """A lab's model, which nobody can use if it is not the original's."""
-        return replace(model, is_mismatch=True) if self.same is False else model
+    @property
+    def usable(self) -> GlmModel:
+        """The lab's model, which nobody can use if it is not the original's."""
+        return replace(self.model, is_mismatch=self.same is False)
 
 
 def agreement_of(
     study: GlmStudy,
     model: GlmModel,
     theta: Matrix,
+    n_rows: int,
     opened: GlmModel | None = None,
     nonce: str | None = None,
 ) -> Agreement:
@@ -217,28 +213,29 @@ def agreement_of(
         )
 
     # an open model says more than commitments to it
+    fit = study, model, theta, n_rows
     if opened is not None:
         if opened.design != study.design or study.commits_to(opened.fingerprint, nonce) is False:
             raise ReplearnError(
                 "the opened model must be the one that the study commits to, got a different one. "
                 "Ask the original for its model file."
             )
-        same = opened.fingerprint == model.fingerprint
-        same_slopes = opened.without_constants == model.without_constants
-        return Agreement(opened, same, same_slopes)
+        is_same = opened.fingerprint == model.fingerprint
+        has_slopes = opened.without_constants == model.without_constants
+        return Agreement(*fit, opened, is_same, has_slopes)
 
-    committed = study.commits_to(model.fingerprint, nonce)
-    committed_slopes = study.commits_to_slopes(model, nonce)
-    if committed:
-        return Agreement(model, committed, committed_slopes)
+    same = study.commits_to(model.fingerprint, nonce)
+    same_slopes = study.commits_to_slopes(model, nonce)
+    if same:
+        return Agreement(*fit, model, same, same_slopes)
 
     # a model that is nearly the original's finds it: the study commits to one of its neighbours
     original = None
-    if committed_slopes and study.design.constant is None:
+    if same_slopes and study.design.constant is None:
         original = _with_other_constants(study, model, nonce)
-    elif committed is False and not study.sealed:
+    elif same is False and not study.sealed:
         original = _neighbour(study, model, study.design.coordinates.of_theta(theta))
-    return Agreement(original, committed, committed_slopes)
+    return Agreement(*fit, original, same, same_slopes)
 
 
 def _with_other_constants(study: GlmStudy, model: GlmModel, nonce: str | None) -> GlmModel | None:
@@ -258,24 +255,16 @@ def _with_other_constants(study: GlmStudy, model: GlmModel, nonce: str | None) -
     return None
 
 
-def compare_with_original(
-    study: GlmStudy,
-    model: GlmModel,
-    theta: Matrix,
-    n_rows: int,
-    agreement: Agreement,
-    findings: Later[tuple[Finding, ...]] | None = None,
-    evidence: Later[Evidence] | None = None,
-    support: Later[Support | None] | None = None,
-) -> GlmReplication:
+def compare_with_original(agreement: Agreement) -> GlmReplication:
     """What a lab's fit says about the original's model."""
+    study, model, n_rows = agreement.study, agreement.model, agreement.n_rows
     design, agreed = study.design, study.design.is_agreed
     names = tuple(name for name, one in zip(design.number_names, agreed, strict=True) if one)
 
     # where the numbers of this lab lie, in cells from that of the original
-    z = design.coordinates.of_theta(theta)
+    z = design.coordinates.of_theta(agreement.theta)
     offsets = design.cells.offsets(z, design.published)[agreed]
-    known = model if agreement.original is None else agreement.original
+    known = agreement.original or model
     own, codes = model.codes[agreed], known.codes[agreed]
 
     # codes that differ, the furthest first; and numbers next to a wall
@@ -297,9 +286,7 @@ def compare_with_original(
         landed=Landed(offsets - codes, reach[agreed]),
         replication_rows=study.n_replication,
         local_constant=design.constant == "local",
-        evidence_later=evidence or Later(lambda: study.evidence(model)),
-        findings_later=findings or Later(tuple),
-        support_later=support or Later(lambda: None),
+        evidence_later=Later(lambda: study.evidence(model)),
     )
 
 

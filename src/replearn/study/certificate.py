@@ -24,22 +24,14 @@ from replearn.glm import (
     RidgeFit,
 )
 from replearn.glm import sketched as glm
-from replearn.rows import (
-    MOST_TRIED,
-    ROW_BITS,
-    MemoryBlocks,
-    Rows,
-    pieces,
-    row_hashes,
-    sampled,
-    with_constant,
-)
+from replearn.rows import MOST_TRIED, ROW_BITS, MemoryBlocks, Rows, pieces, sampled, with_constant
 from replearn.study.performance import Performance
 from replearn.types import Matrix, Vector, is_sparse
-from replearn.words import Facts, Figure, Row, Rung, Spoken, ladder, percent
+from replearn.words import Facts, Figure, Row, Rung, Spoken, counted, ladder, percent
 
-#: Rows of equal weight that weighted ones must count as, at the smallest lab.
-LEAST_EFFECTIVE = 30
+#: Rows of equal weight that weighted ones must count as, at the smallest lab; or the share that
+#: weights must leave of rare rows, which would be too few without them, too.
+LEAST_EFFECTIVE, LEAST_KEPT = 30, 0.5
 
 
 @dataclass(frozen=True)
@@ -142,6 +134,7 @@ class Certificate(Spoken):
         )
         if self.problems:
             verdict = "No promise can be made for these rows."
+        behind = counted(round(self.effective_rows), "row")
         return Facts(
             verdict,
             [
@@ -149,7 +142,7 @@ class Certificate(Spoken):
                 Row("agreement rate", 1 - self.planned, "%", note="planned"),
                 Row("rows here", self.n_original),
                 Row("coefficients", self.n_numbers),
-                Row("weakest coefficient", self.weakest, note=f"{self.effective_rows:,.0f} rows"),
+                Row("weakest coefficient", self.weakest, note=behind),
                 *self.cautions,
             ],
             details=[
@@ -192,7 +185,7 @@ def certificate_of(
 
     def disagreement(between: Between) -> float:
         """A model that differs, or none at all."""
-        stated = np.array([float(text) for text in trial.spread.stated])
+        stated = np.array(trial.spread.stated, dtype=np.float64)
         plan = GlmPlan(promise, stated, between, design.cells.widths).of(agreed)
         differs = GLM.stability(plan, promise.n_there, own).in_mode(plan.mode)
         return differs + no_model * (1.0 - differs)
@@ -247,17 +240,18 @@ def _about_rows(promise: Promise, inflation: float) -> list[str]:
 
 def _about_weights(rows: Rows, names: Sequence[str], loss: Loss, promise: Promise) -> list[str]:
     """Weights so unequal that a few rows decide: no law of large numbers holds for them."""
-    effective = _effective_rows(rows, len(names), loss)
-    if effective is None:
+    counted_rows = _effective_rows(rows, len(names), loss)
+    if counted_rows is None:
         return []
 
-    # a smaller lab has as many fewer
-    effective = effective * min(1.0, promise.n_there / promise.n_here)
-    weakest = int(np.argmin(effective))
-    if effective[weakest] >= LEAST_EFFECTIVE:
+    # a smaller lab has as many fewer; few rows of a rare level are no fault of weights
+    effective, equal = counted_rows * min(1.0, promise.n_there / promise.n_here)
+    short = effective < np.minimum(LEAST_EFFECTIVE, LEAST_KEPT * equal)
+    if not short.any():
         return []
 
-    if effective[0] >= LEAST_EFFECTIVE:
+    if not short[0]:
+        weakest = int(np.argmin(np.where(short, effective, np.inf)))
         return [
             f"The weights are so unequal that the coefficient of {names[weakest]!r} rests on "
             f"{effective[weakest]:.0f} rows of equal weight, and {LEAST_EFFECTIVE} are needed. Cut "
@@ -270,17 +264,18 @@ def _about_weights(rows: Rows, names: Sequence[str], loss: Loss, promise: Promis
     ]
 
 
-def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> Vector | None:
+def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> Matrix | None:
     """Rows of equal weight behind each coefficient, the constant first; None without weights.
 
-    Rows with the weights w count as ``(sum w)^2 / sum w^2``; behind the coefficient of a column x
-    it is ``w x^2`` in place of w. Those of each class are counted apart, because a weight that a
-    whole class has makes no row of it decide.
+    They come twice: as the rows are weighted, and as they would be with equal weights. Rows with
+    the weights w count as ``(sum w)^2 / sum w^2``; behind the coefficient of a column x it is
+    ``w x^2`` in place of w. Those of each class are counted apart, because a weight that a whole
+    class has makes no row of it decide.
     """
     n_classes = 1
     if loss.by_class:
         n_classes = loss.n_scores + 1
-    totals, squares = np.zeros((2, n_columns, n_classes))
+    totals, squares = np.zeros((2, 2, n_columns, n_classes))
     for block in rows.blocks():
         if block.weights is None:
             return None
@@ -294,10 +289,11 @@ def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> Vector | None:
             label = np.zeros(piece.n_rows)
             if loss.by_class:
                 label = piece.targets
-            weights = piece.weights[:, None] * (label[:, None] == np.arange(n_classes))
-            totals += second.T @ weights
-            squares += fourth.T @ weights**2
-    return np.asarray((totals**2 / np.maximum(squares, 1e-300)).sum(axis=1))
+            of_class = (label[:, None] == np.arange(n_classes)).astype(np.float64)
+            for kind, weights in enumerate((piece.weights[:, None] * of_class, of_class)):
+                totals[kind] += second.T @ weights
+                squares[kind] += fourth.T @ weights**2
+    return (totals**2 / np.maximum(squares, 1e-300)).sum(axis=2)
 
 
 def _squared(X: Any) -> Any:
@@ -350,7 +346,7 @@ def _repeated(rows: Rows, loss: Loss) -> tuple[int, int]:
     block = sampled(rows, rows.block.n_rows, MOST_TRIED, salt=4).block
     if isinstance(loss, Hazard):
         block = block.part(block.targets > 0)
-    hashes = row_hashes(block)
+    hashes = block.hashes
     return len(hashes) - len(np.unique(hashes)), len(hashes)
 
 

@@ -621,9 +621,9 @@ def _coalition(
 
     ``between_of`` says what centres differ by; by default what the study states.
     """
-    model, n_rows = fitted.model, fitted.counts.rows
-    agreement = agreement_of(study, model, fitted.theta, opened, nonce)
-    replication = compare_with_original(study, model, fitted.theta, n_rows, agreement)
+    n_rows = fitted.counts.rows
+    agreement = agreement_of(study, fitted.model, fitted.theta, n_rows, opened, nonce)
+    replication = compare_with_original(agreement)
 
     # the numbers that each lab alone would have
     numbers = _numbers_by_one_step(study.design, fitted.behind)
@@ -648,7 +648,7 @@ def _coalition(
     fits = CentreFits(lab_names, own, sizes)
     between_of = between_of or (lambda _: study.centres)
     return Coalition(
-        agreement.usable(model),
+        agreement.usable,
         replication,
         beside_the_others(participants, fits, spreads**2, replication.names, between_of),
         q,

@@ -11,8 +11,6 @@ from replearn.tables import Finding, in_sentences
 from replearn.types import Later, Vector
 from replearn.words import Facts, Figure, Landed, Row, Spoken, p_value, where_we_landed
 
-#: Numbers next to a wall that are moved to look for the original's model, one or two at a time.
-_MOVED = 24
 #: Questions about columns that stand beside a verdict; of more the rest is under details.
 MOST_TOLD = 6
 
@@ -134,9 +132,13 @@ class GlmReplication(Replication):
     local_constant: bool  # labs agree on slopes, and each has a constant of its own
     # what takes as long as the fit and not everybody reads
     evidence_later: Later[Evidence] = field(compare=False, repr=False)
-    findings_later: Later[tuple[Finding, ...]] = field(compare=False, repr=False)
-    support_later: Later[Support | None] = field(compare=False, repr=False)
-    own_later: Later[Estimates | None] = field(default=Later.known(None), compare=False, repr=False)
+    findings_later: Later[tuple[Finding, ...]] = field(
+        compare=False, repr=False, default=Later.known(())
+    )
+    support_later: Later[Support | None] = field(
+        compare=False, repr=False, default=Later.known(None)
+    )
+    own_later: Later[Estimates | None] = field(compare=False, repr=False, default=Later.known(None))
 
     @property
     def evidence(self) -> Evidence:
