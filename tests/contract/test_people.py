@@ -264,8 +264,11 @@ def test_numbers_of_numpy_are_numbers(frame, original):
     expected = rl.ReplicableLogisticClassifier(sketch_bits=3).fit(X, y)
     assert fitted.study_ == expected.study_
     assert fitted.study_.fingerprint == expected.study_.fingerprint
-    pairs = [rl.ReplicableLogisticClassifier(between=make((0.2, 0.03))) for make in (tuple, np.array)]
-    assert pairs[0].fit(X, y).study_.fingerprint == pairs[1].fit(X, y).study_.fingerprint
+    one, two = (
+        rl.ReplicableLogisticClassifier(between=pair).fit(X, y)
+        for pair in ((0.2, 0.03), np.array([0.2, 0.03]))
+    )
+    assert one.study_.fingerprint == two.study_.fingerprint
     ridge = rl.ReplicableLogisticClassifier(ridge=np.float32(0.5)).fit(X, y)
     assert ridge.study_.design.ridge == "0.5"
     assert rl.audit(rl.ReplicableLogisticClassifier(), X, y, n_pairs=np.int64(2)).n_pairs == 2

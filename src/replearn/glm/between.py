@@ -213,7 +213,8 @@ def named_pair(between: object) -> tuple[float, float] | None:
     if isinstance(between, Sequence | np.ndarray) and len(between) == 2:
         pair = tuple(between)
     else:
-        pair = (between, between) if np.ndim(between) == 0 and between == 0 else ()
+        is_zero = not isinstance(between, np.ndarray) and between == 0
+        pair = (between, between) if is_zero else ()
     if not pair or any(isinstance(one, bool | str) for one in pair):
         return None
     try:

@@ -29,5 +29,6 @@ from replearn.study.replication import (
     supported_by,
 )
 from replearn.study.sample_size import sample_size_row
+from replearn.study.shares import Share, lab_shares
 from replearn.study.study import GlmStudy, Study
 from replearn.study.support import ScoredRows
