@@ -120,6 +120,8 @@ def in_options(message: str) -> str:
     """
     message = " ".join(message.split())
     for name, option in Parser.running.options.items() if Parser.running else ():
+        # a list of one name is that name; others are as Python writes them
+        message = re.sub(rf"(?<![\w'-]){name}=\['([^' ]+)'\]", rf"{option} \1", message)
         message = re.sub(rf"(?<![\w'-]){name}=(?=[,)])", option, message)
         message = re.sub(rf"(?<![\w'-]){name}=", f"{option} ", message)
         if "_" in name:
