@@ -49,7 +49,10 @@ ROADS = [
     ("audit rows.csv --target y --algorithm svm --margin 0.4 --pairs 2", "", ""),
     ("fit rows.csv --target y --margin 0.4", "", ""),
     ("sums study.json b.csv --out b.sums.json", "", "--kind --categories --drop"),
-    ("sums a.csv --target died --out a.columns.json", "", "--state"),
+    ("sums a.csv --target died --out a.columns.json", "", "--state --shares"),
+    ("sums study.json b.csv --lab b --shares a,b,c --out b.json", "", "--kind --categories --drop"),
+    ("combine study.json a.for-a.json b.for-a.json c.for-a.json --out a.share.json", "",
+     "--publish --rows --ridge --seed --begin --opened --page"),
     ("combine study.json --begin --out s0.json", "",
      "--state --publish --rows --page --ridge --seed"),
     ("combine study.json b.sums.json --out s1.json", "", "--rows --ridge --seed"),
@@ -102,6 +105,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "sums study.json b.csv --out b.sums.json",
             "sums a.csv --target died --lab a --out columns.json",
             "sums b.csv --target died --lab b --out more.columns.json",
+            *(f"sums study.json b.csv --lab {lab} --shares a,b,c --out {lab}.json" for lab in "abc"),
         ):
             assert main(shlex.split(call)) == 0, call
     return folder

@@ -100,7 +100,10 @@ def run(options: argparse.Namespace) -> Outcome:
     if not isinstance(first, LabColumns):
         sums = [document_of(path, (LabSums, Share)) for path in options.sums]
     made = ["replearn/state", "replearn/study/glm" if makes_study else "replearn/model/glm"]
+    if any(isinstance(one, Share) for one in sums):
+        refuse_unused(options, "secret shares", "publish", "replication_rows")
     if any(isinstance(one, Share) and one.lab is not None for one in sums):
+        refuse_unused(options, "a lab that adds up shares", "begin", "opened", "page")
         made = ["replearn/share"]
     check_output_path(options.out, "model", inputs_of(options), tuple(made))
     if isinstance(first, LabColumns):
@@ -132,7 +135,6 @@ def run(options: argparse.Namespace) -> Outcome:
             replication_rows=options.replication_rows,
         )
     if isinstance(result, Share):
-        refuse_unused(options, "a lab that adds up shares", "opened", "page")
         result.save(options.out)
         return Outcome(replace(result.facts(), values={"done": False}))
 
