@@ -335,11 +335,6 @@ class RidgeFit:
     folds: tuple[Fold, ...]  # the same fits with a rounding error as the study's
     loss: float  # held out, after rounding
 
-    @property
-    def ridge(self) -> str:
-        """Of the fit."""
-        return self.validation.ridge
-
     def with_cells(self, promise: Promise, loss: Loss) -> "RidgeFit":
         """The same fit in cells of its own spread, and what rounding makes of it."""
         widths = widths_of(self.spread, promise)

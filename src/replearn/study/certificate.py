@@ -29,8 +29,9 @@ from replearn.study.performance import Performance
 from replearn.types import Matrix, Vector, is_sparse
 from replearn.words import Facts, Figure, Row, Rung, Spoken, counted, ladder, percent
 
-#: Rows of equal weight that weighted ones must count as, at the smallest lab.
-LEAST_EFFECTIVE = 30
+#: Rows of equal weight that weighted ones must count as, at the smallest lab; or the share that
+#: weights must leave of rare rows, which would be too few without them, too.
+LEAST_EFFECTIVE, LEAST_KEPT = 30, 0.5
 
 
 @dataclass(frozen=True)
@@ -239,17 +240,18 @@ def _about_rows(promise: Promise, inflation: float) -> list[str]:
 
 def _about_weights(rows: Rows, names: Sequence[str], loss: Loss, promise: Promise) -> list[str]:
     """Weights so unequal that a few rows decide: no law of large numbers holds for them."""
-    effective = _effective_rows(rows, len(names), loss)
-    if effective is None:
+    counted_rows = _effective_rows(rows, len(names), loss)
+    if counted_rows is None:
         return []
 
-    # a smaller lab has as many fewer
-    effective = effective * min(1.0, promise.n_there / promise.n_here)
-    weakest = int(np.argmin(effective))
-    if effective[weakest] >= LEAST_EFFECTIVE:
+    # a smaller lab has as many fewer; few rows of a rare level are no fault of weights
+    effective, equal = counted_rows * min(1.0, promise.n_there / promise.n_here)
+    short = effective < np.minimum(LEAST_EFFECTIVE, LEAST_KEPT * equal)
+    if not short.any():
         return []
 
-    if effective[0] >= LEAST_EFFECTIVE:
+    if not short[0]:
+        weakest = int(np.argmin(np.where(short, effective, np.inf)))
         return [
             f"The weights are so unequal that the coefficient of {names[weakest]!r} rests on "
             f"{effective[weakest]:.0f} rows of equal weight, and {LEAST_EFFECTIVE} are needed. Cut "
@@ -262,17 +264,18 @@ def _about_weights(rows: Rows, names: Sequence[str], loss: Loss, promise: Promis
     ]
 
 
-def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> Vector | None:
+def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> Matrix | None:
     """Rows of equal weight behind each coefficient, the constant first; None without weights.
 
-    Rows with the weights w count as ``(sum w)^2 / sum w^2``; behind the coefficient of a column x
-    it is ``w x^2`` in place of w. Those of each class are counted apart, because a weight that a
-    whole class has makes no row of it decide.
+    They come twice: as the rows are weighted, and as they would be with equal weights. Rows with
+    the weights w count as ``(sum w)^2 / sum w^2``; behind the coefficient of a column x it is
+    ``w x^2`` in place of w. Those of each class are counted apart, because a weight that a whole
+    class has makes no row of it decide.
     """
     n_classes = 1
     if loss.by_class:
         n_classes = loss.n_scores + 1
-    totals, squares = np.zeros((2, n_columns, n_classes))
+    totals, squares = np.zeros((2, 2, n_columns, n_classes))
     for block in rows.blocks():
         if block.weights is None:
             return None
@@ -286,10 +289,11 @@ def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> Vector | None:
             label = np.zeros(piece.n_rows)
             if loss.by_class:
                 label = piece.targets
-            weights = piece.weights[:, None] * (label[:, None] == np.arange(n_classes))
-            totals += second.T @ weights
-            squares += fourth.T @ weights**2
-    return (totals**2 / np.maximum(squares, 1e-300)).sum(axis=1)
+            of_class = (label[:, None] == np.arange(n_classes)).astype(np.float64)
+            for kind, weights in enumerate((piece.weights[:, None] * of_class, of_class)):
+                totals[kind] += second.T @ weights
+                squares[kind] += fourth.T @ weights**2
+    return (totals**2 / np.maximum(squares, 1e-300)).sum(axis=2)
 
 
 def _squared(X: Any) -> Any:

@@ -432,24 +432,20 @@ class GlmStudy(Study):
         design = self.design
         decoded = design.cells.decode(model.codes, design.published)
         counts = ~design.is_constant  # the base rate gives constants away
+        believed = stated = self.stated_spreads
         if spreads is not None:
-            ratio = self.stated_spreads / np.maximum(spreads, 1e-30)
+            ratio = stated / np.maximum(spreads, 1e-30)
             counts &= (ratio > 1 / MOST_SPREAD) & (ratio < MOST_SPREAD)
+            # a lab's own rows may show nothing
+            believed = np.minimum(stated, np.maximum(spreads, _LEAST_SPREAD * stated))
 
         # the rows that a match takes
-        rows = rows_to_match(self.plan(self._believed_spreads(spreads), self.centres))
+        rows = rows_to_match(self.plan(believed, self.centres))
         offsets = design.cells.offsets(np.zeros(design.n_numbers), design.published)
         bits = guess_bits(self.widths[counts], offsets[counts], decoded[counts])
         if self.n_centres > 1:  # learned widths tell how strong each slope is, not its sign
             bits = min(bits, float(np.count_nonzero(counts)))
         return Evidence(rows, bits, is_open=self.commitment is not None and not self.sealed)
-
-    def _believed_spreads(self, spreads: Vector | None) -> Vector:
-        """The smaller of what the study states and a lab's own rows show, which may be nothing."""
-        stated = self.stated_spreads
-        if spreads is None:
-            return stated
-        return np.minimum(stated, np.maximum(spreads, _LEAST_SPREAD * stated))
 
     def planned_bits(self, model: GlmModel, n_rows: int) -> float:
         """What a match would prove in cells of one population, planned for labs of so many rows.
