@@ -292,7 +292,9 @@ def pool():
         (1, 1, "combine"),
         (1, 2, "joint.model.json"),
     ]
-    label = "Small centres send one file of sums each; whoever combines sends all of them one model."
+    label = (
+        "Small centres send one file of sums each; whoever combines sends all of them one model."
+    )
     return exchange(("first centre", "whoever combines", "small centres"), messages, label)
 
 
@@ -353,7 +355,8 @@ def rooms():
 def main(folder):
     pictures = {
         "strip": strip, "cells": cells, "sketch": sketch, "price": price,
-        "who-sends": who_sends, "pool": pool, "who-sends-jointly": who_sends_jointly, "rooms": rooms,
+        "who-sends": who_sends, "pool": pool,
+        "who-sends-jointly": who_sends_jointly, "rooms": rooms,
     }  # fmt: skip
     for name, draw in pictures.items():
         (folder / f"{name}.svg").write_text(draw(), encoding="utf-8")
