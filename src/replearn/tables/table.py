@@ -194,6 +194,8 @@ class Table:
             raise ReplearnError(
                 f"{option} must be a sequence of names, got the text {given!r}. Pass {[given]!r}."
             )
+        if not isinstance(given, Iterable):
+            raise ReplearnError(f"{option} must be a sequence of names, got {short(given)}.")
 
         known = set(self.names)
         if absent := [name for name in given if name not in known]:
@@ -290,6 +292,7 @@ def open_table(
     }
     for name, role in roles.items():
         if role is not None and not isinstance(role, str):
+            refuse_lazy(role)
             try:
                 roles[name] = column_from(role)
             except OddCells as odd:
