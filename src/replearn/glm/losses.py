@@ -443,6 +443,10 @@ def loss_of(kind: Kind, classes: tuple[Any, ...] | None, targets: Vector) -> Los
             return Bernoulli()
         return Multinomial(len(classes))
 
-    if kind == "linear":
-        return Gaussian.of(targets)
-    return Poisson.of(targets)
+    return loss_of_numbers(kind).of(targets)
+
+
+def loss_of_numbers(kind: Kind) -> type[Gaussian] | type[Poisson]:
+    """The loss whose estimator has this word; rows at risk are counts."""
+    of_numbers: dict[str, type[Gaussian] | type[Poisson]] = {"linear": Gaussian}
+    return of_numbers.get(kind, Poisson)

@@ -21,9 +21,9 @@ from replearn.words import (
     Row,
     Spoken,
     counted,
+    followed,
     forest,
     percent,
-    progress,
     warned_once,
 )
 
@@ -248,11 +248,10 @@ def audit(
     # 2 pairs of labs, each of its own split
     coins = Coins(seed_text(seed, "seed"))
     pairs: list[_Pair] = []
-    with progress("auditing", n_pairs) as advance, warned_once():
-        for place in range(n_pairs):
+    with warned_once():
+        for place in followed(range(n_pairs), "auditing", n_pairs):
             order = coins.row_order(f"audit/{place}", len(y))
             pairs.append(_Pair.of(clone(estimator), clone(estimator), X, y, order, n_rows))
-            advance(place + 1)
 
     # 3 counts; labels that differ or are right are those of classifiers
     n_different = sum(pair.different for pair in pairs)
@@ -402,12 +401,7 @@ def _refuse_hidden(study: GlmStudy) -> None:
 def _count(
     replicated: Callable[[Any], Any], parts: list[Any], claim: float, least_rows: int = 0
 ) -> Audit:
-    replications = []
-    with progress("auditing", len(parts)) as advance:
-        for place, part in enumerate(parts):
-            replications.append(replicated(part))
-            advance(place + 1)
-
+    replications = [replicated(part) for part in followed(parts, "auditing", len(parts))]
     n_labs = len(replications)
     n_different = sum(not one.same for one in replications)
     n_rows = min(one.n_rows for one in replications)
