@@ -3404,9 +3404,26 @@ print_model <- function(x, ...) {
     return(invisible(x))
   }
   cat("Coefficients: per unit of a number, of a level against its reference\n")
-  print(t(x$coefficients), digits = 5)
+  print(frame_model(x), digits = 5, row.names = FALSE)
   invisible(x)
 }
+
+# Coefficients of a model as a table: a column for each class but the first, or one and its exponential.
+frame_model <- function(x, row.names = NULL, optional = FALSE, ...) {
+  coefficients <- t(with_constant(x)$coefficients)
+  found <- data.frame(term = rownames(coefficients), coefficients, check.names = FALSE,
+                      row.names = row.names)
+  if (ncol(coefficients) > 1) return(found)
+  names(found) <- c("term", "coefficient")
+  if (x$design$loss$kind != "gaussian") found$ratio <- c(NA, exp(found$coefficient[-1]))
+  found
+}
+
+# Standard errors are of somebody's rows, and a model file has none.
+vcov_model <- function(object, ...)
+  refuse("a model has no standard errors: they are of rows. Ask your replication: confint(found).")
+plot_model <- function(x, ...)
+  refuse("a model has no intervals to plot: they are of rows. Plot your replication: plot(found).")
 
 # Predictions of the shared model; after a mismatch there is none to use.
 predict_replication <- function(object, newdata, ...) {
@@ -3422,6 +3439,10 @@ registerS3method("predict", "replearn_model", predict_model)
 registerS3method("predict", "replearn_replication", predict_replication)
 registerS3method("coef", "replearn_model", coef_model)
 registerS3method("update", "replearn_model", update_model)
+registerS3method("as.data.frame", "replearn_model", frame_model)
+registerS3method("summary", "replearn_model", function(object, ...) object)
+registerS3method("vcov", "replearn_model", vcov_model)
+registerS3method("plot", "replearn_model", plot_model)
 registerS3method("coef", "replearn_replication", coef_replication)
 registerS3method("vcov", "replearn_replication", vcov_replication)
 registerS3method("confint", "replearn_replication", confint_replication)
