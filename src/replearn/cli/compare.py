@@ -17,7 +17,7 @@ def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
     parser.add("models MODEL", "two or more model files", nargs="+")
     parser.add("--study FILE", "the study that they replicate: says what a match proves")
-    parser.add_page()
+    parser.add_shared("page")
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -25,6 +25,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.reports.compare import compare
     from replearn.study import Study
 
+    # without the study nobody knows what a match proves
     study = None if options.study is None else Study.load(options.study)
     found = compare(*options.models, study=study)
     code = DONE if found.same else DIFFERENT

@@ -33,7 +33,7 @@ from replearn.errors import (
     UselessModelWarning,
     short,
 )
-from replearn.estimators import HasModel, set_columns, study_of
+from replearn.estimators import HasModel, name_of_target, set_columns, study_of
 from replearn.estimators.described import documented
 from replearn.halfspaces import sgd, svm
 from replearn.halfspaces.batches import OnePass, Trace, refuse_sorted, round_mean, trace
@@ -100,9 +100,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
             Fitted.
         """
         rows, labels = validate_data(self, unmasked(X), unmasked(y), order="C", **_ROWS)
-        name = str(getattr(y, "name", None) or "y")
-        # a series keeps the name of the column that it was computed from
-        self._target = "y" if name in getattr(self, "feature_names_in_", ()) else name
+        self._target = name_of_target(y, getattr(self, "feature_names_in_", ()))
         return self._fit_rows(rows, labels, self._opened())
 
     def fit_table(self, table: Table) -> Self:
@@ -190,6 +188,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         self.__dict__.pop("_one_pass", None)
         self.classes_, self.n_features_in_ = np.asarray(classes), sample.n_features
         seed, plan = self._planned(sample.n_features, study)
+        # practical mode fits what there is
         if plan.mode != "practical":
             plan.require(sample.n_rows)
 
@@ -263,7 +262,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         if self.certificate_.proved <= plan.promise.max_disagreement:
             return
         needed = rows_that_pass(plan, fitted.spread)
-        del self.model_
+        del self.model_  # nobody may use a model that breaks the promise
         raise NotEnoughSamples(
             f"certified mode needs about {needed:,} rows of this population, since its batches "
             f"differ more than most, got {n_rows:,}. Get more rows, relax the promise, or use "
@@ -558,6 +557,7 @@ class BatchClassifier(HalfspaceClassifier):
             )
 
     def _finish(self, plan: Any, fitted: Fitted, n_rows: int, study: HalfspaceStudy | None) -> None:
+        # of an earlier fit
         for name in ("study_", "replication_"):
             self.__dict__.pop(name, None)
         if study is not None:

@@ -408,9 +408,7 @@ def _ridges(reference: Reference, moments: "_Moments", is_wide: bool) -> Vector:
 
     # it was fitted to columns as often as the original had them: published are their mean squares,
     # rounded, with the ridge relative to the mean information of a score
-    of_scores, of_columns = (
-        (part * part).sum(axis=1) for part in reference.coordinates.factors()
-    )
+    of_scores, of_columns = ((part * part).sum(axis=1) for part in reference.coordinates.factors())
     rounding = of_columns * _ROUNDED
     there = of_columns - reference.ridge / float(of_scores.mean())
     here = moments.second / max(moments.weight, 1e-12)
@@ -470,7 +468,7 @@ def _prior(reference: Reference, is_wide: bool) -> Matrix:
     each = np.full((n_scores, n_columns), slopes)
     each[:, 0] = variances[:, 0].mean()
     back = np.kron(*(np.linalg.inv(part).T for part in (scores_factor, columns_factor)))
-    return np.asarray((back * each.reshape(-1)) @ back.T)
+    return (back * each.reshape(-1)) @ back.T
 
 
 def _parameters(reference: Reference, is_wide: bool) -> Vector:

@@ -84,6 +84,7 @@ class Planned(Spoken):
         """In words."""
         promise = self.plan.promise
         sizes = self._sizes()
+        # one fit has no batches, and one run leaves no choice
         unused = {"n_batches", "batch_size"} if sizes.get("one_fit") else set()
         if sizes.get("n_repetitions") == 1:
             unused.add("n_repetitions")
@@ -203,6 +204,11 @@ def plan(
     if recipe is None:
         known = ", ".join(TABLE1)
         raise ReplearnError(f"algorithm must be one of {known}, got {short(algorithm)}.")
+    if sketch_bits and algorithm not in ("svm", "sgd"):  # others would silently plan without
+        raise ReplearnError(
+            f"sketch_bits must be 0 for {algorithm}, got {short(sketch_bits)}. Leave them out, or "
+            "plan for svm or sgd."
+        )
 
     # a constant is one input more, and costs margin
     n_features = whole_number("n_features", n_features)
