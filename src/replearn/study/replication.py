@@ -234,6 +234,9 @@ class GlmReplication(Replication):
         if support is not None:
             items += support.rows()
         items.append(Row("rows here", self.n_rows, note=f"planned for {self.replication_rows:,}"))
+        if support is not None and support.n_tested < self.n_rows:
+            sample = "a sample, chosen by content; the fit has all"
+            items.append(Row("rows that were tested", support.n_tested, note=sample))
 
         details: list[Any] = [*findings[MOST_TOLD:]]
         if support is not None:

@@ -91,6 +91,8 @@ class Support(Spoken):
         Of all coefficients, if centres did not differ by more than their rows explain.
     centres_known : bool
         Whether centres showed by how much they differ.
+    n_tested : int
+        Rows of the test: all, or a sample of those that are on a cluster.
     columns : tuple of ColumnDifference
         Those that differ most, first.
     measure : str
@@ -142,6 +144,7 @@ class Support(Spoken):
     line: tuple[Measure, Measure] | None
     p_one_population: float
     centres_known: bool
+    n_tested: int
     columns: tuple[ColumnDifference, ...]
     measure: str  # "odds ratio", "rate ratio" or "coefficient"
     of_slopes: bool = False  # constants are this lab's own, so that slopes alone are tested
@@ -345,6 +348,7 @@ def support_of(
         calibration_of(loss, ours, targets, masses),
         p_if_centres_did_not_differ(rows, loss, n_rows, reference, of_slopes=is_local),
         study.centres.n_centres > 1,
+        n_rows,
         _columns(model, test),
         loss.ratio or "coefficient",
         of_slopes=is_local,
