@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from replearn.glm import GlmDesign, GlmModel
-    from replearn.study import GlmStudy, Original, Request
+    from replearn.study import Original, Request
     from replearn.tables import Remark, Table
 
 #: Plans that are tried for more evidence.
