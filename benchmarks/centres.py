@@ -118,7 +118,7 @@ def count(centres: Centres, kinds: list[str], agreement: bool) -> list[dict[str,
     for n_centres, kind in KINDS:
         if n_centres >= len(names) or (kinds and kind not in kinds):
             continue
-        key = {"table": centres.name, "role": centres.role, "K": n_centres, "between": kind}
+        key = _key(centres, n_centres, kind)
         # cells of one population: agreement alone is counted
         line = Line(key, asks_support=kind != "none" and not agreement)
         for first in chosen(names, n_centres):
@@ -129,6 +129,12 @@ def count(centres: Centres, kinds: list[str], agreement: bool) -> list[dict[str,
         lines.append(_halves(centres))
         show(lines[-1:])
     return lines
+
+
+def _key(centres: Centres, n_centres: int, kind: str) -> dict[str, Any]:
+    """What a line is about."""
+    key = {"table": centres.name, "role": centres.role, "target": centres.task.kind}
+    return {**key, "K": n_centres, "between": kind}
 
 
 def _replicated(centres: Centres, first: list[Any], kind: str, line: Line) -> None:
@@ -196,8 +202,7 @@ class Trees:
 
 def _halves(centres: Centres) -> dict[str, Any]:
     """Random samples of the whole table, as many rows as a centre has: one population."""
-    key = {"table": centres.name, "role": centres.role, "K": 0, "between": "none"}
-    line = Line(key, asks_support=False)
+    line = Line(_key(centres, 0, "none"), asks_support=False)
     rows = np.concatenate([centres.rows(name) for name in centres.names])
     size = min(int(np.median([len(centres.rows(name)) for name in centres.names])), len(rows) // 2)
     groups = np.arange(len(rows)) if centres.task.groups is None else centres.task.groups[rows]
