@@ -1,6 +1,7 @@
 """Audits by real centres: each left out once; random-effects summaries against plain formulas."""
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -207,6 +208,25 @@ def test_a_centre_that_is_unlike_all_others_is_named() -> None:
     found = audited(table, by="hospital")
     assert found.centres[2].verdict in ("contradicted", "different")
     assert found.contradicting
+
+
+def test_a_short_text_begins_with_a_new_centre_and_centres_that_differ() -> None:
+    table = hospitals(6, 600)
+    table.loc[table["hospital"] == "h4", "dose"] *= -1
+    lines = audited(table, by="hospital").facts().text().split("\n")
+    start = next(i for i, line in enumerate(lines) if line.endswith("a new centre"))
+    assert "calibration slope" in lines[start + 2]
+    first = next(line.split()[0] for line in lines if re.match(r"  h\d", line))
+    assert first == "h4"
+    assert len(lines) <= 12
+
+
+def test_columns_are_not_told_once_for_each_centre(recwarn) -> None:
+    table = hospitals(3, 400)
+    table["ward"] = np.where(np.arange(1200) % 400 < 4, "rare", "usual")  # taken together
+    table.loc[::2, "ward"] = "other ward"
+    audited(table, by="hospital")
+    assert not [one for one in recwarn if issubclass(one.category, rl.ColumnWarning)]
 
 
 def test_a_centre_without_events_has_no_model_and_stops_nothing() -> None:
