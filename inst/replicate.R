@@ -1576,7 +1576,8 @@ cox_estimates <- function(design, rows, repeated) {
   X <- terms[, !is_interval, drop = FALSE]
   time <- exp(rows$offset)
   pinned <- PINNED * rows$n * repeated[-1][!is_interval]
-  fitted <- cox_fit(X, interval, time, rows$targets, pinned)
+  # rows of a person follow each other, the first interval first
+  fitted <- cox_fit(X, interval, time, rows$targets, cumsum(interval == 1), pinned)
 
   at <- factor(interval, seq_len(1 + sum(is_interval)))
   events <- tapply(rows$targets, at, sum, default = 0)
@@ -1588,8 +1589,9 @@ cox_estimates <- function(design, rows, repeated) {
   list(theta = matrix(theta, 1), slopes = 1 + which(!is_interval), covariance = fitted$covariance)
 }
 
-# Rows at risk, with Efron's way of ties; the covariance is the sandwich, or the model's if larger.
-cox_fit <- function(X, interval, time, event, pinned) {
+# Rows at risk, with Efron's way of ties; the covariance is the sandwich of residuals by person, or the
+# model's if larger.
+cox_fit <- function(X, interval, time, event, persons, pinned) {
   left <- 0.01 + pinned
   strata <- lapply(split(seq_along(time), interval), function(rows) rows[order(-time[rows])])
   derivatives <- function(beta) {
@@ -1615,7 +1617,7 @@ cox_fit <- function(X, interval, time, event, pinned) {
   }
   at <- derivatives(beta)
   inverse <- solve(at$information, tol = 0)
-  seen <- crossprod(at$scores %*% inverse)
+  seen <- crossprod(rowsum(at$scores, persons) %*% inverse)
   larger <- sqrt(pmax(diag(seen), diag(inverse)) / diag(seen))
   list(beta = beta, covariance = seen * outer(larger, larger))
 }

@@ -29,7 +29,7 @@ from replearn.reports.audit import audit
 from replearn.reports.plans import RECIPES
 from replearn.reports.plans import plan as plan_of
 from replearn.reports.table1 import _shell
-from replearn.study import evidence, original, study
+from replearn.study import certificate, evidence, study
 from tests.error_budget import assert_rate_at_most, assert_rate_close
 from tests.populations import draw
 from tests.samples import Whole
@@ -157,7 +157,7 @@ def test_without_theirs_there_is_no_certificate_no_stated_rate_and_no_audit(monk
     fitted = ReplicableLogisticClassifier(ridge=0.1)
     found, model = fitted.fit(X, y).study_, fitted.model_
     deleted = replace(GLM, stability=None)
-    for module in (original, study, evidence):
+    for module in (certificate, study, evidence):
         monkeypatch.setattr(module, "GLM", deleted)
     calls = [
         lambda: fitted.fit(X, y),

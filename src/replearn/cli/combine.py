@@ -55,12 +55,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add("--out FILE", "the next state, or the model", required=True)
     parser.add("--state FILE", "what the labs were asked for (default: the first round)")
     parser.add("--begin", "write the state of the first round", action="store_true")
-    parser.add(
-        "--opened FILE",
-        "the original's model, or what opens a sealed study; or both",
-        action="append",
-        default=[],
-    )
+    parser.add_shared("opened")
     parser.add(
         "--publish",
         "the labs together are the original: after the last round the study is written",
@@ -72,7 +67,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add("--rows N", rows, type=int, dest="replication_rows")
     parser.add("--ridge X", "of a draft, per row (default: ten over all rows)", type=float)
     parser.add("--seed TEXT", "of a draft; any text (default 0)", default="0")
-    parser.add_page()
+    parser.add_shared("page")
 
 
 def run(options: argparse.Namespace) -> Outcome:

@@ -32,7 +32,7 @@ examples:
 def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
     parser.add("file FILE", "a study, a model, or any file that replearn wrote")
-    parser.add_page()
+    parser.add_shared("page")
 
 
 def run(options: argparse.Namespace) -> Outcome:

@@ -4,6 +4,7 @@ import argparse
 import os
 
 from replearn.cli.command import (
+    CSV,
     Outcome,
     Parser,
     check_output_path,
@@ -12,7 +13,6 @@ from replearn.cli.command import (
     lab_table,
     least_count,
     may_leave,
-    names,
     refuse_unused,
     working,
 )
@@ -37,22 +37,14 @@ Without a study and with --target it holds quantiles and counts of columns
 def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
     parser.add("study STUDY", "the study file; none before there is one", nargs="?")
-    parser.add("table TABLE", "your rows: .csv, .csv.gz, .parquet, .npz or .svm")
+    parser.add_shared("table")
     parser.add("--out FILE", "the sums, to send to whoever combines", required=True)
     parser.add("--state FILE", "what combine gave after the last round (default: the first)")
     parser.add("--lab NAME", "your name (default: that of the table)")
 
     # before there is a study: columns for a draft
     parser.add("--target COLUMN", "without a study: what labs will predict together")
-    parser.add(
-        "--kind",
-        "what the target is: classes (default), a measurement, a count",
-        choices=("logistic", "linear", "poisson"),
-        default="logistic",
-    )
-    parser.add("--categories COLUMNS", "whose numbers are levels", type=names, default=[])
-    parser.add("--drop COLUMNS", "columns to leave out, with commas", type=names, default=[])
-    parser.add_csv()
+    parser.add_shared("kind", "categories", "drop", *CSV)
 
 
 def run(options: argparse.Namespace) -> Outcome:

@@ -311,9 +311,7 @@ class Moments:
         eta = scores(X, pull.theta, piece.offset)
         own = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))
         residual, curvature = loss.residual(eta, piece.targets), loss.curvature(eta)[:, own]
-        mass = piece.weights
-        if mass is None:
-            mass = np.ones(len(eta))
+        mass = piece.masses
 
         # what each row does to each coordinate, as it is and as the model predicts it
         means = loss.residual(eta, np.zeros(len(eta)))

@@ -275,7 +275,7 @@ class Gaussian(_Numbers):
         """Targets as a fit takes them: ``(y - centre) / spread``, cut, on a grid of 2^-16."""
         units = (targets - float(self.centre)) / float(self.spread)
         cut = np.minimum(np.maximum(units, -self.cut), self.cut)
-        return np.asarray(on_grid(cut, WEIGHT_BITS) * 2.0**-WEIGHT_BITS)
+        return on_grid(cut, WEIGHT_BITS) * 2.0**-WEIGHT_BITS
 
     def reaching(self, targets: Vector) -> "Gaussian":
         """The same with units in which none of these numbers is cut."""

@@ -27,7 +27,6 @@ from replearn.rows import (
     on_grid,
     pieces,
     scores,
-    with_constant,
 )
 from replearn.types import BlockMap, Codes, Matrix
 
@@ -104,13 +103,11 @@ class _Scored(Rows):
                 yield self._scored(piece)
 
     def _scored(self, piece: Block) -> Block:
-        rows = with_constant(piece.terms)
         if not self.as_column:
-            offset = scores(rows, self.slopes, piece.offset)
             none = np.zeros((piece.n_rows, 0), dtype=np.int16)
-            return Block(none, piece.targets, piece.weights, offset)
+            return Block(none, piece.targets, piece.weights, piece.scores(self.slopes))
 
-        found = on_grid(scores(rows, self.slopes, None), ROW_BITS - _SCORE_SHIFT)
+        found = on_grid(scores(piece.terms, self.slopes, None), ROW_BITS - _SCORE_SHIFT)
         terms = np.clip(found, -MAX_ROW, MAX_ROW).astype(np.int16)
         return Block(terms, piece.targets, piece.weights, piece.offset)
 

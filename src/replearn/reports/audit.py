@@ -16,7 +16,17 @@ from replearn.reports.counts import CONFIDENCE, interval_of, verdict_of
 from replearn.study import GlmReplication, GlmStudy, replicate
 from replearn.tables import Column, Table, levels_of, open_table, some_rows
 from replearn.types import Array, Ints
-from replearn.words import Facts, Figure, Row, Spoken, counted, forest, percent, progress
+from replearn.words import (
+    Facts,
+    Figure,
+    Row,
+    Spoken,
+    counted,
+    forest,
+    percent,
+    progress,
+    warned_once,
+)
 
 _MOST_TEST = 2000
 _LEAST_LAB = 50
@@ -226,7 +236,8 @@ def audit(
     if by is not None:
         if n_pairs is not None or n_rows is not None:
             raise ReplearnError("by leaves out whole centres. Leave out n_pairs and n_rows.")
-        return _by_centre(estimator, X, y, by, max_disagreement)
+        with warned_once():
+            return _by_centre(estimator, X, y, by, max_disagreement)
 
     # 1 sizes and the claim
     n_pairs = whole_number("n_pairs", 30 if n_pairs is None else n_pairs)
@@ -238,7 +249,7 @@ def audit(
     # 2 pairs of labs, each of its own split
     coins = Coins(seed_text(seed, "seed"))
     pairs: list[_Pair] = []
-    with progress("auditing", n_pairs) as advance:
+    with progress("auditing", n_pairs) as advance, warned_once():
         for place in range(n_pairs):
             order = coins.row_order(f"audit/{place}", len(y))
             pairs.append(_Pair.of(clone(estimator), clone(estimator), X, y, order, n_rows))

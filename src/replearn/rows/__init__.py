@@ -21,7 +21,6 @@ from replearn.rows.blocks import (
     on_grid,
     pieces,
     product,
-    row_hashes,
     row_marks,
     sampled,
     scores,

@@ -20,6 +20,7 @@ from replearn.errors import ReplearnError
 from replearn.glm import Between, CentreFits, GlmDesign, GlmModel, LastIterate, newton
 from replearn.rows import THETA_BITS, WEIGHT_BITS, ExactSums, integers, on_grid
 from replearn.rows import Integers as Whole
+from replearn.study.agreement import agreement_of, compare_with_original, spread_findings
 from replearn.study.disclosure import refuse_few_rows, refuse_heavy_rows
 from replearn.study.joint_original import Founded, founded
 from replearn.study.participants import (
@@ -46,12 +47,7 @@ from replearn.study.passes import (
     table_of,
 )
 from replearn.study.plausibility import refuse_impossible
-from replearn.study.replication import (
-    GlmReplication,
-    agreement_of,
-    compare_with_original,
-    spread_findings,
-)
+from replearn.study.replication import GlmReplication
 from replearn.study.study import GlmStudy
 from replearn.tables import LEAST_COUNT, Finding, Table
 from replearn.types import Codes, Matrix, Vector
@@ -625,9 +621,9 @@ def _coalition(
 
     ``between_of`` says what centres differ by; by default what the study states.
     """
-    model, n_rows = fitted.model, fitted.counts.rows
-    agreement = agreement_of(study, model, fitted.theta, opened, nonce)
-    replication = compare_with_original(study, model, fitted.theta, n_rows, agreement)
+    n_rows = fitted.counts.rows
+    agreement = agreement_of(study, fitted.model, fitted.theta, n_rows, opened, nonce)
+    replication = compare_with_original(agreement)
 
     # the numbers that each lab alone would have
     numbers = _numbers_by_one_step(study.design, fitted.behind)
@@ -652,7 +648,7 @@ def _coalition(
     fits = CentreFits(lab_names, own, sizes)
     between_of = between_of or (lambda _: study.centres)
     return Coalition(
-        agreement.usable(model),
+        agreement.usable,
         replication,
         beside_the_others(participants, fits, spreads**2, replication.names, between_of),
         q,

@@ -96,7 +96,7 @@ def _log_mass(low: Vector, high: Vector) -> Vector:
     from scipy.special import log_ndtr
 
     upper, lower = log_ndtr(-low), log_ndtr(-high)
-    return np.asarray(upper + np.log1p(-np.exp(np.minimum(lower - upper, -1e-16))))
+    return upper + np.log1p(-np.exp(np.minimum(lower - upper, -1e-16)))
 
 
 def _count_cheaper(ladders: list[Vector], places: list[int]) -> float:

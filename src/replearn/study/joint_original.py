@@ -29,9 +29,10 @@ from replearn.glm import (
 from replearn.glm import between as centres
 from replearn.glm import sketched as glm
 from replearn.rows import MAX_ROW
+from replearn.study.certificate import without_model
 from replearn.study.disclosure import FEW_VALUES
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
-from replearn.study.original import read_labels, without_model
+from replearn.study.original import read_labels
 from replearn.study.participants import Participant, lab_table, remarks_on
 from replearn.study.passes import LEAST_SUMMED, MAX_ROWS, Fitted
 from replearn.study.study import GlmStudy, bits_each

@@ -324,12 +324,12 @@ class GlmStudy(Study):
     @cached_property
     def stated_spreads(self) -> Vector:
         """Standard deviation of one row's influence on each number, as the original states it."""
-        return np.array([float(spread) for spread in self.spreads])
+        return np.array(self.spreads, dtype=np.float64)
 
     @cached_property
     def centres(self) -> Between:
         """What a new centre differs by, as the original states it."""
-        return Between(np.array([float(one) for one in self.between]), self.n_centres)
+        return Between(np.array(self.between, dtype=np.float64), self.n_centres)
 
     @property
     def implied_widths(self) -> Vector:

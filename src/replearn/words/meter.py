@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import re
 import sys
 import time
 import warnings
@@ -113,3 +114,18 @@ def warn(message: str, category: type[Warning]) -> None:
     while frame is not None and frame.f_code.co_filename.startswith(_HOME):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+@contextmanager
+def warned_once() -> Iterator[None]:
+    """Of many fits: repeat no warning that differs from an earlier one in its numbers alone."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+
+    told = set()
+    for one in caught:
+        words = re.sub(r"\d[\d.,]*", "#", str(one.message))
+        if words not in told:
+            told.add(words)
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
