@@ -126,7 +126,7 @@ class Certificate(Spoken):
         return [
             varies,
             f"Assumed: of 1,000 new centres 406 differ as these {self.n_centres} do, 504 twice as "
-            "much, 83 four times, 7 eight times or more, in all coefficients together."
+            "much, 83 four times, 7 eight times or more, in all coefficients together.",
         ]
 
     def facts(self) -> Facts:
