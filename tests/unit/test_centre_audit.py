@@ -221,14 +221,6 @@ def test_a_short_text_begins_with_a_new_centre_and_centres_that_differ() -> None
     assert len(lines) <= 12
 
 
-def test_columns_are_not_told_once_for_each_centre(recwarn) -> None:
-    table = hospitals(3, 400)
-    table["ward"] = np.where(np.arange(1200) % 400 < 4, "rare", "usual")  # taken together
-    table.loc[::2, "ward"] = "other ward"
-    audited(table, by="hospital")
-    assert not [one for one in recwarn if issubclass(one.category, rl.ColumnWarning)]
-
-
 def test_a_centre_without_events_has_no_model_and_stops_nothing() -> None:
     table = hospitals(4, 300)
     table.loc[table["hospital"] == "h1", "died"] = 0

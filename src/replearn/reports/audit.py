@@ -1,7 +1,6 @@
 """Audits: fit an original and a replication on disjoint rows, many times, and count."""
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from replearn.codes import Coins, seed_text
-from replearn.errors import ColumnWarning, ReplearnError, probability, short, whole_number
+from replearn.errors import ReplearnError, probability, short, whole_number
 from replearn.reports.centres import CentreAudit, leave_each_out, places_of
 from replearn.reports.counts import CONFIDENCE, interval_of, verdict_of
 from replearn.study import GlmReplication, GlmStudy, replicate
@@ -349,9 +348,7 @@ def _by_centre(
     def replicated(left_out: str) -> GlmReplication:
         here = places[left_out]
         others = np.setdiff1d(np.arange(len(y)), here)
-        with warnings.catch_warnings():  # all fits would say the same of the same columns
-            warnings.simplefilter("ignore", ColumnWarning)
-            first = clone(estimator).fit(some_rows(X, others), y[others], centres=centre[others])
+        first = clone(estimator).fit(some_rows(X, others), y[others], centres=centre[others])
         table = open_table(some_rows(X, here), target=y[here])
         return replicate(first.study_, table, opened=first.model_)[1]
 
