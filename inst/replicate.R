@@ -900,7 +900,8 @@ records_of <- function(path, bytes, delimiter, d) {
     lines[more] <- ""
     starts <- c(starts, i)
     if (nchar(lines[i], "bytes") > 2^22)
-      refuse(path, " cannot be read: a row is longer than 4 MB. Check the quotes.")
+      refuse(path, ", line ", line_number(i, given, ends), ", begins a row that is longer than 4 MB. ",
+             "Check the quotes.")
   }
   records <- lines[nzchar(lines)]
   if (length(starts) && n_lines_of(bytes, is_return) > length(records)) {
@@ -911,11 +912,15 @@ records_of <- function(path, bytes, delimiter, d) {
 }
 
 refuse_stray <- function(path, line, lines, ends) {
-  # a line end of two signs is one
+  refuse(path, ", line ", line_number(line, lines, ends), ", must not begin a quote that takes the ",
+         "rows after it into one cell. Remove the stray quote, or write it twice.")
+}
+
+# As people count: a line end of two signs is one.
+line_number <- function(line, lines, ends) {
   before <- seq_len(max(0, line - 2))
   n_pairs <- sum(ends[before] == "\r" & ends[before + 1] == "\n" & lines[before + 1] == "")
-  refuse(path, ", line ", counted(line - n_pairs), ", must not begin a quote that takes the rows ",
-         "after it into one cell. Remove the stray quote, or write it twice.")
+  counted(line - n_pairs)
 }
 
 # Lines with something on them, by the sign of a line feed alone.

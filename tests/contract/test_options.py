@@ -48,17 +48,21 @@ ROADS = [
     ("predict t.model.json b.csv --horizon 6", ""),
     ("export a.model.json --out a.sql", ""),
     ("export a.model.json --out a.coefficients.csv", "--table --dialect"),
-    ("audit b.csv --study study.json --pairs 9 --rows 150", f"--algorithm {PROMISE}"),
-    ("audit rows2.csv --study h.study.json --pairs 9 --rows 150", f"--algorithm {PROMISE}"),
+    ("audit b.csv --study study.json --pairs 9 --rows 150", f"--algorithm --drop {PROMISE}"),
+    ("audit rows2.csv --study h.study.json --pairs 9 --rows 150", f"--algorithm --drop {PROMISE}"),
     ("audit labs.csv --target died --by lab", f"--pairs --rows {PROMISE}"),
-    ("audit labs.csv --study study.json --by lab", f"--pairs --rows --seed --algorithm {PROMISE}"),
+    ("audit labs.csv --study study.json --by lab",
+     f"--pairs --rows --seed --algorithm --drop {PROMISE}"),
     ("audit a.csv --target died --pairs 2", PROMISE),
     ("audit noisy.csv --target y --algorithm sklearn --pairs 2", PROMISE),
     ("audit noisy.csv --target y --algorithm sgd --pairs 2", "--failure-prob"),
     ("fit noisy.csv --target y", "--failure-prob"),
     ("fit noisy.csv --target y --algorithm net", "--bits --failure-prob"),
     ("sums study.json b.csv --out b.sums.json", "--kind --categories --drop"),
-    ("sums a.csv --target died --out d.columns.json", "--state"),
+    ("sums a.csv --target died --out d.columns.json", "--state --shares"),
+    ("sums study.json b.csv --lab a --shares a,b,c --out s.json", "--kind --categories --drop"),
+    ("combine study.json a.for-a.json b.for-a.json c.for-a.json --out a.share.json",
+     "--publish --rows --ridge --seed --begin --opened --page"),
     ("combine study.json --begin --out s0.json", "--state --publish --rows --page --ridge --seed"),
     ("combine seal.json c.sums.json --state o.json --out s1.json", "--rows --ridge --seed"),
     ("combine draft.json 1.json 2.json 3.json --state last.json --publish --out s2.json",
@@ -92,7 +96,7 @@ VALUES = {
     # words
     "--kind": "linear", "--basis": "splines", "--missing": "refuse", "--class-weight": "balanced",
     "--mode": "paper", "--algorithm": "box", "--dialect": "duckdb", "--table": "patients",
-    "--lab": "north", "--seed": "11",
+    "--lab": "north", "--shares": "a,b,d", "--seed": "11",
     # numbers
     "--between": "0.3", "--evidence": "1e9", "--max-disagreement": "0.3", "--max-error": "0.15",
     "--margin": "0.35", "--failure-prob": "0.2", "--bits": "3", "--rows": "700", "--ridge": "0.3",
@@ -171,6 +175,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "publish a.csv --target died --out study.json --drop los --between 0",
             "publish a.csv --time los --event died --out t.json --keep t.model.json --between 0",
             "fit rows.csv --target y --margin 0.4 --bits 3 --study-out h.study.json",
+            *(
+                f"sums study.json b.csv --lab {name} --shares a,b,c --out {name}.json"
+                for name in "abc"
+            ),
             "publish a.csv --target died --out seal.json --keep k.model.json --sealed --between 0",
             "combine seal.json --begin --opened k.model.json --opened k.opening.json --out o.json",
             "sums seal.json c.csv --state o.json --out c.sums.json",
@@ -208,7 +216,10 @@ def joint_original() -> None:
     ("call", "refused"),
     [pytest.param(*road, id=road[0], marks=marks_of(road[0])) for road in ROADS],
 )
-def test_an_option_is_used_or_refused(made: Path, tmp_path: Path, call: str, refused: str) -> None:
+def test_an_option_is_used_or_refused(
+    made: Path, tmp_path: Path, call: str, refused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("secrets.token_bytes", bytes)  # shares of a lab are random
     words = shlex.split(call)
     parser = _parser(words[0]).parse_known_args(words)[0].command
     without = effect(words, made, tmp_path / "lab")

@@ -50,7 +50,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add(
         "--rows N", "rows of each lab (default: as many as there are)", type=int, dest="n_rows"
     )
-    parser.add_shared(*CSV, "page")
+    parser.add_shared("drop", *CSV, "page")
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -68,7 +68,7 @@ def _of_study(options: argparse.Namespace) -> Any:
     from replearn.study import Study
     from replearn.tables import open_table
 
-    refuse_unused(options, "an audit of a --study", "algorithm", *OF_HALFSPACES)
+    refuse_unused(options, "an audit of a --study", "algorithm", "drop", *OF_HALFSPACES)
     study: Any = Study.load(options.study)
     if study.design.kind == "halfspace":
         if options.by is not None:
@@ -119,6 +119,7 @@ def _of_estimator(options: argparse.Namespace) -> Any:
 
     # a GLM takes columns of all kinds, all others numbers alone
     table = open_table(options.table, target=options.target, csv=csv_options(options))
+    table = table.without(options.drop)
     estimator: Any
     if options.algorithm == "glm":
         table = table.kept()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _KINDS: "dict[str, Kind]" = {
     "replearn/study": "study",
     "replearn/sums": "sums",
+    "replearn/share": "sums",
     "replearn/model": "model",
     "replearn/state": "model",
 }

@@ -419,7 +419,7 @@ class Hazard(Poisson):
     cuts: Annotated[tuple[Positive3, ...], Length(0, 100)] = ()
     kind: Literal["hazard"] = "hazard"  # type: ignore[assignment]
     recipe: ClassVar[Kind] = "survival"
-    title = "survival analysis (piecewise exponential)"
+    title = "piecewise exponential survival model"
     says = "the hazard of {target}"
     ratio = "hazard ratio"
     # a person has one in each interval of time

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -24,9 +23,18 @@ from replearn.glm import (
     RidgeFit,
 )
 from replearn.glm import sketched as glm
-from replearn.rows import MOST_TRIED, ROW_BITS, MemoryBlocks, Rows, pieces, sampled, with_constant
+from replearn.rows import (
+    MOST_TRIED,
+    ROW_BITS,
+    MemoryBlocks,
+    Rows,
+    pieces,
+    sampled,
+    squared,
+    with_constant,
+)
 from replearn.study.performance import Performance
-from replearn.types import Matrix, Vector, is_sparse
+from replearn.types import Matrix, Vector
 from replearn.words import Facts, Figure, Row, Rung, Spoken, counted, ladder, percent
 
 #: Rows of equal weight that weighted ones must count as, at the smallest lab; or the share that
@@ -177,6 +185,8 @@ def certificate_of(
     """
     design, agreed = model.design, model.design.is_agreed
     names = ("(constant)", *design.encoding.term_names)
+
+    # what speaks against any promise
     no_model, problems = without_model(design.loss, shares, promise, trial.theta)
     problems += _about_rows(promise, trial.spread.inflation)
     problems += _about_weights(rows, names, design.loss, promise)
@@ -198,6 +208,7 @@ def certificate_of(
     effective = trial.spread.influence.effective
     weakest = int(np.argmin(np.where(agreed, effective, np.inf)))
 
+    # what a reader should know: rows of one person look like repeated ones
     n_repeated, n_compared = _repeated(rows, design.loss)
     cautions = _cautions(trial, design, worth)
     is_grouped = any(block.groups is not None for block in rows.blocks())
@@ -206,6 +217,7 @@ def certificate_of(
             f"{n_repeated:,} rows occur before. If the same person stands in several rows, pass "
             "groups; else the promise is too good."
         )
+
     return Certificate(
         expected=disagreement(Between.none(design.n_numbers)),
         planned=promise.max_disagreement,
@@ -254,6 +266,7 @@ def _about_weights(rows: Rows, names: Sequence[str], loss: Loss, promise: Promis
     if not short.any():
         return []
 
+    # rows as a whole are enough, but not those behind some column
     if not short[0]:
         weakest = int(np.argmin(np.where(short, effective, np.inf)))
         return [
@@ -279,31 +292,25 @@ def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> Matrix | None:
     n_classes = 1
     if loss.by_class:
         n_classes = loss.n_scores + 1
+
     totals, squares = np.zeros((2, 2, n_columns, n_classes))
     for block in rows.blocks():
         if block.weights is None:
             return None
+
         for piece in pieces(block, n_columns):
-            assert piece.weights is not None
-            X = with_constant(piece.terms).astype(np.float64) * 2.0**-ROW_BITS
-            second = _squared(X)
-            fourth = _squared(second)
+            second = squared(with_constant(piece.terms) * 2.0**-ROW_BITS)
+            fourth = squared(second)
 
             # rows of each class for themselves
-            label = np.zeros(piece.n_rows)
-            if loss.by_class:
-                label = piece.targets
+            label = piece.targets if loss.by_class else np.zeros(piece.n_rows)
             of_class = (label[:, None] == np.arange(n_classes)).astype(np.float64)
-            for kind, weights in enumerate((piece.weights[:, None] * of_class, of_class)):
+
+            # as they are weighted, and with equal weights
+            for kind, weights in enumerate((piece.masses[:, None] * of_class, of_class)):
                 totals[kind] += second.T @ weights
                 squares[kind] += fourth.T @ weights**2
     return (totals**2 / np.maximum(squares, 1e-300)).sum(axis=2)
-
-
-def _squared(X: Any) -> Any:
-    if is_sparse(X):
-        return X.multiply(X)
-    return X * X
 
 
 def _cautions(trial: RidgeFit, design: GlmDesign, worth: Performance) -> list[str]:

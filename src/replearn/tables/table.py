@@ -1,7 +1,7 @@
 """A table: rows of named columns from memory or a file, some at a time, as often as one likes."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -183,6 +183,8 @@ class Table:
             raise ReplearnError(
                 f"{option} must be a sequence of names, got the text {given!r}. Pass {[given]!r}."
             )
+        if not isinstance(given, Iterable):
+            raise ReplearnError(f"{option} must be a sequence of names, got {short(given)}.")
 
         known = set(self.names)
         if absent := [name for name in given if name not in known]:
@@ -279,6 +281,7 @@ def open_table(
     }
     for name, role in roles.items():
         if role is not None and not isinstance(role, str):
+            refuse_lazy(role)
             try:
                 roles[name] = column_from(role)
             except OddCells as odd:
