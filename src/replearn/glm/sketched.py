@@ -19,9 +19,10 @@ from replearn.glm import between as centres
 from replearn.glm import newton
 from replearn.glm.between import Between, CentreFits
 from replearn.glm.coordinates import MOST_IN_TRIANGLE, Coordinates
-from replearn.glm.derivatives import mean_information, sums_at
+from replearn.glm.derivatives import Form, form_of, mean_information, sums_at
 from replearn.glm.influence import Influence, influence_of
 from replearn.glm.influence_alone import influence_alone
+from replearn.glm.influence_by_class import influence_by_class
 from replearn.glm.losses import PROMISED_ROWS, Loss
 from replearn.glm.newton import Summary, fit
 from replearn.glm.validation import (
@@ -202,15 +203,18 @@ def spread_of(
             summary.weight * 2.0**-WEIGHT_BITS,
         )
 
-    sums = sums_at(kept.blocks(), loss, theta, sample_threshold=1 << 32)
+    weight = summary.weight * 2.0**-WEIGHT_BITS
+    form: Form = "classes" if form_of(theta.shape) == "classes" else "pairs"
+    sums = sums_at(kept.blocks(), loss, theta, 1 << 32, form)
+    parts = coordinates.factors()
+    if form == "classes":
+        rate = float(ridge)
+        return influence_by_class(
+            kept.blocks(), loss, theta, sums, rate, parts, summary.n_rows, weight
+        )
+    information = mean_information(sums, loss, float(ridge))
     return influence_of(
-        kept.blocks(),
-        loss,
-        theta,
-        mean_information(sums, loss, float(ridge)),
-        coordinates.factors(),
-        summary.n_rows,
-        summary.weight * 2.0**-WEIGHT_BITS,
+        kept.blocks(), loss, theta, information, parts, summary.n_rows, weight
     )
 
 
