@@ -4,6 +4,7 @@ The gradient is that of all rows. The information matrix, the mean of second der
 a share of the rows, chosen by their content, and on a coarser grid: it only steers.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -137,12 +138,10 @@ def _few_sums(
         sampled = add_information(information, loss, rows, eta, some.weights)
 
     # 3 what is symmetric is told once
-    n_columns = theta.shape[1]
-    if form == "alone":
-        information = information.reshape(len(information), 2 * n_columns)
-    else:
-        lower = np.tril_indices(n_columns)
-        information = information[:, lower[0], lower[1]]
+    flat: Array = information.reshape(len(information), math.prod(information.shape[1:]))
+    if form != "alone":
+        lower = np.tril_indices(theta.shape[1])
+        flat = information[:, lower[0], lower[1]]
     return ExactSums(
         "a Newton step",
         {
@@ -150,7 +149,7 @@ def _few_sums(
             "weight": integers([weight]),
             "sampled": integers([sampled]),
             "gradient": integers(gradient),
-            "information": integers(information),
+            "information": integers(flat),
         },
     )
 

@@ -90,9 +90,7 @@ class _ClassPull:
 
     def add(self, sums: Moments, loss: Loss, some: RowParts) -> None:
         """Add influences of some rows, and what the model predicts of them."""
-        turned = [
-            product(some.X, turn) * (step * 2.0**-ROW_BITS) for turn, step in self.turns
-        ]
+        turned = [product(some.X, turn) * (step * 2.0**-ROW_BITS) for turn, step in self.turns]
         pulls = []
         for k, metric in enumerate(self.metrics):
             leverage = metric.squared_lengths(some.X) * some.curvature[:, k]

@@ -18,14 +18,7 @@ import numpy as np
 from replearn.documents import Integers, Length, Part, Range, Unfit
 from replearn.errors import NotConverged, ReplearnError, Unbounded
 from replearn.exact import algebra
-from replearn.glm.derivatives import (
-    Form,
-    form_of,
-    information_shape,
-    mean_gradient,
-    ready,
-    sums_at,
-)
+from replearn.glm.derivatives import Form, form_of, information_shape, mean_gradient, ready, sums_at
 from replearn.glm.losses import Loss
 from replearn.glm.preconditioners import Preconditioner, preconditioner_of
 from replearn.rows import (

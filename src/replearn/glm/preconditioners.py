@@ -33,7 +33,7 @@ def preconditioner_of(sums: ExactSums, loss: Loss, ridge: float, form: Form) -> 
         return lambda gradient: algebra.solve(lower, gradient.reshape(-1)).reshape(gradient.shape)
 
     parts = mean_parts(sums, loss, form)
-    solve = partial(_solved_alone, parts, ridge)
+    solve: Preconditioner = partial(_solved_alone, parts, ridge)
     if form == "classes":
         solve = algebra.solver_of_each(class_factors(parts, ridge))
     return partial(_by_class, solve)

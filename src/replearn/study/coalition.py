@@ -17,15 +17,7 @@ import numpy as np
 
 from replearn.documents import Document, Integers, Range, Sha256, Text, Unfit
 from replearn.errors import ReplearnError
-from replearn.glm import (
-    MOST_STEERED,
-    Between,
-    CentreFits,
-    GlmDesign,
-    GlmModel,
-    LastIterate,
-    newton,
-)
+from replearn.glm import MOST_STEERED, Between, CentreFits, GlmDesign, GlmModel, LastIterate, newton
 from replearn.rows import THETA_BITS, WEIGHT_BITS, ExactSums, integers, on_grid
 from replearn.rows import Integers as Whole
 from replearn.study.agreement import agreement_of, compare_with_original, spread_findings
