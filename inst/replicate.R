@@ -934,7 +934,8 @@ records_of <- function(path, bytes, delimiter, d) {
     lines[more] <- ""
     starts <- c(starts, i)
     if (nchar(lines[i], "bytes") > 2^22)
-      refuse(path, " cannot be read: a row is longer than 4 MB. Check the quotes.")
+      refuse(path, ", line ", line_number(i, given, ends), ", begins a row that is longer than 4 MB. ",
+             "Check the quotes.")
   }
   records <- lines[nzchar(lines)]
   if (length(starts) && n_lines_of(bytes, is_return) > length(records)) {
@@ -945,11 +946,15 @@ records_of <- function(path, bytes, delimiter, d) {
 }
 
 refuse_stray <- function(path, line, lines, ends) {
-  # a line end of two signs is one
+  refuse(path, ", line ", line_number(line, lines, ends), ", must not begin a quote that takes the ",
+         "rows after it into one cell. Remove the stray quote, or write it twice.")
+}
+
+# As people count: a line end of two signs is one.
+line_number <- function(line, lines, ends) {
   before <- seq_len(max(0, line - 2))
   n_pairs <- sum(ends[before] == "\r" & ends[before + 1] == "\n" & lines[before + 1] == "")
-  refuse(path, ", line ", counted(line - n_pairs), ", must not begin a quote that takes the rows ",
-         "after it into one cell. Remove the stray quote, or write it twice.")
+  counted(line - n_pairs)
 }
 
 # Lines with something on them, by the sign of a line feed alone.
@@ -3433,9 +3438,26 @@ print_model <- function(x, ...) {
     return(invisible(x))
   }
   cat("Coefficients: per unit of a number, of a level against its reference\n")
-  print(t(x$coefficients), digits = 5)
+  print(frame_model(x), digits = 5, row.names = FALSE)
   invisible(x)
 }
+
+# Coefficients of a model as a table: a column for each class but the first, or one and its exponential.
+frame_model <- function(x, row.names = NULL, optional = FALSE, ...) {
+  coefficients <- t(with_constant(x)$coefficients)
+  found <- data.frame(term = rownames(coefficients), coefficients, check.names = FALSE,
+                      row.names = row.names)
+  if (ncol(coefficients) > 1) return(found)
+  names(found) <- c("term", "coefficient")
+  if (x$design$loss$kind != "gaussian") found$ratio <- c(NA, exp(found$coefficient[-1]))
+  found
+}
+
+# Standard errors are of somebody's rows, and a model file has none.
+vcov_model <- function(object, ...)
+  refuse("a model has no standard errors: they are of rows. Ask your replication: confint(found).")
+plot_model <- function(x, ...)
+  refuse("a model has no intervals to plot: they are of rows. Plot your replication: plot(found).")
 
 # Predictions of the shared model; after a mismatch there is none to use.
 predict_replication <- function(object, newdata, ...) {
@@ -3451,6 +3473,10 @@ registerS3method("predict", "replearn_model", predict_model)
 registerS3method("predict", "replearn_replication", predict_replication)
 registerS3method("coef", "replearn_model", coef_model)
 registerS3method("update", "replearn_model", update_model)
+registerS3method("as.data.frame", "replearn_model", frame_model)
+registerS3method("summary", "replearn_model", function(object, ...) object)
+registerS3method("vcov", "replearn_model", vcov_model)
+registerS3method("plot", "replearn_model", plot_model)
 registerS3method("coef", "replearn_replication", coef_replication)
 registerS3method("vcov", "replearn_replication", vcov_replication)
 registerS3method("confint", "replearn_replication", confint_replication)

@@ -245,8 +245,8 @@ class _Pull:
         # leverages of a score come from its own block of the information
         own = [lower]
         if loss.n_scores > 1:
-            blocks = (_block(information, k, theta.shape[1]) for k in range(loss.n_scores))
-            own = [algebra.cholesky(block) for block in blocks]
+            parts = [slice(k, k + theta.shape[1]) for k in range(0, theta.size, theta.shape[1])]
+            own = [algebra.cholesky(information[part, part]) for part in parts]
         metrics = [Metric.of(lower) for lower in own]
 
         # units are powers of two, so that dividing by them is exact
@@ -384,11 +384,6 @@ class SquareSums:
             self.second + squares.sum(axis=0).astype(object),
             self.fourth + fourths.sum(axis=0).astype(object),
         )
-
-
-def _block(information: Matrix, k: int, n_columns: int) -> Matrix:
-    part = slice(k * n_columns, (k + 1) * n_columns)
-    return information[part, part]
 
 
 def on_bits(matrix: Matrix, bits: int = THETA_BITS) -> tuple[Matrix, float]:

@@ -428,7 +428,7 @@ class Hazard(Poisson):
     cuts: Annotated[tuple[Positive3, ...], Length(0, 100)] = ()
     kind: Literal["hazard"] = "hazard"  # type: ignore[assignment]
     recipe: ClassVar[Kind] = "survival"
-    title = "survival analysis (piecewise exponential)"
+    title = "piecewise exponential survival model"
     says = "the hazard of {target}"
     ratio = "hazard ratio"
     # a person has one in each interval of time
@@ -452,6 +452,10 @@ def loss_of(kind: Kind, classes: tuple[Any, ...] | None, targets: Vector) -> Los
             return Bernoulli()
         return Multinomial(len(classes))
 
-    if kind == "linear":
-        return Gaussian.of(targets)
-    return Poisson.of(targets)
+    return loss_of_numbers(kind).of(targets)
+
+
+def loss_of_numbers(kind: Kind) -> type[Gaussian] | type[Poisson]:
+    """The loss whose estimator has this word; rows at risk are counts."""
+    of_numbers: dict[str, type[Gaussian] | type[Poisson]] = {"linear": Gaussian}
+    return of_numbers.get(kind, Poisson)

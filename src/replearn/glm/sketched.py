@@ -50,6 +50,7 @@ from replearn.rows import (
     pieces,
     row_marks,
     sampled,
+    squared,
     with_constant,
 )
 from replearn.types import Ints, Matrix, Vector, is_sparse
@@ -129,8 +130,7 @@ def moments_for(rows: Rows) -> Matrix | Vector:
     for block in rows.blocks():
         for piece in pieces(block, n_columns):
             masses = _masses(piece)
-            X = with_constant(piece.terms)
-            squares = X.multiply(X).tocsr() if is_sparse(X) else X * X
+            squares = squared(with_constant(piece.terms))
             total += column_sums(squares, masses[:, None])[0].astype(np.int64)
             weight += int(masses.sum())
     return total.astype(np.float64) * 2.0 ** (-2 * ROW_BITS) / weight
@@ -326,11 +326,6 @@ class RidgeFit:
     widths: tuple[str, ...]
     folds: tuple[Fold, ...]  # the same fits with a rounding error as the study's
     loss: float  # held out, after rounding
-
-    @property
-    def ridge(self) -> str:
-        """Of the fit."""
-        return self.validation.ridge
 
     def with_cells(self, promise: Promise, loss: Loss) -> "RidgeFit":
         """The same fit in cells of its own spread, and what rounding makes of it."""

@@ -103,15 +103,12 @@ def validate(
         if of_fold is None:  # one step is too short a way
             of_fold = fit(fold.learn, loss, ridge, fold.summary, tolerance_units, guide)
         fitted.append(replace(fold, theta=of_fold))
-        if best is not None and _is_hopeless(fitted, best, loss):
-            return Validation(ridge, math.inf, (), guide)
+        # so much worse than the same folds of the best ridge: the others need no fit
+        if best is not None:
+            there = held_out_loss(best.folds[: len(fitted)], loss)
+            if held_out_loss(fitted, loss) > _HOPELESS * there:
+                return Validation(ridge, math.inf, (), guide)
     return Validation(ridge, held_out_loss(fitted, loss), tuple(fitted), guide)
-
-
-def _is_hopeless(fitted: Sequence[Fold], best: Validation, loss: Loss) -> bool:
-    """Whether folds are so much worse than the same ones of the best ridge."""
-    there = held_out_loss(best.folds[: len(fitted)], loss)
-    return held_out_loss(fitted, loss) > _HOPELESS * there
 
 
 def one_step(

@@ -25,6 +25,7 @@ from replearn.rows.blocks import (
     sampled,
     scores,
     sparse_rows,
+    squared,
     term_hashes,
     with_constant,
 )

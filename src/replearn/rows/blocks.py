@@ -237,6 +237,13 @@ def _sparse_with_constant(terms: Any) -> Any:
     return sparse.csr_matrix((values, columns, starts), (n_rows, n_terms + 1))
 
 
+def squared(rows: Any) -> Any:
+    """The square of each number, of an array or a sparse one."""
+    if is_sparse(rows):
+        return rows.multiply(rows).tocsr()
+    return rows * rows
+
+
 def scores(rows: Any, theta: Matrix, offset: Vector | Matrix | None) -> Matrix:
     """Scores of rows; ``theta`` has a row of whole numbers for each score.
 

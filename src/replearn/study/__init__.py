@@ -23,5 +23,6 @@ from replearn.study.registered import register_study
 from replearn.study.replication import MOST_TOLD, GlmReplication, Replication, agreement_rows
 from replearn.study.request import Options, Request
 from replearn.study.sample_size import sample_size_row
+from replearn.study.shares import Share, lab_shares
 from replearn.study.study import GlmStudy, Study
 from replearn.study.support import ScoredRows

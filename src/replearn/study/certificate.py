@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -24,13 +23,23 @@ from replearn.glm import (
     RidgeFit,
 )
 from replearn.glm import sketched as glm
-from replearn.rows import MOST_TRIED, ROW_BITS, MemoryBlocks, Rows, pieces, sampled, with_constant
+from replearn.rows import (
+    MOST_TRIED,
+    ROW_BITS,
+    MemoryBlocks,
+    Rows,
+    pieces,
+    sampled,
+    squared,
+    with_constant,
+)
 from replearn.study.performance import Performance
-from replearn.types import Matrix, Vector, is_sparse
+from replearn.types import Matrix, Vector
 from replearn.words import Facts, Figure, Row, Rung, Spoken, counted, ladder, percent
 
-#: Rows of equal weight that weighted ones must count as, at the smallest lab.
-LEAST_EFFECTIVE = 30
+#: Rows of equal weight that weighted ones must count as, at the smallest lab; or the share that
+#: weights must leave of rare rows, which would be too few without them, too.
+LEAST_EFFECTIVE, LEAST_KEPT = 30, 0.5
 
 
 @dataclass(frozen=True)
@@ -172,6 +181,8 @@ def certificate_of(
     """
     design, agreed = model.design, model.design.is_agreed
     names = ("(constant)", *design.encoding.term_names)
+
+    # what speaks against any promise
     no_model, problems = without_model(design.loss, shares, promise, trial.theta)
     problems += _about_rows(promise, trial.spread.inflation)
     problems += _about_weights(rows, names, design.loss, promise)
@@ -193,6 +204,7 @@ def certificate_of(
     effective = trial.spread.influence.effective
     weakest = int(np.argmin(np.where(agreed, effective, np.inf)))
 
+    # what a reader should know: rows of one person look like repeated ones
     n_repeated, n_compared = _repeated(rows, design.loss)
     cautions = _cautions(trial, design, worth)
     is_grouped = any(block.groups is not None for block in rows.blocks())
@@ -201,6 +213,7 @@ def certificate_of(
             f"{n_repeated:,} rows occur before. If the same person stands in several rows, pass "
             "groups; else the promise is too good."
         )
+
     return Certificate(
         expected=disagreement(Between.none(design.n_numbers)),
         planned=promise.max_disagreement,
@@ -239,17 +252,19 @@ def _about_rows(promise: Promise, inflation: float) -> list[str]:
 
 def _about_weights(rows: Rows, names: Sequence[str], loss: Loss, promise: Promise) -> list[str]:
     """Weights so unequal that a few rows decide: no law of large numbers holds for them."""
-    effective = _effective_rows(rows, len(names), loss)
-    if effective is None:
+    counted_rows = _effective_rows(rows, len(names), loss)
+    if counted_rows is None:
         return []
 
-    # a smaller lab has as many fewer
-    effective = effective * min(1.0, promise.n_there / promise.n_here)
-    weakest = int(np.argmin(effective))
-    if effective[weakest] >= LEAST_EFFECTIVE:
+    # a smaller lab has as many fewer; few rows of a rare level are no fault of weights
+    effective, equal = counted_rows * min(1.0, promise.n_there / promise.n_here)
+    short = effective < np.minimum(LEAST_EFFECTIVE, LEAST_KEPT * equal)
+    if not short.any():
         return []
 
-    if effective[0] >= LEAST_EFFECTIVE:
+    # rows as a whole are enough, but not those behind some column
+    if not short[0]:
+        weakest = int(np.argmin(np.where(short, effective, np.inf)))
         return [
             f"The weights are so unequal that the coefficient of {names[weakest]!r} rests on "
             f"{effective[weakest]:.0f} rows of equal weight, and {LEAST_EFFECTIVE} are needed. Cut "
@@ -262,40 +277,36 @@ def _about_weights(rows: Rows, names: Sequence[str], loss: Loss, promise: Promis
     ]
 
 
-def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> Vector | None:
+def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> Matrix | None:
     """Rows of equal weight behind each coefficient, the constant first; None without weights.
 
-    Rows with the weights w count as ``(sum w)^2 / sum w^2``; behind the coefficient of a column x
-    it is ``w x^2`` in place of w. Those of each class are counted apart, because a weight that a
-    whole class has makes no row of it decide.
+    They come twice: as the rows are weighted, and as they would be with equal weights. Rows with
+    the weights w count as ``(sum w)^2 / sum w^2``; behind the coefficient of a column x it is
+    ``w x^2`` in place of w. Those of each class are counted apart, because a weight that a whole
+    class has makes no row of it decide.
     """
     n_classes = 1
     if loss.by_class:
         n_classes = loss.n_scores + 1
-    totals, squares = np.zeros((2, n_columns, n_classes))
+
+    totals, squares = np.zeros((2, 2, n_columns, n_classes))
     for block in rows.blocks():
         if block.weights is None:
             return None
+
         for piece in pieces(block, n_columns):
-            assert piece.weights is not None
-            X = with_constant(piece.terms).astype(np.float64) * 2.0**-ROW_BITS
-            second = _squared(X)
-            fourth = _squared(second)
+            second = squared(with_constant(piece.terms) * 2.0**-ROW_BITS)
+            fourth = squared(second)
 
             # rows of each class for themselves
-            label = np.zeros(piece.n_rows)
-            if loss.by_class:
-                label = piece.targets
-            weights = piece.weights[:, None] * (label[:, None] == np.arange(n_classes))
-            totals += second.T @ weights
-            squares += fourth.T @ weights**2
-    return (totals**2 / np.maximum(squares, 1e-300)).sum(axis=1)
+            label = piece.targets if loss.by_class else np.zeros(piece.n_rows)
+            of_class = (label[:, None] == np.arange(n_classes)).astype(np.float64)
 
-
-def _squared(X: Any) -> Any:
-    if is_sparse(X):
-        return X.multiply(X)
-    return X * X
+            # as they are weighted, and with equal weights
+            for kind, weights in enumerate((piece.masses[:, None] * of_class, of_class)):
+                totals[kind] += second.T @ weights
+                squares[kind] += fourth.T @ weights**2
+    return (totals**2 / np.maximum(squares, 1e-300)).sum(axis=2)
 
 
 def _cautions(trial: RidgeFit, design: GlmDesign, worth: Performance) -> list[str]:

@@ -27,6 +27,7 @@ from replearn.glm import (
     RidgeFit,
     copies_of_numbers,
     loss_of,
+    loss_of_numbers,
     named_pair,
     repeated_columns,
     scored,
@@ -147,11 +148,6 @@ class _Candidate:
     source: TableRows
     trial: RidgeFit
 
-    @property
-    def encoder(self) -> RowEncoder:
-        """How rows are encoded."""
-        return self.source.encoder
-
 
 def publish(table: Table, request: Request) -> Original:
     """Fit an original: encoding, ridge, coordinates, cells and sketch from its own rows.
@@ -252,7 +248,7 @@ def read_labels(table: Table, kind: Kind) -> tuple[tuple[Any, ...] | None, Any]:
     column = table.whole("target")
     if kind == "logistic":
         return learn_classes(column)
-    return None, target_numbers(column, least=None if kind == "linear" else 0)
+    return None, target_numbers(column, least=loss_of_numbers(kind).least)
 
 
 def _at_risk(table: Table, request: Request) -> tuple[Table, Request, tuple[str, ...]]:
@@ -400,13 +396,13 @@ def _design_of(best: _Candidate, request: Request, promise: Promise, classes: An
     """What a replication needs of the original's fit; the sketch comes later."""
     # weights of classes as the fit had them
     class_weight = None
-    if best.encoder.class_weight is not None:
-        class_weight = tuple(map(decimal_text, best.encoder.class_weight.tolist()))
+    if best.source.encoder.class_weight is not None:
+        class_weight = tuple(map(decimal_text, best.source.encoder.class_weight.tolist()))
     return GlmDesign(
         target=request.target,
         encoding=best.learned.encoding,
-        loss=best.encoder.loss,
-        ridge=best.trial.ridge,
+        loss=best.source.encoder.loss,
+        ridge=best.trial.validation.ridge,
         coordinates=best.trial.coordinates,
         widths=best.trial.widths,
         bits=promise.bits,
@@ -465,7 +461,7 @@ def held_out(folds: tuple[Fold, ...]) -> tuple[Matrix, Vector, Vector | None]:
 
 def _about_columns(best: _Candidate) -> tuple[Remark, ...]:
     """Columns that follow from others, and copies of an outcome of numbers."""
-    block, loss = next(iter(best.rows.blocks())), best.encoder.loss
+    block, loss = next(iter(best.rows.blocks())), best.source.encoder.loss
     encoding = best.learned.encoding
     remarks = []
     if not loss.by_class and not isinstance(loss, Hazard):

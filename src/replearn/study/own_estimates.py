@@ -21,8 +21,8 @@ def own_estimates(source: TableRows, rows: Rows, theta: Matrix) -> Estimates | N
 
     Rows that are not in memory, or have changed since they were fitted, keep the study's range.
     """
-    encoder = source.encoder
-    wider = _reaching(source)
+    # a range that holds the lab's own numbers; they are encoded anew if the study's does not
+    encoder, wider = source.encoder, _reaching(source)
     is_same = wider.encoding == encoder.encoding and wider.loss == encoder.loss
     kept = None
     if not is_same and encoder.directions is None:
@@ -68,6 +68,7 @@ def _encoded_anew(source: TableRows, rows: Rows, wider: RowEncoder) -> MemoryBlo
     if not isinstance(rows, MemoryBlocks):
         return None
 
+    # rows whose hashes are others have changed since they were fitted
     hashes, start = rows.block.hashes, 0
     blocks = list[Block]()
     for batch in source.table.batches():
