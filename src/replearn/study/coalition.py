@@ -17,7 +17,7 @@ import numpy as np
 
 from replearn.documents import Document, Integers, Range, Sha256, Text, Unfit
 from replearn.errors import ReplearnError
-from replearn.glm import Between, CentreFits, GlmDesign, GlmModel, LastIterate, newton
+from replearn.glm import MOST_STEERED, Between, CentreFits, GlmDesign, GlmModel, LastIterate, newton
 from replearn.rows import THETA_BITS, WEIGHT_BITS, ExactSums, integers, on_grid
 from replearn.rows import Integers as Whole
 from replearn.study.agreement import agreement_of, compare_with_original, spread_findings
@@ -214,9 +214,9 @@ def lab_sums(
     """
     study, state = _at(study, state)
     design = study.design
-    if design.n_numbers > newton.MOST_STEERED:
+    if design.n_numbers > MOST_STEERED:
         raise ReplearnError(
-            f"labs must pool at most {newton.MOST_STEERED} coefficients, got {design.n_numbers:,}: "
+            f"labs must pool at most {MOST_STEERED} coefficients, got {design.n_numbers:,}: "
             "the fit of more takes too many rounds. Use fewer columns, or an engine."
         )
     _refuse_two(len(state.members))
@@ -599,9 +599,9 @@ def _of_shares(
 
 def _refuse_many(n_numbers: int) -> None:
     """Stop where labs would publish more than they can fit."""
-    if n_numbers > newton.MOST_STEERED:
+    if n_numbers > MOST_STEERED:
         raise ReplearnError(
-            f"labs can publish at most {newton.MOST_STEERED} coefficients together, got "
+            f"labs can publish at most {MOST_STEERED} coefficients together, got "
             f"{n_numbers}. Use fewer columns."
         )
 
@@ -720,13 +720,13 @@ def _coalition(
 def _numbers_by_one_step(design: GlmDesign, behind: LastIterate) -> Callable[[ExactSums], Vector]:
     """The coordinates that some rows alone would have, by one step from the last point."""
     loss, ridge = design.loss, float(design.ridge)
-    factor = newton.direction_of(behind, loss, ridge).factor
+    precondition = newton.direction_of(behind, loss, ridge).precondition
 
     def numbers(sums: ExactSums) -> Vector:
         gradient, weight = sums.values["gradient"], sums.count("weight")
         # past points have the gradients of all labs
         own = replace(behind, gradient=gradient, weight=weight, past=(), direction=None)
-        step = newton.direction_of(own, loss, ridge, factor).step
+        step = newton.direction_of(own, loss, ridge, precondition).step
         return design.coordinates.of_theta(behind.theta + on_grid(step, THETA_BITS))
 
     return numbers
