@@ -288,6 +288,7 @@ def csv_options(options: argparse.Namespace) -> "CsvOptions":
 
     if not _may_be_csv(options.table):
         refuse_unused(options, f"reading {options.table}", *CSV)
+    # a shell makes it hard to type a tab
     delimiter = {"tab": "\t", "\\t": "\t"}.get(options.delimiter, options.delimiter)
     return CsvOptions(delimiter, options.decimal, options.thousands)
 
@@ -356,6 +357,7 @@ def keep(kept: "dict[str, Document]") -> None:
             kept[path].save(path, private=True, new=True)
             written.append(path)
     except ReplearnError:
+        # half of what belongs together would look like all of it
         for path in written:
             os.unlink(path)
         raise
@@ -386,6 +388,7 @@ def may_leave(
 
 def policies_here() -> "list[Policy]":
     """The data owner's policies: in the working folder, beside each input, and as named."""
+    # several names of one file are one policy
     folders = {os.path.dirname(path) for path in Parser.inputs}
     places = sorted(os.path.join(folder, _POLICY) for folder in {"", *folders})
     paths = {os.path.realpath(place): place for place in places if _is_there(place)}

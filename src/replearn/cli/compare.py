@@ -25,6 +25,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.reports.compare import compare
     from replearn.study import Study
 
+    # without the study nobody knows what a match proves
     study = None if options.study is None else Study.load(options.study)
     found = compare(*options.models, study=study)
     code = DONE if found.same else DIFFERENT

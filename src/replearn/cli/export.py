@@ -47,6 +47,7 @@ def run(options: argparse.Namespace) -> Outcome:
     elif kind == "sql":
         from replearn.exports.sql import to_sql
 
+        # one line end at the end, as editors and diffs expect it
         text = to_sql(model, options.table, dialect=options.dialect)
         write_atomically(options.out, (text.rstrip("\n") + "\n").encode())
     elif kind == "onnx":

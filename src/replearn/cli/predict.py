@@ -45,6 +45,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.exports.coefficients import harmless
     from replearn.reports.files import load_model
 
+    # who prints predictions lets them leave, too
     may_leave("predictions")
     check_output_path(options.out, "predictions", inputs_of(options))
     model = load_model(options.model)

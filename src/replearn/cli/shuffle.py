@@ -33,6 +33,7 @@ def run(options: argparse.Namespace) -> Outcome:
         raise ReplearnError(
             "shuffle takes two .csv or two .parquet files. Convert the table first."
         )
+    # keys by row number: the order depends on the seed alone
     coins = Coins(options.seed)
     if ends == {"csv"}:
         with reading(options.table), open(options.table, encoding="utf-8-sig", newline="") as file:

@@ -44,6 +44,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.errors import ReplearnError
     from replearn.reports.update import update
 
+    # neither, or both: it is for the user to say what may change
     if options.constant == options.slope:
         raise ReplearnError(
             "update needs either --constant or --slope: the base risk alone, or with one factor on "

@@ -188,6 +188,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         self.__dict__.pop("_one_pass", None)
         self.classes_, self.n_features_in_ = np.asarray(classes), sample.n_features
         seed, plan = self._planned(sample.n_features, study)
+        # practical mode fits what there is
         if plan.mode != "practical":
             plan.require(sample.n_rows)
 
@@ -261,7 +262,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         if self.certificate_.proved <= plan.promise.max_disagreement:
             return
         needed = rows_that_pass(plan, fitted.spread)
-        del self.model_
+        del self.model_  # nobody may use a model that breaks the promise
         raise NotEnoughSamples(
             f"certified mode needs about {needed:,} rows of this population, since its batches "
             f"differ more than most, got {n_rows:,}. Get more rows, relax the promise, or use "
@@ -556,6 +557,7 @@ class BatchClassifier(HalfspaceClassifier):
             )
 
     def _finish(self, plan: Any, fitted: Fitted, n_rows: int, study: HalfspaceStudy | None) -> None:
+        # of an earlier fit
         for name in ("study_", "replication_"):
             self.__dict__.pop(name, None)
         if study is not None:

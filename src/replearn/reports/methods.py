@@ -98,6 +98,7 @@ def missing_rule(study: GlmStudy) -> str:
     if encoding.missing == "refuse":
         return "Rows with missing values were refused"
     own = [c.name for c in encoding.columns if any(kind == "missing" for kind, _ in c.terms)]
+    # of levels a gap is one more level
     own += [c.name for c in encoding.columns if MISSING in getattr(c, "levels", ())]
     others = "a missing number counts as the published median, a missing level as the reference"
     if not own:

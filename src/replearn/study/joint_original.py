@@ -185,13 +185,11 @@ def _encoded_counts(table: Table, encoding: Encoding, labels: Any) -> dict[str, 
 
     size = (2 * MAX_ROW + 1) * n_classes
     counts = {name: np.zeros(size, dtype=np.int64) for name in places}
-    done = 0
     for batch in table.batches():
         terms = encoding.encode(batch)
         own = np.zeros(batch.n_rows, dtype=np.int64)
         if labels is not None:
-            own = labels[done : done + batch.n_rows]
-        done += batch.n_rows
+            own = labels[batch.rows]
 
         for name, place in places.items():
             cells = (terms[:, place].astype(np.int64) + MAX_ROW) * n_classes + own

@@ -148,13 +148,13 @@ def labs_together(
 def _numbers_by_one_step(design: GlmDesign, behind: LastIterate) -> Callable[[ExactSums], Vector]:
     """The coordinates that some rows alone would have, by one step from the last point."""
     loss, ridge = design.loss, float(design.ridge)
-    factor = newton.direction_of(behind, loss, ridge).factor
+    precondition = newton.direction_of(behind, loss, ridge).precondition
 
     def numbers(sums: ExactSums) -> Vector:
         gradient, weight = sums.values["gradient"], sums.count("weight")
         # past points have the gradients of all labs
         own = replace(behind, gradient=gradient, weight=weight, past=(), direction=None)
-        step = newton.direction_of(own, loss, ridge, factor).step
+        step = newton.direction_of(own, loss, ridge, precondition).step
         return design.coordinates.of_theta(behind.theta + on_grid(step, THETA_BITS))
 
     return numbers
