@@ -7,9 +7,18 @@ is not noticed here; it stands beside the others in `replearn.study.participants
 import numpy as np
 
 from replearn.errors import ReplearnError
-from replearn.glm import GlmDesign, Loss, unpacked
+from replearn.glm import GlmDesign, Loss, over_scores, unpacked
 from replearn.glm import State as NewtonState
-from replearn.rows import COARSE, MAX_ROW, ROW_BITS, WEIGHT_BITS, ExactSums, Integers, on_grid
+from replearn.rows import (
+    COARSE,
+    EVERY_ROW,
+    MAX_ROW,
+    ROW_BITS,
+    WEIGHT_BITS,
+    ExactSums,
+    Integers,
+    on_grid,
+)
 from replearn.study.passes import SPREAD_BITS, Counts, State, add_up
 
 #: One, as the constant column has it, on the fine and on the coarse grid.
@@ -178,7 +187,7 @@ def _on_first_gradient(design: GlmDesign, asked: NewtonState, sums: ExactSums) -
 def _on_information(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> str:
     loss, weight, sampled = design.loss, sums.count("weight"), sums.count("sampled")
     n_scores, n_columns = asked.theta.shape
-    is_sample = asked.sample_threshold != 1 << 32
+    is_sample = asked.sample_threshold != EVERY_ROW
     if not 0 <= sampled <= weight or (sampled != weight and not is_sample):
         return "their information is of more or fewer rows than it should be"
     if not asked.sample_threshold:
@@ -226,12 +235,7 @@ def _on_block(block: Integers) -> str:
 
 def _least_eigenvalue(parts: Integers, n_scores: int) -> float:
     """Of the whole matrix over scores and columns; what float64 cannot tell from 0 is 0."""
-    n_columns = parts.shape[1]
-    joint = np.empty((n_scores, n_columns, n_scores, n_columns))
-    for pair, (k, m) in enumerate(zip(*np.triu_indices(n_scores), strict=True)):
-        joint[k, :, m, :] = joint[m, :, k, :] = parts[pair].astype(np.float64)
-
-    values = np.linalg.eigvalsh(joint.reshape(n_scores * n_columns, -1))
+    values = np.linalg.eigvalsh(over_scores(parts.astype(np.float64), n_scores))
     least, most = float(values[0]), float(np.abs(values).max())
     if least > -1e-12 * values.size * most:
         return 0.0
