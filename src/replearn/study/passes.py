@@ -43,6 +43,7 @@ from replearn.rows import (
     joined,
     on_grid,
     row_marks,
+    threshold_for,
 )
 from replearn.rows import Integers as Whole
 from replearn.study.encoder import RowEncoder
@@ -388,7 +389,7 @@ def _spread(design: GlmDesign, state: State, block: Block) -> dict[str, Whole]:
 
     # of many rows a sample is enough; marks of rows choose it, so that parts agree on it
     if counts.rows > 2 * MOST_TRIED:
-        share = (2 * MOST_TRIED << 32) // counts.rows
+        share = threshold_for(2 * MOST_TRIED, counts.rows)
         block = block.part(row_marks(block, 3, apart=False) < share)
 
     squares = fourth = np.zeros(asked.theta.size)
