@@ -61,7 +61,7 @@ _PLACES = {
     "ReplicableBoostingClassifier": "estimators.boosting",
     "Study": "study.study",
     "register_study": "study.registered",
-    "lab_sums": "study.coalition",
+    "lab_sums": "study.sums",
     "lab_shares": "study.shares",
     "combine": "study.coalition",
     "plan": "reports.plans",

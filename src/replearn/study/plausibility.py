@@ -1,7 +1,7 @@
 """Sums that no rows can give: what a lab may not claim.
 
 All comparisons are of whole numbers. A lab that makes up whole rows, and adds them up as it should,
-is not noticed here; it stands beside the others in `replearn.study.coalition`.
+is not noticed here; it stands beside the others in `replearn.study.participants`.
 """
 
 import numpy as np
