@@ -191,6 +191,7 @@ class CentreAudit(Spoken):
             f"{len(against) or 'none'}{named} contradict it."
         )
         items: list[Any] = [
+            *self._new_centre_rows(),
             self._centre_table(),
             *self._summary_tables(),
             Row("agreement", self.n_same / n_centres, "%", self.interval),
@@ -213,9 +214,17 @@ class CentreAudit(Spoken):
             },
         )
 
+    def _new_centre_rows(self) -> list[Row]:
+        """Where a new centre lies, since that is what somebody elsewhere wants to know."""
+        return [
+            Row(name, one.mean.value, "", one.new_centre, "a new centre", in_json=False)
+            for name, one in self.summaries.items()
+        ]
+
     def _centre_table(self) -> Table:
+        """Those that did not confirm the model come first: a long table is cut."""
         rows: list[tuple[Any, ...]] = []
-        for one in self.centres:
+        for one in sorted(self.centres, key=lambda one: one.verdict == "confirmed"):
             measures = [one.measure(name) for name, _, _ in _MEASURES]
             values = [None if measure is None else measure.value for measure in measures]
             rows.append((one.name, one.n_rows, one.verdict, *values))
