@@ -483,7 +483,7 @@ def _details(original: "Original", notes: list[str]) -> list[Any]:
         Row(
             "patients needed to match", study.evidence(original.model).rows, note="half of the time"
         ),
-        *sample_size_row(original.rows_needed, study.n_original),
+        *sample_size_row(original.rows_needed, study.n_original, study.design.loss.counted),
         *original.certificate.assumed,
         *notes,
         original.cohort(),
