@@ -543,15 +543,15 @@ def _least_plan(
 ) -> BatchPlan:
     fixed = common(recipe, promise, n_inputs, "certified", given)
     ranges = _RANGES | {name: limits[:2] for name, limits in proof.own.items()}
-    first, found = {name: limits[2] for name, limits in proof.own.items()}, []
+    first, plans = {name: limits[2] for name, limits in proof.own.items()}, []
     for space in proved_spaces(given, n_inputs):
         plan_of = partial(_split_plan, fixed, given, space, proof)
         # each valley is searched from a start of its own
         for start in _STARTS:
             limits = ranges if start["shift"] else ranges | _MARKOV
-            found.append(best_split(plan_of, start | first, limits))
+            plans.append(best_split(plan_of, start | first, limits))
 
-    best = min(found, key=lambda plan: plan.n_rows)
+    best = min(plans, key=lambda plan: plan.n_rows)
     for name in ("n_batches", "batch_size"):
         by_hand, least = given.get(name), getattr(best, name)
         if by_hand is not None and by_hand < least:
