@@ -549,7 +549,19 @@ def combine(
     if not state.then:
         _refuse_many(reached.theta.size)
         return spread_state(state, reached.theta, reached.counts, reached.behind)
+    return _joint_original(study, state, labs, parts, reached, replication_rows)
 
+
+def _joint_original(
+    study: GlmStudy,
+    state: State,
+    labs: Sequence[LabSums],
+    parts: Sequence[ExactSums],
+    reached: Fitted,
+    replication_rows: int | None,
+) -> Founded:
+    """Study and model of all labs together."""
+    total = reduce(add, parts)
     spread = spread_of(state, total)
     between_of = learned_from(spread.variance, study.design.coordinates)
     beside = _coalition(
