@@ -46,6 +46,7 @@ LARGE_STEP <- 0.125         # beyond it a step is sampled
 MOST_STEPS <- 5000
 MOST_STEERED <- 500         # coefficients with a whole information matrix
 MEMORY <- 10                # steps that are remembered
+MOST_BY_CLASS <- 10         # steps with the information of each class alone
 MOST_CHANCE <- 1 - 1e-12    # that a number leaves its cell
 MOST_UPPER <- 8             # cells are at most so many times as wide as rows imply
 MOST_SPREAD <- 3            # spreads that differ so many times are odd
@@ -457,15 +458,30 @@ scores_of <- function(rows, theta) {
   if (is.null(rows$offset)) scores else scores + rows$offset
 }
 
-# Gradient and information at theta, a row for each score. X has the constant, 4096, first. Without
-# `whole` the information has a first row and a diagonal for each score.
-sums_at <- function(rows, loss, theta, share, whole = TRUE) {
+# How many coefficients are steered: "pairs", by matrices of all pairs of scores; "classes", by one of
+# each class; "alone", by a first row and a diagonal of each class.
+form_of <- function(S, p)
+  if (S * p <= 500) "pairs" else if (p <= 500) "classes" else "alone"
+
+# Second derivatives of rows for a pair of scores; score 0 is the first class.
+curvature_at <- function(loss, means, k, l) {
+  if (k > 0) return(curvature(loss, k, l, means[, k], means[, l]))
+  first <- rep(1, nrow(means))
+  for (column in seq_len(ncol(means))) first <- first - means[, column]
+  first <- pmax(first, 0)
+  first * (1 - first)
+}
+
+# Gradient and information at theta, a row for each score. X has the constant, 4096, first.
+sums_at <- function(rows, loss, theta, share, form = "pairs") {
   p <- ncol(theta)
   bits <- loss_bits(loss)
   gradient <- list(hi = matrix(0, p, nrow(theta)), lo = matrix(0, p, nrow(theta)))
   S <- seq_len(nrow(theta))
-  pair <- if (whole) subset(expand.grid(l = S, k = S), k <= l) else data.frame(l = S, k = S)
-  zeros <- matrix(0, if (whole) p else 2, p)
+  own <- if (nrow(theta) > 1) c(0, S) else S  # by class, the first class too
+  pair <- if (form == "pairs") subset(expand.grid(l = S, k = S), k <= l)
+          else data.frame(l = own, k = own)
+  zeros <- matrix(0, if (form == "alone") 2 else p, p)
   information <- if (share > 0) rep(list(list(hi = zeros, lo = zeros)), nrow(pair))
   weight <- sampled <- 0
   for (start in seq(1, rows$n, by = BLOCK)) {
@@ -485,8 +501,9 @@ sums_at <- function(rows, loss, theta, share, whole = TRUE) {
       for (i in seq_len(nrow(pair))) {
         k <- pair$k[i]
         l <- pair$l[i]
-        values <- on_grid(curvature(loss, k, l, means[some, k], means[some, l]) * weights[some], bits)
-        found <- if (whole) crossprod(coarse * values, coarse)
+        values <- curvature_at(loss, means[some, , drop = FALSE], k, l)
+        values <- on_grid(values * weights[some], bits)
+        found <- if (form != "alone") crossprod(coarse * values, coarse)
                  else rbind(crossprod(values, coarse) * 256, crossprod(values, coarse^2))
         information[[i]] <- pairs_added(information[[i]], found)
       }
@@ -551,21 +568,39 @@ remembered <- function(points, inverse) {
   found
 }
 
-# Inverse information of uncorrelated columns, once the constant is taken out, times a vector.
-solved_alone <- function(sums, right, loss, ridge, S, p) {
-  penalty <- if (S == 1) ridge else ridge * (1 - 1 / (S + 1))
-  found <- numeric(S * p)
-  for (k in seq_len(S)) {
-    part <- reals(sums$information[[k]]) * POWER(-loss_bits(loss)) / max(sums$sampled, 1)
-    head <- max(part[1, 1], LEAST_PIVOT)
-    own <- part[2, -1] + penalty
-    slope <- part[1, -1] / head
-    alone <- pmax(own - part[1, -1] * slope, own / 64, LEAST_PIVOT)
-    at <- (k - 1) * p + seq_len(p)
-    found[at[-1]] <- (right[at[-1]] - slope * right[at[1]]) / alone
-    found[at[1]] <- right[at[1]] / head - in_order(slope * found[at[-1]])
+# Inverse information, or nearly, times a vector: see docs/format.md, section 10.
+preconditioner_of <- function(sums, loss, ridge, S, p, form) {
+  if (form == "pairs") {
+    lower <- cholesky(mean_information(sums, loss, ridge, S, p), LEAST_PIVOT)
+    return(function(right) solved(lower, right))
   }
-  found
+  solvers <- lapply(sums$information, function(one) {
+    part <- reals(one) * POWER(-loss_bits(loss)) / max(sums$sampled, 1)
+    if (form == "alone") return(function(right) solved_alone(part, right, ridge))
+    lower <- cholesky(part + diag(c(0, rep(ridge, p - 1)), p), LEAST_PIVOT)
+    function(right) solved(lower, right)
+  })
+  function(right) by_class(solvers, right, p)
+}
+
+# Each class is solved alone; scores are differences to the first class.
+by_class <- function(solvers, right, p) {
+  if (length(solvers) == 1) return(solvers[[1]](right))
+  by_score <- matrix(right, p)
+  first <- rep(0, p)
+  for (k in seq_len(ncol(by_score))) first <- first - by_score[, k]
+  base <- solvers[[1]](first)
+  unlist(lapply(seq_len(ncol(by_score)), function(k) solvers[[k + 1]](by_score[, k]) - base))
+}
+
+# Inverse information of columns that are alone beside the constant, times a vector.
+solved_alone <- function(part, right, ridge) {
+  head <- max(part[1, 1], LEAST_PIVOT)
+  own <- part[2, -1] + ridge
+  slope <- part[1, -1] / head
+  alone <- pmax(own - part[1, -1] * slope, own / 64, LEAST_PIVOT)
+  found <- (right[-1] - slope * right[1]) / alone
+  c(right[1] / head - in_order(slope * found), found)
 }
 
 # Coefficients at which the mean loss with its ridge is smallest: whole numbers of units of 2^-26, a
@@ -574,15 +609,15 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL,
                 near = min(NEAR_ENOUGH, max(1, floor(NEAR / sqrt(rows$n))))) {
   S <- n_scores(loss)
   p <- ncol(rows$X)
-  whole <- S * p <= 500
+  form <- form_of(S, p)
   rows$marks <- marks(rows$X)
   passed <- function(there, some) {
     on_pass(there, some)
-    sums_at(rows, loss, there, some, whole)
+    sums_at(rows, loss, there, some, form)
   }
   theta <- matrix(0, S, p)
   theta[, 1] <- on_grid(start_of(loss, shares_of(rows, loss)), THETA_BITS)
-  share <- if (whole) share_of(rows$n, S * p) else ALL
+  share <- if (form == "alone") ALL else share_of(rows$n, S * p)
   sums <- passed(theta, share)
   if (share < ALL && abs(sums$sampled / sums$weight - share / ALL) > share / ALL / 8) {
     share <- ALL  # few different rows: no share stands for all
@@ -595,13 +630,11 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL,
     if (all(abs(gradient) <= POWER(17 - loss_bits(loss)) * rows$n / sums$weight)) return(theta)
     if (!is.null(sums$information)) {
       points <- list()  # since the information was made
-      steering <- if (!whole) sums
-        else cholesky(mean_information(sums, loss, ridge, S, p), LEAST_PIVOT)
+      precondition <- preconditioner_of(sums, loss, ridge, S, p, form)
     }
     points <- utils::tail(c(points, list(list(theta = as.vector(t(theta)), gradient = gradient))),
                           MEMORY + 1)
-    move <- -remembered(points, function(right)
-      if (whole) solved(steering, right) else solved_alone(steering, right, loss, ridge, S, p))
+    move <- -remembered(points, precondition)
     size <- max(abs(move))
     units <- on_grid(move, THETA_BITS)
     largest <- max(abs(units))
@@ -622,7 +655,9 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL,
         length <- length / 2
         next
       }
-      sums <- passed(there, if (whole && (steers_badly || length * size > LARGE_STEP)) share else 0)
+      again <- if (form == "pairs") length * size > LARGE_STEP
+               else form == "classes" && (length * size > 1 || length(points) == MOST_BY_CLASS)
+      sums <- passed(there, if (steers_badly || again) share else 0)
       ahead <- as.vector(t(mean_gradient(sums, loss, ridge, there)))
       if (in_order(ahead * move) <= -slope / 4) break
       length <- length / 2
@@ -3444,9 +3479,26 @@ print_model <- function(x, ...) {
     return(invisible(x))
   }
   cat("Coefficients: per unit of a number, of a level against its reference\n")
-  print(t(x$coefficients), digits = 5)
+  print(frame_model(x), digits = 5, row.names = FALSE)
   invisible(x)
 }
+
+# Coefficients of a model as a table: a column for each class but the first, or one and its exponential.
+frame_model <- function(x, row.names = NULL, optional = FALSE, ...) {
+  coefficients <- t(with_constant(x)$coefficients)
+  found <- data.frame(term = rownames(coefficients), coefficients, check.names = FALSE,
+                      row.names = row.names)
+  if (ncol(coefficients) > 1) return(found)
+  names(found) <- c("term", "coefficient")
+  if (x$design$loss$kind != "gaussian") found$ratio <- c(NA, exp(found$coefficient[-1]))
+  found
+}
+
+# Standard errors are of somebody's rows, and a model file has none.
+vcov_model <- function(object, ...)
+  refuse("a model has no standard errors: they are of rows. Ask your replication: confint(found).")
+plot_model <- function(x, ...)
+  refuse("a model has no intervals to plot: they are of rows. Plot your replication: plot(found).")
 
 # Predictions of the shared model; after a mismatch there is none to use.
 predict_replication <- function(object, newdata, ...) {
@@ -3462,6 +3514,10 @@ registerS3method("predict", "replearn_model", predict_model)
 registerS3method("predict", "replearn_replication", predict_replication)
 registerS3method("coef", "replearn_model", coef_model)
 registerS3method("update", "replearn_model", update_model)
+registerS3method("as.data.frame", "replearn_model", frame_model)
+registerS3method("summary", "replearn_model", function(object, ...) object)
+registerS3method("vcov", "replearn_model", vcov_model)
+registerS3method("plot", "replearn_model", plot_model)
 registerS3method("coef", "replearn_replication", coef_replication)
 registerS3method("vcov", "replearn_replication", vcov_replication)
 registerS3method("confint", "replearn_replication", confint_replication)

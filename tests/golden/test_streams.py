@@ -38,7 +38,6 @@ STREAMS = {
     "uniforms": "c79fe31bab433e55",
     "signs": "37dc6575dba843b3",
     "normals": "74674eb9e3c8ff41",
-    "gumbels": "deef8639e9a9fb38",
     "exponentials": "e1b0cedcd5d64ea6",
 }
 

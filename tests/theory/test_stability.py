@@ -10,6 +10,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
+from replearn.cli.command import ALGORITHMS
 from replearn.codes import (
     Coins,
     Promise,
@@ -132,6 +133,7 @@ def test_without_it_there_is_no_plan_no_certificate_and_no_audit(name, monkeypat
 
 def test_the_one_table_has_all_recipes():
     assert set(RECIPES) == {*TABLE1, "glm"}
+    assert set(ALGORITHMS) == set(TABLE1)  # the command line names them without their imports
     with pytest.raises(ReplearnError, match="follow from an original's rows"):
         plan_of("glm", n_features=3)
 

@@ -351,3 +351,18 @@ def test_intervals_of_time_are_no_effects(tmp_path, monkeypatch, capsys):
     assert "rows at risk" in shown
     assert re.search(r"age .* estimated hazard ratio", shown), shown
     assert "(interval)" not in shown
+
+
+def test_the_methods_of_a_paper_count_no_interval_as_a_predictor(original):
+    from replearn.reports.methods import methods, tripod_items
+
+    words = methods(original.study_)
+    n_intervals = len(original.study_.design.loss.cuts) + 1
+    assert f"2 log-hazard ratios, a baseline hazard that is constant in each of {n_intervals} " in (
+        words
+    )
+    assert "2 numeric predictors" in words
+    assert "categorical" not in words
+    assert "rows at risk, as it states" in words
+    answers = dict(row[::2] for row in tripod_items(original.study_).rows)
+    assert answers["9b"] == "2, under Predictors"

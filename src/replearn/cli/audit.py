@@ -6,12 +6,11 @@ from typing import Any
 
 from replearn.cli.command import (
     CSV,
-    DIFFERENT,
-    DONE,
     OF_HALFSPACES,
     Outcome,
     Parser,
     add_promise,
+    answered,
     csv_options,
     lab_table,
     refuse_unused,
@@ -50,7 +49,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add(
         "--rows N", "rows of each lab (default: as many as there are)", type=int, dest="n_rows"
     )
-    parser.add_shared(*CSV, "page")
+    parser.add_shared("drop", *CSV, "page")
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -58,8 +57,7 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.by is not None:  # centres are what they are
         refuse_unused(options, "an audit with --by", "n_pairs", "n_rows")
     audited = _of_study(options) if options.study else _of_estimator(options)
-    code = DIFFERENT if audited.verdict == "exceeds" else DONE
-    return Outcome(audited.facts(), code, title="Audit", n_rows=audited.n_rows)
+    return answered(audited, "Audit", audited.verdict == "exceeds")
 
 
 def _of_study(options: argparse.Namespace) -> Any:
@@ -68,7 +66,7 @@ def _of_study(options: argparse.Namespace) -> Any:
     from replearn.study import Study
     from replearn.tables import open_table
 
-    refuse_unused(options, "an audit of a --study", "algorithm", *OF_HALFSPACES)
+    refuse_unused(options, "an audit of a --study", "algorithm", "drop", *OF_HALFSPACES)
     study: Any = Study.load(options.study)
     if study.design.kind == "halfspace":
         if options.by is not None:
@@ -119,6 +117,7 @@ def _of_estimator(options: argparse.Namespace) -> Any:
 
     # a GLM takes columns of all kinds, all others numbers alone
     table = open_table(options.table, target=options.target, csv=csv_options(options))
+    table = table.without(options.drop)
     estimator: Any
     if options.algorithm == "glm":
         table = table.kept()

@@ -100,6 +100,8 @@ class Coefficients(Spoken):
         standard errors, ratios (of the exponential) and the ends of 95% intervals of the ratios.
         """
         rows = self._rows()
+
+        # a ratio has a column, and several classes have one
         header = ["term", "model", "estimate", "standard_error"]
         if self.design.loss.ratio:
             header.append(self.design.loss.ratio.replace(" ", "_"))
@@ -110,6 +112,7 @@ class Coefficients(Spoken):
 
     def _rows(self) -> list[list[Any]]:
         """Class (of several), term, model, estimate, error, ratio (if it has one), low, high."""
+        # a row for each term of each class but the first
         rows = []
         labels = (self.design.classes or ("", ""))[1:]
         for k, label in enumerate(labels):
@@ -156,6 +159,7 @@ class Coefficients(Spoken):
         known = {"term": 0, "class": 0, "estimate": 4, "standard_error": 3}
         digits = [known.get(name, of_ratios) for name in shown]
 
+        # how they were made, and what to know of them
         said = "Intervals are 95%, from robust standard errors"
         if self.design.loss.ratio:
             said += f", of the {self.design.loss.ratio}"

@@ -124,7 +124,7 @@ def moments_of(pull: "Pull", blocks: Iterable[Block], loss: Loss) -> "Moments":
     moments = Moments.none(len(pull.unit), loss.n_scores)
     for block in blocks:
         # sparse rows are dense once they pull
-        most = most_rows(pull.width)
+        most = pull.most_rows
         for start in range(0, block.n_rows, most):
             moments.add(loss, pull, block.part(slice(start, start + most)))
     return moments
@@ -208,8 +208,8 @@ class Pull(Protocol):
         """Of influences on each coordinate."""
 
     @property
-    def width(self) -> int:
-        """Numbers of a row that are in use at once."""
+    def most_rows(self) -> int:
+        """Rows whose pulls are in use at once."""
 
     def add(self, sums: "Moments", loss: Loss, some: RowParts) -> None:
         """Add influences of some rows, and what the model predicts of them."""
@@ -222,7 +222,7 @@ class _Pull:
     theta: Matrix
     turn: Matrix  # from gradients to coordinates, on a grid
     turn_unit: float
-    metrics: "list[_Metric]"  # in which leverages are lengths, one for each score
+    metrics: "list[Metric]"  # in which leverages are lengths, one for each score
     unit: Vector
     weight: float  # of all rows
 
@@ -247,7 +247,7 @@ class _Pull:
         if loss.n_scores > 1:
             parts = [slice(k, k + theta.shape[1]) for k in range(0, theta.size, theta.shape[1])]
             own = [algebra.cholesky(information[part, part]) for part in parts]
-        metrics = [_Metric.of(lower) for lower in own]
+        metrics = [Metric.of(lower) for lower in own]
 
         # units are powers of two, so that dividing by them is exact
         predicted = np.sqrt([algebra.dot(column, column) for column in half.T])
@@ -255,18 +255,13 @@ class _Pull:
         return cls(theta, turn, turn_unit, metrics, unit, weight)
 
     @property
-    def width(self) -> int:
+    def most_rows(self) -> int:
         """Many arrays of this size are made of a piece, which should stay in the cache together."""
-        return _AT_ONCE * max(self.theta.shape[1], len(self.unit))
+        return most_rows(_AT_ONCE * max(self.theta.shape[1], len(self.unit)))
 
     def add(self, sums: "Moments", loss: Loss, some: RowParts) -> None:
         """Add influences of some rows, and what the model predicts of them."""
-        pulls = self.on(some.X, some.curvature, some.mass)
-        influences = _influences(pulls, some.residual)
-        sums.seen = sums.seen.add_whole(influences)
-        sums.likely = sums.likely.add(*loss.expected(some.means, pulls))
-        if some.groups is not None:
-            _gather(influences, some.groups, sums.grouped)
+        add_pulls(sums, loss, some, self.on(some.X, some.curvature, some.mass))
 
     def on(self, X: Any, curvature: Matrix, mass: Vector) -> list[Matrix]:
         """What a residual of 1 does to each coordinate, for each score, by HC3."""
@@ -325,6 +320,15 @@ class Moments:
 
         self.n_rows += len(eta)
         self.weight += float((mass * 2.0**WEIGHT_BITS).sum())
+
+
+def add_pulls(sums: Moments, loss: Loss, some: RowParts, pulls: list[Matrix]) -> None:
+    """Add what residuals of some rows do, and what the model predicts of them."""
+    influences = _influences(pulls, some.residual)
+    sums.seen = sums.seen.add_whole(influences)
+    sums.likely = sums.likely.add(*loss.expected(some.means, pulls))
+    if some.groups is not None:
+        _gather(influences, some.groups, sums.grouped)
 
 
 def _influences(pulls: list[Matrix], residual: Matrix) -> np.ndarray:
@@ -390,7 +394,7 @@ def on_bits(matrix: Matrix, bits: int = THETA_BITS) -> tuple[Matrix, float]:
 
 
 @dataclass(frozen=True)
-class _Metric:
+class Metric:
     """Lengths of rows in the metric of an information matrix."""
 
     inverse: Matrix
@@ -398,7 +402,7 @@ class _Metric:
     reach: float
 
     @classmethod
-    def of(cls, lower: Matrix) -> "_Metric":
+    def of(cls, lower: Matrix) -> "Metric":
         """From the triangle of that matrix."""
         inverse = algebra.inverse(lower)
         # the largest product that a row of it can have with an encoded row, up to a power of two

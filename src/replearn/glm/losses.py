@@ -187,6 +187,15 @@ class Multinomial(_Classes):
         first, second = np.triu_indices(self.n_scores)
         return p[:, first] * ((first == second) - p[:, second])
 
+    def class_curvature(self, scores: Matrix) -> Matrix:
+        """Second derivatives if all classes had scores, the first one too: ``p_k (1 - p_k)``."""
+        p = self._shares(scores)[0]
+        first = np.ones(len(p))
+        for k in range(self.n_scores):
+            first = first - p[:, k]
+        p = np.column_stack([np.maximum(first, 0.0), p])
+        return p * (1.0 - p)
+
     def value(self, scores: Matrix, targets: Vector) -> Vector:
         """Loss of each row, in nats: ``log(1 + sum_k e^f_k) - f_y``, with ``f_0 = 0``."""
         _, below, top = self._shares(scores)
@@ -419,7 +428,7 @@ class Hazard(Poisson):
     cuts: Annotated[tuple[Positive3, ...], Length(0, 100)] = ()
     kind: Literal["hazard"] = "hazard"  # type: ignore[assignment]
     recipe: ClassVar[Kind] = "survival"
-    title = "survival analysis (piecewise exponential)"
+    title = "piecewise exponential survival model"
     says = "the hazard of {target}"
     ratio = "hazard ratio"
     # a person has one in each interval of time
@@ -443,6 +452,10 @@ def loss_of(kind: Kind, classes: tuple[Any, ...] | None, targets: Vector) -> Los
             return Bernoulli()
         return Multinomial(len(classes))
 
-    if kind == "linear":
-        return Gaussian.of(targets)
-    return Poisson.of(targets)
+    return loss_of_numbers(kind).of(targets)
+
+
+def loss_of_numbers(kind: Kind) -> type[Gaussian] | type[Poisson]:
+    """The loss whose estimator has this word; rows at risk are counts."""
+    of_numbers: dict[str, type[Gaussian] | type[Poisson]] = {"linear": Gaussian}
+    return of_numbers.get(kind, Poisson)

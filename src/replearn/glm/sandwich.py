@@ -17,10 +17,11 @@ from replearn.documents import decimal_text
 from replearn.exact import algebra
 from replearn.glm.collinear import repeated_terms
 from replearn.glm.cox import cox_fit
-from replearn.glm.derivatives import LEAST_PIVOT, mean_gradient, mean_information, sums_at
+from replearn.glm.derivatives import MOST_STEERED, mean_gradient, mean_information, sums_at
 from replearn.glm.influence import influence_of
 from replearn.glm.losses import Hazard, Loss
-from replearn.glm.newton import MAX_THETA, MOST_STEERED, Summary
+from replearn.glm.newton import MAX_THETA, Summary
+from replearn.glm.preconditioners import LEAST_PIVOT
 from replearn.rows import (
     MOST_TRIED,
     ROW_BITS,

@@ -329,6 +329,7 @@ def sign_lost(margin: float, n_components: int) -> float:
         factor = (1 + q) / (margin * math.sqrt(math.pi * q * (2 * k - 3)))
         return factor * math.exp(-(k - 1) / 2 * math.log1p(square / (1 + q)))
 
+    # one bound grows with q, the other has its largest values at the ends
     worst = 1 - square
     return min(chernoff(worst), max(chernoff(worst / 4), density(worst / 4), density(worst)))
 
@@ -372,6 +373,7 @@ def _rotated_tails(rounding: str, n_inputs: int) -> Vector:
     n = n_inputs
     convex = math.sqrt(2 * (n - 2) * (n - 1)) - (n - 2) if n > 2 else 0.0
     tails = np.full(_WIDTHS.size, 0.5)
+    # wider cells are beyond what is proved
     for place in np.flatnonzero(_WIDTHS**2 * squares[-1] <= max(1.0, convex)):
         ratios = np.maximum(_WIDTHS[place] ** 2 * squares, 1.0)  # at 1 the sign is never lost
         lost = (1 - 1 / ratios) ** ((n - 1) / 2) * np.sqrt(ratios / (2 * math.pi * max(1, n - 1)))
@@ -404,6 +406,7 @@ class Turned:
 
     def at(self, margin: float) -> float:
         """Of a row with this margin."""
+        # no margin is left, so nothing is known
         if margin <= 0:
             return 1.0
 
@@ -543,6 +546,7 @@ def _least_plan(
     first, found = {name: limits[2] for name, limits in proof.own.items()}, []
     for space in proved_spaces(given, n_inputs):
         plan_of = partial(_split_plan, fixed, given, space, proof)
+        # each valley is searched from a start of its own
         for start in _STARTS:
             limits = ranges if start["shift"] else ranges | _MARKOV
             found.append(best_split(plan_of, start | first, limits))
@@ -663,6 +667,7 @@ def best_split(
     """
     split, best = start, plan_of(start)
     tried = {tuple(start.items())}  # none of them had fewer rows than the best, which only falls
+    # a coarse step first: plans take long
     for step in (16, 8, 4, 2, 1):
         better = True
         while better:

@@ -1,6 +1,7 @@
 """Performance of a finished model on labelled rows: discrimination, calibration, usefulness."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,6 +41,16 @@ class Bin:
     n_rows: int
     predicted: float
     observed: Measure
+
+
+def calibration_table(title: str, bins: Sequence[Bin]) -> Table:
+    """What was predicted beside what happened, with its interval."""
+    header = ("rows", "predicted", "observed", "from", "to")
+    rows = [
+        (one.n_rows, one.predicted, one.observed.value, one.observed.low, one.observed.high)
+        for one in bins
+    ]
+    return Table(title, header, rows, ("", "%", "%", "%", "%"))
 
 
 @dataclass(frozen=True)
@@ -105,6 +116,11 @@ class Evaluation(Spoken):
     brier: tuple[Measure, float] | None
 
     @property
+    def n_rows(self) -> int:
+        """Rows that were scored."""
+        return self.performance.n_rows
+
+    @property
     def is_inverted(self) -> bool:
         """Whether it ranks the wrong way round."""
         return self.performance.auc is not None and self.performance.auc.value < 0.5
@@ -155,12 +171,7 @@ class Evaluation(Spoken):
             items.append(measure.row("Brier score", f"base rate alone {base:.3f}"))
 
         if self.bins:
-            header = ("rows", "predicted", "observed", "from", "to")
-            rows = []
-            for one in self.bins:
-                observed = (one.observed.value, one.observed.low, one.observed.high)
-                rows.append((one.n_rows, one.predicted, *observed))
-            items.append(Table("Calibration", header, rows, ("", "%", "%", "%", "%")))
+            items.append(calibration_table("Calibration", self.bins))
         return items
 
     def _group_table(self) -> Table:
@@ -259,6 +270,7 @@ def evaluate(
     if isinstance(model, str | os.PathLike):
         model = load_model(model)
     model = getattr(model, "model_", model)
+    # ours read some rows at a time; any other classifier takes them all at once
     if hasattr(model, "fingerprint"):
         rows = _of_ours(model, X, y, by, sample_weight, csv)
     else:
@@ -401,6 +413,7 @@ def _of_sklearn(model: Any, X: Any, y: Any, by: Any, weights: Any) -> _Scored:
     # log-odds against the first class, as our models have them
     classes = list(model.classes_)
     loss: Loss = Bernoulli() if len(classes) == 2 else Multinomial(len(classes))
+    # a probability of 0 has no logarithm
     logs = np.log(np.maximum(np.asarray(model.predict_proba(X)), 1e-300))
     places = {label: place for place, label in enumerate(classes)}
     targets = np.array([places[label] for label in np.asarray(y).tolist()], dtype=np.float64)
@@ -416,6 +429,7 @@ def _of_sklearn(model: Any, X: Any, y: Any, by: Any, weights: Any) -> _Scored:
 def _brier(rows: _Scored) -> tuple[Measure, float] | None:
     if not isinstance(rows.loss, Bernoulli):
         return None
+    # beside one risk for all, that of these rows
     share = float(rows.targets @ rows.masses / rows.masses.sum())
     errors = rows.loss.mean(rows.scores)[:, 1] - rows.targets
     return Measure.mean(errors**2, rows.masses), share * (1 - share)
@@ -459,6 +473,7 @@ def _calibration(rows: _Scored) -> tuple[tuple[Bin, ...], Measure | None]:
     for part in np.array_split(order, min(_N_BINS, max(1, len(order) // LEAST_GROUP))):
         if masses[part].sum() > 0:
             observed = Measure.mean(targets[part], masses[part])
+            # a normal interval knows no ends, but shares have some
             observed = Measure(observed.value, max(0.0, observed.low), min(1.0, observed.high))
             predicted = float(probability[part] @ masses[part] / masses[part].sum())
             bins.append(Bin(len(part), predicted, observed))

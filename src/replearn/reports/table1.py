@@ -260,6 +260,7 @@ def _count(
     """Pairs of labs, where a laptop can run them; else why it cannot."""
     if n_rows is None:
         return "no plan"
+    # what takes too much memory, and foam, whose time doubles with each column
     if n_rows * n_features > _MOST_NUMBERS:
         return f"over {_MOST_NUMBERS // 10**6} million numbers"
     if name == "foam" and n_features > _MOST_FOAM:
@@ -315,6 +316,7 @@ def _shell(name: str, promise: Promise, seed: int, study: Any = None, **how: Any
 
     recipe, bits = LINES[name]
     more: dict[str, Any] = {"sketch_bits": bits} if bits else {}
+    # a replication has its bits from the study
     if bits and study is not None:
         more = {"study": study}
     more = {"fit_intercept": False} | how | more
@@ -367,5 +369,6 @@ def powers_of(rate: str) -> dict[str, float | None]:
     powers: dict[str, float | None] = dict.fromkeys(_STEPS, 0.0)
     for factor in rate.split():
         symbol, _, power = factor.partition("^")
+        # a negative power of tau is one of 1/tau, as the table has it
         powers[symbol] = abs(float(power or 1))
     return powers

@@ -26,17 +26,7 @@ from replearn.documents import (
     decimal_text,
 )
 from replearn.errors import ReplearnError
-from replearn.glm import (
-    RIDGES,
-    CentreFits,
-    Coordinates,
-    GlmDesign,
-    GlmModel,
-    Influence,
-    Kind,
-    Summary,
-    loss_of,
-)
+from replearn.glm import RIDGES, Coordinates, GlmDesign, GlmModel, Influence, Kind, Summary, loss_of
 from replearn.glm import between as centres
 from replearn.glm import sketched as glm
 from replearn.rows import MAX_ROW
@@ -44,7 +34,7 @@ from replearn.study.certificate import without_model
 from replearn.study.disclosure import FEW_VALUES
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.original import read_labels
-from replearn.study.participants import Participant, lab_table, remarks_on
+from replearn.study.participants import LabsTogether, Participant
 from replearn.study.passes import LEAST_SUMMED, MAX_ROWS, Fitted
 from replearn.study.study import GlmStudy, bits_each
 from replearn.tables import (
@@ -222,13 +212,11 @@ def _encoded_counts(table: Table, encoding: Encoding, labels: Any) -> dict[str, 
 
     size = (2 * MAX_ROW + 1) * n_classes
     counts = {name: np.zeros(size, dtype=np.int64) for name in places}
-    done = 0
     for batch in table.batches():
         terms = encoding.encode(batch)
         own = np.zeros(batch.n_rows, dtype=np.int64)
         if labels is not None:
-            own = labels[done : done + batch.n_rows]
-        done += batch.n_rows
+            own = labels[batch.rows]
 
         for name, place in places.items():
             cells = (terms[:, place].astype(np.int64) + MAX_ROW) * n_classes + own
@@ -444,8 +432,8 @@ def _drawn(parts: Sequence[ColumnCounts], size: int) -> Any:
     return np.array(values, dtype=dtype)[places][order]
 
 
-@dataclass(frozen=True)
-class Founded(Spoken):
+@dataclass(frozen=True, kw_only=True)
+class Founded(LabsTogether, Spoken):
     """What labs publish together, and who differs or is too similar to be different rows.
 
     Attributes
@@ -491,13 +479,6 @@ class Founded(Spoken):
 
     study: GlmStudy
     model: GlmModel
-    labs: Sequence[Participant]
-    copies: Sequence[tuple[str, str]] = ()
-
-    @property
-    def remarks(self) -> list[str]:
-        """Labs to ask about."""
-        return remarks_on(self.labs, self.copies)
 
     def facts(self) -> Facts:
         """In words."""
@@ -514,7 +495,7 @@ class Founded(Spoken):
                 Row("coefficients", study.design.n_numbers, note=bits_each(study.design.bits)),
                 Row("fingerprint", self.model.fingerprint),
             ],
-            details=[lab_table(self.labs)],
+            details=[self.table()],
             figures=study.facts().figures,
         )
 
@@ -523,9 +504,7 @@ def founded(
     draft: GlmStudy,
     fitted: Fitted,
     spread: Influence,
-    fits: CentreFits,
-    labs: Sequence[Participant],
-    copies: Sequence[tuple[str, str]],
+    together: LabsTogether,
     replication_rows: int | None,
 ) -> Founded:
     """The study of a coalition, from its fit and from what single rows do to it.
@@ -533,7 +512,7 @@ def founded(
     Labs that differ more than rows explain show how centres differ: new ones will, too.
     """
     coordinates, counts, n_rows = draft.design.coordinates, fitted.counts, fitted.counts.rows
-    numbers = coordinates.of_theta(fitted.theta)
+    numbers, fits = coordinates.of_theta(fitted.theta), together.fits
     between = centres.assumed(coordinates)
     if len(fits.names) > 1:
         between = centres.learned(fits, spread.variance, coordinates, numbers)
@@ -556,7 +535,7 @@ def founded(
     shares = Summary.from_totals(n_rows, counts.weight, counts.totals).shares
     _, problems = without_model(design.loss, shares, promise, fitted.theta)
     excess = centres.times_typical(between, coordinates)
-    unlike = [one for one in labs if one.is_unlike]
+    unlike = [one for one in together.labs if one.is_unlike]
     if excess > _MOST_EXCESS and unlike:
         problems.append(
             f"Labs differ {excess:.0f} times as much as centres typically do, because of "
@@ -564,7 +543,7 @@ def founded(
         )
 
     study = GlmStudy.of(design, promise, total_spread, draft.profile, problems)
-    return Founded(study.committed_to(model), model, labs, copies)
+    return Founded(study=study.committed_to(model), model=model, **vars(together))
 
 
 def _named(unlike: Sequence[Participant]) -> str:

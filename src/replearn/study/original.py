@@ -27,6 +27,7 @@ from replearn.glm import (
     RidgeFit,
     copies_of_numbers,
     loss_of,
+    loss_of_numbers,
     named_pair,
     repeated_columns,
     scored,
@@ -247,7 +248,7 @@ def read_labels(table: Table, kind: Kind) -> tuple[tuple[Any, ...] | None, Any]:
     column = table.whole("target")
     if kind == "logistic":
         return learn_classes(column)
-    return None, target_numbers(column, least=None if kind == "linear" else 0)
+    return None, target_numbers(column, least=loss_of_numbers(kind).least)
 
 
 def _at_risk(table: Table, request: Request) -> tuple[Table, Request, tuple[str, ...]]:

@@ -204,6 +204,13 @@ class State(Spoken, Document):
             return "one step"
         return self.then or "a step"
 
+    @property
+    def sample_threshold(self) -> int:
+        """Rows whose mark is below it make the matrix of the pass."""
+        if self.newton is None:
+            return 0
+        return self.newton.sample_threshold
+
     def with_all_rows(self) -> "State":
         """The same, where each step takes all rows in place of a share of them."""
         assert self.newton is not None

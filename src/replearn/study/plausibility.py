@@ -1,7 +1,7 @@
 """Sums that no rows can give: what a lab may not claim.
 
 All comparisons are of whole numbers. A lab that makes up whole rows, and adds them up as it should,
-is not noticed here; it stands beside the others in `replearn.study.coalition`.
+is not noticed here; it stands beside the others in `replearn.study.participants`.
 """
 
 import numpy as np
@@ -192,10 +192,8 @@ def _on_information(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> s
     )
 
     # a block for each pair of scores
-    blocks = unpacked(sums.values["information"], asked.theta.shape)
-    pairs = list(zip(*np.triu_indices(n_scores), strict=True))
-    if not asked.full_information:  # first row and diagonal of each score
-        pairs = [(k, m) for k, m in pairs if k == m]
+    blocks = unpacked(sums.values["information"], n_columns)
+    pairs = zip(*np.triu_indices(n_scores), strict=True)
     for block, (k, m) in zip(blocks, pairs, strict=True):
         total = int(block[0, 0]) // _COARSE_ONE**2
         if block[0, 0] % _COARSE_ONE**2 or abs(total) > most or (k == m and total < 0):
@@ -204,11 +202,9 @@ def _on_information(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> s
             continue
         if total < least - 2 * slack:
             return "their information is not that of their rows"
-        if problem := _on_block(block, asked.full_information):
+        if problem := _on_block(block):
             return problem
 
-    if not asked.full_information:
-        return ""
     # curvatures are rounded for each pair of scores, so all blocks are positive up to that
     loose = 0
     if n_scores > 1:
@@ -218,16 +214,12 @@ def _on_information(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> s
     return ""
 
 
-def _on_block(block: Integers, is_square: bool) -> str:
-    """The information of one score: a matrix, or its first row and its diagonal."""
-    if is_square:
-        rows = diagonal = np.diagonal(block)
-    else:
-        diagonal = block[1]
-        rows = diagonal[:1]
+def _on_block(block: Integers) -> str:
+    """The information of one score, a matrix."""
+    diagonal = np.diagonal(block)
     if (diagonal < 0).any() or (diagonal > _LARGEST**2 * block[0, 0]).any():
         return "their information is above its maximum"
-    if (block[: len(rows)] ** 2 > rows[:, None] * diagonal).any():
+    if (block**2 > diagonal[:, None] * diagonal).any():
         return "their information breaks the inequality of Cauchy and Schwarz"
     return ""
 

@@ -10,12 +10,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from replearn.errors import printable
 
 if TYPE_CHECKING:  # help needs no NumPy
     from replearn.types import BlockMap
+
+Thing = TypeVar("Thing")
 
 #: Takes how much is done by now, in the units of the total.
 Advance = Callable[[float], None]
@@ -70,12 +72,19 @@ def tracked(run: "BlockMap", label: str) -> "BlockMap":
 
     def tracked_run(function: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
         every_block = list(blocks)
-        with progress(label, len(every_block), verbose=True) as advance:
-            for done, result in enumerate(run(function, every_block), start=1):
-                advance(done)
-                yield result
+        return followed(run(function, every_block), label, len(every_block), verbose=True)
 
     return tracked_run
+
+
+def followed(
+    things: Iterable[Thing], label: str, total: int, verbose: bool = False
+) -> Iterator[Thing]:
+    """The same things, and how many of them are done."""
+    with progress(label, total, verbose) as advance:
+        for done, thing in enumerate(things, start=1):
+            yield thing
+            advance(done)
 
 
 def threads(n_jobs: int | None) -> "BlockMap":
