@@ -114,7 +114,7 @@ class Coefficients(Spoken):
         """Class (of several), term, model, estimate, error, ratio (if it has one), low, high."""
         # a row for each term of each class but the first
         rows = []
-        labels = (self.design.classes or ("", ""))[1:]
+        labels = self.design.score_labels
         for k, label in enumerate(labels):
             for j, term in enumerate(self.terms):
                 coefficient = None
@@ -195,7 +195,7 @@ class Coefficients(Spoken):
         ratio, n_scores = self.design.loss.ratio, self.design.loss.n_scores
         header = ["term", "coefficient"]
         if n_scores > 1:
-            header[1:] = [f"of {label}" for label in (self.design.classes or ())[1:]]
+            header[1:] = [f"of {label}" for label in self.design.score_labels]
         rows: list[list[Any]] = [[name, *values] for name, values in self._lines()]
         if ratio and n_scores == 1:
             header.append(ratio)
@@ -281,7 +281,7 @@ class Coefficients(Spoken):
         low, high = (np.where(np.isnan(ends), shown, ends) for ends in (low, high))
 
         ratio, marks = self.design.loss.ratio, list[Mark]()
-        for k, label in enumerate((self.design.classes or ("", ""))[1:]):
+        for k, label in enumerate(self.design.score_labels):
             for j, name in enumerate(self.terms[1:], 1):
                 named = f"{name}, {label}" if len(shown) > 1 else name
                 value = float(shown[k, j])

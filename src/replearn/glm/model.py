@@ -288,7 +288,7 @@ class GlmModel(Model):
 
         # what is predicted, and of the last class
         own = self.coefficients
-        what = design.loss.says.format(target=design.target, last=(self.classes or ("",))[-1])
+        what = design.loss.says.format(target=design.target, last=design.score_labels[-1])
         return Facts(
             f"This {'updated ' if self.recalibration else ''}model predicts {what}.",
             [

@@ -446,6 +446,10 @@ class Founded(LabsTogether, Spoken):
         What each lab adds.
     copies : sequence of pairs of str
         Labs whose sums are too similar for different rows.
+    fits : CentreFits
+        The numbers that each lab alone would have.
+    heterogeneity : array
+        Cochran's Q of each coded number, with one degree of freedom less than labs.
 
     See Also
     --------

@@ -15,7 +15,7 @@ from replearn.documents import Document, Integers, Range, Sha256, Text, Unfit
 from replearn.errors import ReplearnError
 from replearn.glm import MOST_STEERED
 from replearn.glm import State as NewtonState
-from replearn.rows import WEIGHT_BITS, ExactSums, integers
+from replearn.rows import EVERY_ROW, WEIGHT_BITS, ExactSums, integers
 from replearn.rows import Integers as Whole
 from replearn.study.agreement import spread_findings
 from replearn.study.disclosure import refuse_few_rows, refuse_heavy_rows
@@ -244,7 +244,7 @@ def refuse_small(state: State, sums: ExactSums) -> None:
             f"sums must be of at least {LEAST_SUMMED} rows, got {sums.count('rows')}: those of few "
             "rows may tell what stands in single ones. Pool them with those of a different lab."
         )
-    if not 0 < state.sample_threshold < 1 << 32:
+    if not 0 < state.sample_threshold < EVERY_ROW:
         return
 
     n_sampled = sums.count("sampled") >> WEIGHT_BITS  # at least: no row weighs more than 1
