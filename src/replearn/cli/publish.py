@@ -90,7 +90,7 @@ def _add_terms(parser: Parser) -> None:
     parser.add("--interactions PAIRS", 'all, or pairs of columns: "age:sex,age:bmi"')
     parser.add(
         "--bits N",
-        "published per coefficient, 0 to 8 (default 8: one byte)",
+        "published per coefficient, 0 to 8 (default 8; 4 if you publish twice)",
         type=int,
         dest="sketch_bits",
     )
