@@ -128,6 +128,37 @@ def splines(name: str, folder: Path, n_rows: int) -> Call:
     return replace(call, steps=(*call.steps, hats, StandardScaler()), with_cv=False)
 
 
+def kinds_of_digits(folder: Path, n_rows: int, basis: str = "linear") -> Call:
+    """26 classes of 16 numbers: digits in means of 7 x 7 pixels, with few or many bright pixels."""
+    arrays = np.load(folder / "mnist70k.npz")
+    images, labels = arrays["X"][:n_rows], arrays["label"][:n_rows]
+    means = images.reshape(-1, 4, 7, 4, 7).mean(axis=(2, 4)).reshape(-1, 16)
+    bright = (images > 127).sum(axis=1)
+
+    # six digits in three parts each, four in two
+    kinds = np.empty(len(labels), dtype=object)
+    for digit in range(10):
+        here = np.flatnonzero(labels == digit)
+        n_parts = 3 if digit < 6 else 2
+        cuts = np.quantile(bright[here], np.arange(1, n_parts) / n_parts)
+        parts = np.searchsorted(cuts, bright[here])
+        kinds[here] = [f"{digit}, part {part}" for part in parts]
+
+    X = pd.DataFrame(means, columns=[f"x{i}" for i in range(16)])
+    if basis == "linear":
+        return Call(X, kinds.astype(str), {}, (StandardScaler(),))
+    hats = SplineTransformer(n_knots=5, degree=1, knots="quantile")
+    steps = (StandardScaler(), hats, StandardScaler())
+    return Call(X, kinds.astype(str), {"basis": basis}, steps)
+
+
+def every_product(n_rows: int, n_columns: int) -> Call:
+    """Standard normal columns with all their products."""
+    poly = PolynomialFeatures(2, interaction_only=True, include_bias=False)
+    call = gaussian(n_rows, n_columns)
+    return replace(call, options={"interactions": "all"}, steps=(poly, StandardScaler()))
+
+
 def words(folder: Path) -> Call:
     """Messages as sparse rows of 5,494 words."""
     from sklearn.feature_extraction.text import TfidfTransformer
@@ -145,6 +176,7 @@ CALLS: dict[str, Callable[[], Call]] = {
     "200,000 x 50": partial(gaussian, 200_000, 50),
     "400,000 x 20": partial(gaussian, 400_000, 20),
     "50,000 x 50": partial(gaussian, 50_000, 50),
+    "100,000 x 21, all products": partial(every_product, 100_000, 21),
 }
 REAL: dict[str, Callable[[Path], Call]] = {
     "flights, 105 destinations": destinations,
@@ -154,6 +186,8 @@ REAL: dict[str, Callable[[Path], Call]] = {
     "pulsars, products": products,
     "digits": partial(real, "digits, 10 classes", n_rows=8_000),
     "digits, splines": partial(splines, "digits, 10 classes", n_rows=8_000),
+    "26 classes": partial(kinds_of_digits, n_rows=8_000),
+    "26 classes, splines": partial(kinds_of_digits, n_rows=8_000, basis="splines"),
     "news, splines": partial(splines, "news, 20 classes", n_rows=8_000),
     "sentences": partial(real, "sentences"),
     "text, 18,000 x 5,494": words,
