@@ -7,8 +7,9 @@ A call starts from what a user has: an array, a sparse matrix, a dataframe with 
 CSV or Parquet file. An original stands beside ``LogisticRegressionCV``, a replication beside
 ``LogisticRegression``. Both of scikit-learn get levels as sparse indicators and numbers as standard
 ones, and these steps count. Files are those of a fresh process, imports included. Real tables need
-the folder that `tasks.py` describes. Glum is not measured: it is no dependency. Algorithms 1 and 2
-stand beside ``LinearSVC`` and ``SGDClassifier`` (`of_halfspaces`).
+the folder that `tasks.py` describes. With glum installed (`pip install glum`; it is no dependency)
+its binomial regression stands beside those of two classes. Algorithms 1 and 2 stand beside
+``LinearSVC`` and ``SGDClassifier`` (`of_halfspaces`).
 """
 
 import argparse
@@ -21,6 +22,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -202,7 +205,7 @@ def cpu(call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def waits(call: Call, n_repeats: int) -> dict[str, Any]:
-    """Seconds of the four calls, the fastest of some."""
+    """Seconds of the five calls, the fastest of some."""
     ours = ReplicableLogisticClassifier(**call.options)
     theirs = make_pipeline(*call.steps, LogisticRegression(max_iter=1000))
     seconds: dict[str, list[float]] = {}
@@ -220,13 +223,18 @@ def waits(call: Call, n_repeats: int) -> dict[str, Any]:
         again, plain = ReplicableLogisticClassifier(study=first.study_), clone(theirs)
         add("replication", partial(again.fit, call.X, call.y))
         add("LR", partial(plain.fit, call.X, call.y))
+        if find_spec("glum") and len(np.unique(call.y)) == 2:
+            binomial = import_module("glum").GeneralizedLinearRegressor(
+                family="binomial", alpha=1e-4
+            )
+            add("glum", partial(make_pipeline(*call.steps, binomial).fit, call.X, call.y))
     best = {name: min(found) for name, found in seconds.items()}
     return {
         "coefficients": first.model_.codes.size,
         "ridge": first.study_.design.ridge,
         "log-loss": first.performance_.loss.value,
         "fingerprint": first.fingerprint_[:8],
-        **{name: best.get(name) for name in ("original", "LRCV", "replication", "LR")},
+        **{name: best.get(name) for name in ("original", "LRCV", "replication", "LR", "glum")},
         "ratio": best["replication"] / best["LR"],
     }
 
