@@ -5,6 +5,7 @@ a draft, which is a registered study. The labs fit it as a coalition; one round 
 single rows move the fit; then cells, sketch and study follow as for an original with all rows.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
@@ -13,19 +14,19 @@ from typing import Annotated, Any
 import numpy as np
 
 from replearn.codes import Coins, chance_of_each, seed_text, width_for
-from replearn.documents import Document, Integers, Label, Length, Part, Range, Text, decimal_text
-from replearn.errors import ReplearnError
-from replearn.glm import (
-    RIDGES,
-    CentreFits,
-    Coordinates,
-    GlmDesign,
-    GlmModel,
-    Influence,
-    Kind,
-    Summary,
-    loss_of,
+from replearn.documents import (
+    Document,
+    Integers,
+    Label,
+    Length,
+    Part,
+    Range,
+    Text,
+    Unfit,
+    decimal_text,
 )
+from replearn.errors import ReplearnError
+from replearn.glm import RIDGES, Coordinates, GlmDesign, GlmModel, Influence, Kind, Summary, loss_of
 from replearn.glm import between as centres
 from replearn.glm import sketched as glm
 from replearn.rows import MAX_ROW
@@ -33,7 +34,7 @@ from replearn.study.certificate import without_model
 from replearn.study.disclosure import FEW_VALUES
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.original import read_labels
-from replearn.study.participants import Participant, lab_table, remarks_on
+from replearn.study.participants import LabsTogether, Participant
 from replearn.study.passes import LEAST_SUMMED, MAX_ROWS, Fitted
 from replearn.study.study import GlmStudy, bits_each
 from replearn.tables import (
@@ -44,6 +45,7 @@ from replearn.tables import (
     Name,
     NumberColumn,
     Table,
+    is_number_text,
     learn_encoding,
     make_profile,
     open_table,
@@ -79,6 +81,13 @@ class ColumnCounts(Part):
     hides_levels: bool = False  # of numbers: all of them, because sums would show few
     hides_gaps: bool = False
 
+    def check(self) -> None:
+        """A count for each value, and numbers where a column has them."""
+        if len(self.values) != self.counts.size:
+            raise Unfit(f"must have a count for each value, got {self.counts.size}", key="counts")
+        if self.are_numbers and not all(_is_finite(value) for value in self.values):
+            raise Unfit("must be numbers", key="values")
+
     def may_have(self, level: int | str) -> bool:
         """Whether there may be rows of a level that are not shown as such."""
         return level not in self.values and (self.hides_levels or OTHER in self.values)
@@ -95,6 +104,14 @@ class LabColumns(Spoken, Document):
     kind: Kind
     target: ColumnCounts
     columns: Annotated[tuple[ColumnCounts, ...], Length(1, 10_000)]
+
+    def check(self) -> None:
+        """No column counts more rows than there are, and the target all that it shows."""
+        for column in (self.target, *self.columns):
+            if sum(column.counts.tolist()) + column.missing > self.rows:
+                raise Unfit(f"must count at most the {self.rows:,} rows", key=column.name)
+        if not self.target.counts.any():
+            raise Unfit("must have values", key="target")
 
     def facts(self) -> Facts:
         """What is sent, in words."""
@@ -321,6 +338,11 @@ def draft_study(
     return GlmStudy(design, rho, n_rows, n_rows, spreads, between, 0, profile)
 
 
+def _is_finite(value: Label) -> bool:
+    text = str(value)
+    return is_number_text(text) and math.isfinite(float(text))
+
+
 def _default_ridge(n_rows: int) -> str:
     """The least of the usual ones at or above ten over the number of rows."""
     least = min(10 / n_rows, 1)
@@ -350,6 +372,8 @@ def _summable(parts: Sequence[ColumnCounts]) -> list[ColumnCounts]:
     Levels and gaps that some lab may have in few rows have no term; such levels are other ones.
     """
     hides_gaps = any(part.hides_gaps for part in parts)
+    if not any(part.counts.any() for part in parts):
+        return []
     if parts[0].are_numbers:
         if any(part.hides_levels for part in parts):
             return []
@@ -408,8 +432,8 @@ def _drawn(parts: Sequence[ColumnCounts], size: int) -> Any:
     return np.array(values, dtype=dtype)[places][order]
 
 
-@dataclass(frozen=True)
-class Founded(Spoken):
+@dataclass(frozen=True, kw_only=True)
+class Founded(LabsTogether, Spoken):
     """What labs publish together, and who differs or is too similar to be different rows.
 
     Attributes
@@ -422,6 +446,10 @@ class Founded(Spoken):
         What each lab adds.
     copies : sequence of pairs of str
         Labs whose sums are too similar for different rows.
+    fits : CentreFits
+        The numbers that each lab alone would have.
+    heterogeneity : array
+        Cochran's Q of each coded number, with one degree of freedom less than labs.
 
     See Also
     --------
@@ -455,13 +483,6 @@ class Founded(Spoken):
 
     study: GlmStudy
     model: GlmModel
-    labs: Sequence[Participant]
-    copies: Sequence[tuple[str, str]] = ()
-
-    @property
-    def remarks(self) -> list[str]:
-        """Labs to ask about."""
-        return remarks_on(self.labs, self.copies)
 
     def facts(self) -> Facts:
         """In words."""
@@ -478,7 +499,7 @@ class Founded(Spoken):
                 Row("coefficients", study.design.n_numbers, note=bits_each(study.design.bits)),
                 Row("fingerprint", self.model.fingerprint),
             ],
-            details=[lab_table(self.labs)],
+            details=[self.table()],
             figures=study.facts().figures,
         )
 
@@ -487,9 +508,7 @@ def founded(
     draft: GlmStudy,
     fitted: Fitted,
     spread: Influence,
-    fits: CentreFits,
-    labs: Sequence[Participant],
-    copies: Sequence[tuple[str, str]],
+    together: LabsTogether,
     replication_rows: int | None,
 ) -> Founded:
     """The study of a coalition, from its fit and from what single rows do to it.
@@ -497,7 +516,7 @@ def founded(
     Labs that differ more than rows explain show how centres differ: new ones will, too.
     """
     coordinates, counts, n_rows = draft.design.coordinates, fitted.counts, fitted.counts.rows
-    numbers = coordinates.of_theta(fitted.theta)
+    numbers, fits = coordinates.of_theta(fitted.theta), together.fits
     between = centres.assumed(coordinates)
     if len(fits.names) > 1:
         between = centres.learned(fits, spread.variance, coordinates, numbers)
@@ -520,7 +539,7 @@ def founded(
     shares = Summary.from_totals(n_rows, counts.weight, counts.totals).shares
     _, problems = without_model(design.loss, shares, promise, fitted.theta)
     excess = centres.times_typical(between, coordinates)
-    unlike = [one for one in labs if one.is_unlike]
+    unlike = [one for one in together.labs if one.is_unlike]
     if excess > _MOST_EXCESS and unlike:
         problems.append(
             f"Labs differ {excess:.0f} times as much as centres typically do, because of "
@@ -528,7 +547,7 @@ def founded(
         )
 
     study = GlmStudy.of(design, promise, total_spread, draft.profile, problems)
-    return Founded(study.committed_to(model), model, labs, copies)
+    return Founded(study=study.committed_to(model), model=model, **vars(together))
 
 
 def _named(unlike: Sequence[Participant]) -> str:
