@@ -224,10 +224,9 @@ def waits(call: Call, n_repeats: int) -> dict[str, Any]:
         add("replication", partial(again.fit, call.X, call.y))
         add("LR", partial(plain.fit, call.X, call.y))
         if find_spec("glum") and len(np.unique(call.y)) == 2:
-            binomial = import_module("glum").GeneralizedLinearRegressor(
-                family="binomial", alpha=1e-4
-            )
-            add("glum", partial(make_pipeline(*call.steps, binomial).fit, call.X, call.y))
+            regression = import_module("glum").GeneralizedLinearRegressor
+            theirs_too = make_pipeline(*call.steps, regression(family="binomial", alpha=1e-4))
+            add("glum", partial(theirs_too.fit, call.X, call.y))
     best = {name: min(found) for name, found in seconds.items()}
     return {
         "coefficients": first.model_.codes.size,
