@@ -8,7 +8,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -52,6 +52,12 @@ class Outcome:
     title: str = ""
     n_rows: int | None = None
     page: Facts | None = None
+
+
+def answered(result: Any, title: str, is_bad: bool = False) -> Outcome:
+    """What a result says; of a bad one with the exit code that a script looks for."""
+    code = DIFFERENT if is_bad else DONE
+    return Outcome(result.facts(), code, title=title, n_rows=getattr(result, "n_rows", None))
 
 
 def width() -> int:
@@ -320,7 +326,10 @@ def inputs_of(options: argparse.Namespace) -> list[str]:
 
 
 def check_output_path(
-    path: str | None, kind: "Kind | None", inputs: list[str], formats: tuple[str, ...] | None = ()
+    path: str | None,
+    kind: "Kind | None",
+    formats: tuple[str, ...] | None = (),
+    beside: Sequence[str] = (),
 ) -> None:
     """Refuse before the work what could not, or must not, be written; no kind: it stays here.
 
@@ -338,7 +347,7 @@ def check_output_path(
         raise ReplearnError(f"{path} cannot be written: {folder} is no folder. Make it first.")
     if not os.access(folder, os.W_OK):
         raise ReplearnError(f"{path} cannot be written: no right to write to {folder}.")
-    for read in inputs:
+    for read in (*Parser.inputs, *beside):
         same = os.path.realpath(path) == os.path.realpath(read)
         if same or (os.path.exists(path) and os.path.exists(read) and os.path.samefile(path, read)):
             raise ReplearnError(f"{path} is a file that this command needs. Name a different one.")

@@ -158,8 +158,8 @@ def run(options: argparse.Namespace) -> Outcome:
     # 1 what can be refused before the work
     stem = os.path.basename(options.table).split(".")[0] or "original"
     model_path = options.keep or os.path.join(os.path.dirname(options.out), f"{stem}.model.json")
-    check_output_path(options.out, "study", [options.table], ("replearn/study/glm",))
-    check_output_path(model_path, None, [options.table, options.out], ("replearn/model/glm",))
+    check_output_path(options.out, "study", ("replearn/study/glm",))
+    check_output_path(model_path, None, ("replearn/model/glm",), [options.out])
     _refuse_forgotten(options)
     _refuse_unused(options)
     _prepare_survival(options)
@@ -487,7 +487,7 @@ def _details(original: "Original", notes: list[str]) -> list[Any]:
         Row(
             "patients needed to match", study.evidence(original.model).rows, note="half of the time"
         ),
-        *sample_size_row(original.rows_needed, study.n_original),
+        *sample_size_row(original.rows_needed, study.n_original, study.design.loss.counted),
         *original.certificate.assumed,
         *notes,
         original.cohort(),

@@ -12,7 +12,6 @@ from replearn.cli.command import (
     Outcome,
     Parser,
     check_output_path,
-    inputs_of,
     lab_table,
     may_leave,
     working,
@@ -47,7 +46,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.cli import fit
     from replearn.study import Study
 
-    check_output_path(options.out, "model", inputs_of(options), ("replearn/model",))
+    check_output_path(options.out, "model", ("replearn/model",))
     study: Any = Study.load(options.study)
     roads: dict[str, Callable[[argparse.Namespace, Any], Outcome]]
     roads = {"glm": _replicate, "halfspace": fit.replicate}

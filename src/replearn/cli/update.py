@@ -9,7 +9,6 @@ from replearn.cli.command import (
     Parser,
     check_output_path,
     csv_options,
-    inputs_of,
     may_leave,
     working,
 )
@@ -52,7 +51,7 @@ def run(options: argparse.Namespace) -> Outcome:
         )
 
     # one or two numbers are fitted here; all others are the parent's
-    check_output_path(options.out, "model", inputs_of(options), ("replearn/model/glm",))
+    check_output_path(options.out, "model", ("replearn/model/glm",))
     with working("updating the model"):
         found = update(
             options.model,

@@ -18,6 +18,7 @@ from replearn.rows import (
     COARSE,
     COARSE_BLOCK,
     COARSE_SHIFT,
+    EVERY_ROW,
     ROW_BITS,
     THETA_BITS,
     WEIGHT_BITS,
@@ -43,8 +44,8 @@ Form = Literal["pairs", "classes", "alone"]
 MOST_STEERED = 500
 #: Rows whose sums int64 holds: an entry of the information has at most 2^42 of each.
 _MOST_ADDED = 1 << 16
-#: The share of all rows, and the constant in the units of the information matrix.
-_EVERY, _COARSE_ONE = 1 << 32, 1 << (ROW_BITS - COARSE_SHIFT)
+#: The constant in the units of the information matrix.
+_COARSE_ONE = 1 << (ROW_BITS - COARSE_SHIFT)
 #: Sparse entries that are kept in float64 during a fit: 32 MB.
 _MOST_READY = 1 << 22
 
@@ -127,11 +128,11 @@ def _few_sums(
         eta = scores(rows, theta, piece.offset)
         _add_gradient(gradient, loss, rows, eta, piece)
         weight += _total_weight(piece.weights, piece.n_rows)
-        if sample_threshold == _EVERY:
+        if sample_threshold == EVERY_ROW:
             sampled += add_information(information, loss, rows, eta, piece.weights)
 
     # 2 a share of them: one product of many rows is faster than many products of few
-    if 0 < sample_threshold < _EVERY:
+    if 0 < sample_threshold < EVERY_ROW:
         some = block.part(block.marks < sample_threshold)
         rows = _reals(some.terms)
         eta = scores(rows, theta, some.offset)
@@ -372,14 +373,16 @@ def mean_gradient(sums: ExactSums, theta: Matrix, loss: Loss, ridge: Vector | fl
 def mean_information(sums: ExactSums, loss: Loss, ridge: Vector | float) -> Matrix:
     """The information matrix of a row with the ridge, over all scores and columns."""
     parts = mean_parts(sums, loss, "pairs")
-    n_columns, n_scores = parts.shape[1], loss.n_scores
-    information = np.empty((n_scores, n_columns, n_scores, n_columns))
-    for pair, (k, m) in enumerate(zip(*np.triu_indices(n_scores), strict=True)):
-        information[k, :, m, :] = parts[pair]
-        information[m, :, k, :] = parts[pair].T
+    return over_scores(parts, loss.n_scores) + Penalty(ridge, loss.n_scores, parts.shape[1]).matrix
 
-    penalty = Penalty(ridge, n_scores, n_columns).matrix
-    return information.reshape(n_scores * n_columns, n_scores * n_columns) + penalty
+
+def over_scores(parts: Matrix, n_scores: int) -> Matrix:
+    """One matrix over all scores and columns, from a symmetric one for each pair of scores."""
+    n_columns = parts.shape[1]
+    matrix = np.empty((n_scores, n_columns, n_scores, n_columns))
+    for part, (k, m) in zip(parts, zip(*np.triu_indices(n_scores), strict=True), strict=True):
+        matrix[k, :, m, :] = matrix[m, :, k, :] = part
+    return matrix.reshape(n_scores * n_columns, n_scores * n_columns)
 
 
 def mean_parts(sums: ExactSums, loss: Loss, form: Form) -> Matrix:

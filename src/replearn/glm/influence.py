@@ -148,8 +148,8 @@ def influence_from(sums: "Moments", unit: Vector, n_rows: int) -> Influence:
 
     # 3 effective rows of all rows; events that come together count less
     per_sampled = n_rows / sums.n_rows
-    m_observed = _effective_rows(seen, sums.n_rows) * per_sampled
-    m_expected = _effective_rows(sums.likely, sums.n_rows) * per_sampled
+    m_observed = seen.effective(sums.n_rows) * per_sampled
+    m_expected = sums.likely.effective(sums.n_rows) * per_sampled
     m_expected /= design_effect * max(1.0, dispersion)
     return Influence(observed, expected, m_observed, m_expected, n_rows)
 
@@ -173,15 +173,6 @@ def _dispersion(sums: "Moments") -> float:
     if upper < 1.0:
         return upper
     return max(1.0, dispersion)
-
-
-def _effective_rows(moments: "SquareSums", n_rows: int) -> Vector:
-    """Never more than rows.
-
-    Where influences are below the grid, as in a column that follows from others, squares of squares
-    are 0.
-    """
-    return np.minimum(moments.effective(), n_rows)
 
 
 @dataclass(frozen=True)
@@ -304,6 +295,7 @@ class Moments:
         if not isinstance(X, LevelRows) and not is_sparse(X):
             X = with_constant(X)
         eta = scores(X, pull.theta, piece.offset)
+        # curvatures of each score with itself, among those of all pairs
         own = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))
         residual, curvature = loss.residual(eta, piece.targets), loss.curvature(eta)[:, own]
         mass = piece.masses
@@ -359,10 +351,15 @@ class SquareSums:
     def __add__(self, other: "SquareSums") -> "SquareSums":
         return SquareSums(self.second + other.second, self.fourth + other.fourth)
 
-    def effective(self) -> Vector:
-        """Effective number of terms in each sum."""
+    def effective(self, most: float = math.inf) -> Vector:
+        """Effective number of terms in each sum, never more than there are.
+
+        Where influences are below the grid, as in a column that follows from others, squares of
+        squares are 0.
+        """
         second, fourth = (sums.astype(np.float64) for sums in (self.second, self.fourth))
-        return np.maximum(second * second / np.maximum(fourth * 4.0**COARSE_BITS, 1.0), 0.01)
+        effective = second * second / np.maximum(fourth * 4.0**COARSE_BITS, 1.0)
+        return np.clip(effective, 0.01, most)
 
     def add_whole(self, whole: np.ndarray, shift: int = 0) -> "SquareSums":
         """With the influences of some rows, in units of 2^shift."""

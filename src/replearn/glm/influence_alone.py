@@ -31,6 +31,7 @@ from replearn.glm.preconditioners import schur_complements
 from replearn.rows import (
     COARSE,
     COARSE_SHIFT,
+    EVERY_ROW,
     MAX_BLOCK,
     ROW_BITS,
     Block,
@@ -59,7 +60,7 @@ def influence_alone(
     There is one score. ``n_rows`` and ``weight`` are those of all rows.
     """
     # 0 each column alone
-    sums = sums_at([block], loss, theta, 1 << 32, "alone")
+    sums = sums_at([block], loss, theta, EVERY_ROW, "alone")
     first, diagonal = mean_parts(sums, loss, "alone")[0]
     pull = _AlonePull.of(theta, first, diagonal, ridge, coordinates.diagonal, weight)
     alone = influence_from(
@@ -74,7 +75,7 @@ def influence_alone(
     rest[:, places] = 0.0
     terms = block.terms[:, top]
     some = replace(block, terms=terms, offset=scores(block.terms, rest, block.offset)[:, 0])
-    information = mean_information(sums_at([some], loss, theta[:, places], 1 << 32), loss, ridge)
+    information = mean_information(sums_at([some], loss, theta[:, places], EVERY_ROW), loss, ridge)
     scales = np.diag(coordinates.diagonal[places])
     together = influence_of(
         [some], loss, theta[:, places], information, (np.eye(1), scales), n_rows, weight

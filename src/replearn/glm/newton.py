@@ -22,6 +22,7 @@ from replearn.glm.derivatives import Form, form_of, information_shape, mean_grad
 from replearn.glm.losses import Loss
 from replearn.glm.preconditioners import Preconditioner, preconditioner_of
 from replearn.rows import (
+    EVERY_ROW,
     THETA_BITS,
     WEIGHT_BITS,
     Block,
@@ -81,7 +82,7 @@ class LastIterate(Part):
     weight: Annotated[int, Range(1, _MOST_SUM)]
     sampled: Annotated[int, Range(0, _MOST_SUM)]
     # rows whose mark is below it make the next information matrix
-    sample_threshold: Annotated[int, Range(1, 1 << 32)]
+    sample_threshold: Annotated[int, Range(1, EVERY_ROW)]
     steers_badly: bool = False  # the information must be made anew, however small the step
     halvings: Annotated[int, Range(0, _MOST_HALVINGS + 1)] = 0  # of the step
     n_steps: Annotated[int, Range(0, _MOST_STEPS)] = 0  # that were taken before
@@ -133,7 +134,7 @@ class State(Part):
 
     # coefficients, whole numbers of units of 2^-26, the constant first
     theta: Annotated[Matrix, Integers(2, -_MOST_UNITS, _MOST_UNITS)]
-    sample_threshold: Annotated[int, Range(0, 1 << 32)]
+    sample_threshold: Annotated[int, Range(0, EVERY_ROW)]
     behind: LastIterate | None = None  # where the step to theta began; None at the start
 
     def sums(self, blocks: Iterable[Block], loss: Loss, work: BlockMap = map) -> ExactSums:
@@ -211,7 +212,7 @@ def start(loss: Loss, summary: Summary, n_columns: int) -> State:
 
     # thousands of columns, each beside the constant alone: made of all rows, once
     if form_of(theta.shape) == "alone":
-        return State(theta, 1 << 32)
+        return State(theta, EVERY_ROW)
     return State(theta, sample_threshold_for(summary.n_rows, theta.size))
 
 
@@ -249,7 +250,7 @@ def advance(
 
     # 0 read the sums; where a share of the rows was not fair, ask for all of them
     if last is None and not _is_fair_sample(state, sums):
-        return State(state.theta, 1 << 32)
+        return State(state.theta, EVERY_ROW)
     gradient = mean_gradient(sums, state.theta, loss, ridge)
 
     # 1 line search: halve the step that led here unless it went down enough
@@ -284,9 +285,11 @@ def advance(
 
     # 5 next state; where steps hardly shrink, a larger share of the rows will steer better
     shrinks = last_direction is None or direction.size <= last_direction.size / 4
-    if not shrinks and iterate.sample_threshold < 1 << 32:
+    if not shrinks and iterate.sample_threshold < EVERY_ROW:
         iterate = replace(
-            iterate, sample_threshold=min(4 * iterate.sample_threshold, 1 << 32), steers_badly=True
+            iterate,
+            sample_threshold=min(4 * iterate.sample_threshold, EVERY_ROW),
+            steers_badly=True,
         )
     return _ahead(replace(iterate, direction=direction), refresh_above)
 
@@ -310,7 +313,7 @@ def _is_converged(state: State, step: Matrix, tolerance_units: int) -> bool:
 
 def _is_fair_sample(state: State, sums: ExactSums) -> bool:
     """Whether about as many rows were sampled as asked for; few different rows have no share."""
-    if not 0 < state.sample_threshold < 1 << 32:
+    if not 0 < state.sample_threshold < EVERY_ROW:
         return True
     sampled = sums.count("sampled") / sums.count("weight")
     return abs(sampled - state.sample_threshold * 2.0**-32) <= state.sample_threshold * 2.0**-35
@@ -498,5 +501,5 @@ def sample_threshold_for(n_rows: int, n_coefficients: int) -> int:
     """The share of rows, in units of 2^-32, that makes the information matrix."""
     n_sampled = max(ROWS_PER_COEFFICIENT * n_coefficients, 1 << 13)
     if 2 * n_sampled > n_rows:
-        return 1 << 32
+        return EVERY_ROW
     return (n_sampled << 32) // n_rows

@@ -116,6 +116,11 @@ class Evaluation(Spoken):
     brier: tuple[Measure, float] | None
 
     @property
+    def n_rows(self) -> int:
+        """Rows that were scored."""
+        return self.performance.n_rows
+
+    @property
     def is_inverted(self) -> bool:
         """Whether it ranks the wrong way round."""
         return self.performance.auc is not None and self.performance.auc.value < 0.5
