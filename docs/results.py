@@ -298,7 +298,8 @@ def rate(lines):
 
 def agreement_plot(table):
     """Share of new centres that agree: none, typical, learned."""
-    table = table[table["role"] == "judges"]
+    with_none = set(table[(table["between"] == "none") & (table["K"] > 0)]["table"])
+    table = table[(table["role"] == "judges") | table["table"].isin(with_none)]
     kinds = {
         "none": ((table["between"] == "none") & (table["K"] == 1), 3),
         "typical": ((table["between"] == "typical") & (table["K"] == 1), 1),
