@@ -47,7 +47,8 @@ def test_patients_that_a_match_takes_are_told_only_where_guesses_are_many(table,
     assert "A match is no evidence" in words
     assert "patients needed" not in words
 
-    (table / "study.json").unlink()
+    for file in ("study.json", "a.model.json"):
+        (table / file).unlink()
     assert publish("--details", "--between", "0", "--rows", "20000") == 0
     assert "patients needed to match" in capsys.readouterr().out
 
