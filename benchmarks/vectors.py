@@ -292,7 +292,7 @@ def constants() -> dict[str, Any]:
         "LN2_HI": elementary.LN2_HI,
         "LN2_LO": elementary.LN2_LO,
         "ROOT_HALF": elementary._SQRT_HALF,
-        "ALL": derivatives._EVERY,
+        "ALL": rows.EVERY_ROW,
         "LEAST_PIVOT": preconditioners.LEAST_PIVOT,
         "NEAR": newton._NEAR,
         "NEAR_ENOUGH": newton.NEAR_ENOUGH,

@@ -367,6 +367,10 @@ simulated. {int(table["labs"].min())} to {int(table["labs"].max())} labs a line.
 size also with levels that have no event, nearly separable columns, *centres* that differ as typical
 ones do, and *fitted* models of an original that has as few rows itself. With fitted models and few
 events it alarms less often than stated, and its power is up to a fifth below the other's.
+Over all lines {table["size .05"].mean():.3f} alarm at 0.05 and {table["size .01"].mean():.3f} at
+0.01.
+
+:::{{dropdown}} All lines as a table
 
 | rows | events | columns | size at 0.05 | at 0.01 | power | likelihood ratio |
 |--:|--:|---|--:|--:|--:|--:|"""
@@ -375,7 +379,7 @@ events it alarms less often than stated, and its power is up to a fifth below th
             f"{line[name]:.3f}" for name in ("size .05", "size .01", "power", "LR power")
         )
         yield f"| {line['rows']:,} | {line['events']:.0%} | {line['kind']} | {numbers} |"
-    yield ""
+    yield ":::\n"
 
 
 def adversary():

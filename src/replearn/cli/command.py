@@ -101,10 +101,10 @@ class Parser(argparse.ArgumentParser):
 
 def names(text: str) -> list[str]:
     """Names with commas between them."""
-    found = [name.strip() for name in text.split(",")]
-    if not all(found):
+    listed = [name.strip() for name in text.split(",")]
+    if not all(listed):
         raise argparse.ArgumentTypeError(f"must be names with commas between them, got {text!r}")
-    return found
+    return listed
 
 
 _OF_COLUMNS: dict[str, Any] = {"type": names, "default": []}
@@ -318,11 +318,11 @@ _INPUTS = ("table", "study", "model", "models", "file", "sums", "state", "opened
 
 def inputs_of(options: argparse.Namespace) -> list[str]:
     """The paths that a command reads."""
-    found: list[str] = []
+    paths: list[str] = []
     for name in _INPUTS:
         value = getattr(options, name, None)
-        found += [value] if isinstance(value, str) else value or []
-    return found
+        paths += [value] if isinstance(value, str) else value or []
+    return paths
 
 
 def check_output_path(

@@ -90,7 +90,7 @@ def _add_terms(parser: Parser) -> None:
     parser.add("--interactions PAIRS", 'all, or pairs of columns: "age:sex,age:bmi"')
     parser.add(
         "--bits N",
-        "published per coefficient, 0 to 8 (default 8: one byte)",
+        "published per coefficient, 0 to 8 (default 8; 4 if you publish twice)",
         type=int,
         dest="sketch_bits",
     )
@@ -301,20 +301,16 @@ def _refuse_unused(options: argparse.Namespace) -> None:
         refuse_unused(options, "a study without --registered", "scores")
 
 
+_NOT_OF_SURVIVAL = ("target", "weights", "offset", "class_weight", "scores", "kind", "registered")
+
+
 def _prepare_survival(options: argparse.Namespace) -> None:
     """With --time and --event the study is one of survival, whose target is the event."""
     if options.time is None and options.event is None:
         return
     if options.time is None or options.event is None:
         raise ReplearnError("survival needs both --time and --event. Name both columns.")
-    given = {"target", "weights", "offset", "class_weight", "scores"}
-    found = [f"--{name.replace('_', '-')}" for name in sorted(given) if getattr(options, name)]
-    if options.kind != "logistic":
-        found.append("--kind")
-    if options.registered:
-        found.append("--registered")
-    if found:
-        raise ReplearnError(f"--time and --event do not go with {', '.join(found)}. Leave it out.")
+    refuse_unused(options, "a study of --time and --event", *_NOT_OF_SURVIVAL)
     options.kind, options.target = "survival", options.event
 
 

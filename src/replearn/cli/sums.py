@@ -132,7 +132,7 @@ def _columns(options: argparse.Namespace, lab: str) -> Outcome:
     )
 
     with working("looking at columns"):
-        found = lab_columns(table, options.kind, lab, options.categories, least_count())
-    may_leave("sums", found.rows)
-    found.save(options.out)
-    return Outcome(found.facts())
+        columns = lab_columns(table, options.kind, lab, options.categories, least_count())
+    may_leave("sums", columns.rows)
+    columns.save(options.out)
+    return Outcome(columns.facts())

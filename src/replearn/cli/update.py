@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> Outcome:
     # one or two numbers are fitted here; all others are the parent's
     check_output_path(options.out, "model", ("replearn/model/glm",))
     with working("updating the model"):
-        found = update(
+        updated = update(
             options.model,
             options.table,
             options.target,
@@ -63,9 +63,9 @@ def run(options: argparse.Namespace) -> Outcome:
             csv=csv_options(options),
         )
 
-    facts = found.facts()
+    facts = updated.facts()
     if options.out is not None:
-        may_leave("model", found.n_rows, 1 + len(found.shifts))
-        found.model.save(options.out)
+        may_leave("model", updated.n_rows, 1 + len(updated.shifts))
+        updated.model.save(options.out)
         facts = replace(facts, items=[*facts.items, Row("updated model", options.out, key="out")])
-    return Outcome(facts, title=f"Update of {options.model}", n_rows=found.n_rows)
+    return Outcome(facts, title=f"Update of {options.model}", n_rows=updated.n_rows)

@@ -367,31 +367,31 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         return Coins(key).row_order("order/private", signs.size)
 
     def _labels(self) -> tuple[Label, ...]:
-        found = self.classes_.tolist()
-        whole = all(isinstance(label, float) and label.is_integer() for label in found)
-        found = [int(label) for label in found] if whole else found
-        if not all(isinstance(label, bool | int | str) for label in found):
+        labels = self.classes_.tolist()
+        whole = all(isinstance(label, float) and label.is_integer() for label in labels)
+        labels = [int(label) for label in labels] if whole else labels
+        if not all(isinstance(label, bool | int | str) for label in labels):
             raise ReplearnError(
-                f"labels must be integers, text or booleans, got {short(found)}. A model file "
+                f"labels must be integers, text or booleans, got {short(labels)}. A model file "
                 "must hold them; code them as text."
             )
-        return tuple(found)
+        return tuple(labels)
 
     def _warn(self, n_rows: int, spread: Any) -> None:
         """Say in words what the user must know about this fit."""
-        found = self.certificate_.expected
+        expected = self.certificate_.expected
         if self.plan_.mode != "practical":
             return
-        if found is None:
+        if expected is None:
             warn(
                 f"The disagreement with a second lab cannot be estimated from {n_rows:,} rows. "
                 f"{self._more(n_rows, spread)}.",
                 ReplicabilityWarning,
             )
-        elif found > self.plan_.promise.max_disagreement:
+        elif expected > self.plan_.promise.max_disagreement:
             warn(
                 f"A second lab would get a different model with an estimated probability of "
-                f"{found:.2f}, above max_disagreement={self.plan_.promise.max_disagreement:g}. "
+                f"{expected:.2f}, above max_disagreement={self.plan_.promise.max_disagreement:g}. "
                 f"{self._more(n_rows, spread)}. Or allow more error or disagreement, or "
                 f"{self._remedy}.",
                 ReplicabilityWarning,

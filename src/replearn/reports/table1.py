@@ -122,7 +122,7 @@ class Table1(Spoken):
         counted = Table(
             "",
             ("name", f"{self.counted_mode} rows", "pairs that differ", "error"),
-            [(name, *_counted_cells(found)) for name, found in self.counted.items()],
+            [(name, *_counted_cells(pairs)) for name, pairs in self.counted.items()],
             key="counted",
         )
         growth = Table(
@@ -271,11 +271,11 @@ def _count(
         return "too many candidates"
 
 
-def _counted_cells(found: Counted | str) -> tuple[str, str, str]:
+def _counted_cells(pairs: Counted | str) -> tuple[str, str, str]:
     """Rows, pairs that differ, error."""
-    if isinstance(found, str):
-        return "", f"not run: {found}", ""
-    return rows_text(found.n_rows), f"{found.n_differ} of {found.n_pairs}", f"{found.error:.4f}"
+    if isinstance(pairs, str):
+        return "", f"not run: {pairs}", ""
+    return rows_text(pairs.n_rows), f"{pairs.n_differ} of {pairs.n_pairs}", f"{pairs.error:.4f}"
 
 
 def count_pairs(

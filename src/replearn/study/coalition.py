@@ -32,8 +32,8 @@ from replearn.words import Table as FactTable
 
 #: A lab that claims so many times the rows of the study is not believed unless it is asked for.
 MOST_TIMES = 100
-#: Labs in a picture.
-_DRAWN = 6
+#: Labs in a picture, and numbers in a table.
+_DRAWN, _LISTED = 6, 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,54 +99,48 @@ class Coalition(LabsTogether, Spoken):
         if self.replication.same is not None:
             verdict += ": the original's" if self.replication.same else ", not the original's"
 
-        # what differs most comes first, and alone if there is much
-        names = self.replication.names
-        order = np.argsort(-self.heterogeneity, kind="stable")[:20]
-        furthest = sorted(self.labs, key=lambda x: x.p)[:_DRAWN]
-        which = ""
-        if len(self.labs) > _DRAWN:
-            which = ", of those that differ most"
-
         how = "in the cells of the study"
         if self.model.design.bits:
             how = "with the bits that the original published"
-        fit = f"The fit of all rows, rounded {how}."
-        items: list[Any] = [fit, Row("fingerprint", self.model.fingerprint)]
+        items: list[Any] = [
+            f"The fit of all rows, rounded {how}.",
+            Row("fingerprint", self.model.fingerprint),
+        ]
+
+        # labs beside each other, as far as anybody saw their sums
+        details, figures = list[Any](), list[Figure]()
         if self.n_unseen:
-            unseen = "Labs cannot be compared: only the total of their sums is known."
-            return Facts(
-                f"{verdict}.",
-                [*items, unseen],
-                details=self.replication.facts().details,
-                values={"same": self.replication.same},
-            )
-        return Facts(
-            f"{verdict}.",
-            [
-                *items,
+            items.append("Labs cannot be compared: only the total of their sums is known.")
+        else:
+            items += [
                 Row("one population?", p_value(self.same_population), key="population"),
                 Row("same without a lab", self.agreement, "%", note="of the labs"),
                 *self.remarks,
-            ],
-            details=[
-                self.table(),
-                FactTable(
-                    "Numbers that differ most between labs",
-                    ("number", "Cochran's Q"),
-                    [(names[i], float(self.heterogeneity[i])) for i in order],
-                ),
-                "A lab that invents rows like those of the others is not noticed.",
-                *self.replication.facts().details,
-            ],
-            figures=[
-                Figure(
-                    "Where labs lie in the cells of the model",
-                    lambda: where_we_landed(names, {x.lab: x.landed for x in furthest}),
-                    "A box is the cell of one coefficient, a line the 95% interval of one lab "
-                    f"alone{which}.",
-                )
-            ],
-            values={"same": self.replication.same},
+            ]
+            invented = "A lab that invents rows like those of the others is not noticed."
+            details, figures = [self.table(), self._numbers(), invented], [self._picture()]
+        details += self.replication.facts().details
+        return Facts(f"{verdict}.", items, details, figures, {"same": self.replication.same})
+
+    def _numbers(self) -> FactTable:
+        """Those that differ most, first."""
+        names, q = self.replication.names, self.heterogeneity
+        order = np.argsort(-q, kind="stable")[:_LISTED]
+        return FactTable(
+            "Numbers that differ most between labs",
+            ("number", "Cochran's Q"),
+            [(names[i], float(q[i])) for i in order],
+        )
+
+    def _picture(self) -> Figure:
+        """Labs in the cells of the model: all, or those that differ most."""
+        furthest = sorted(self.labs, key=lambda one: one.p)[:_DRAWN]
+        which = ", of those that differ most" if len(self.labs) > _DRAWN else ""
+        return Figure(
+            "Where labs lie in the cells of the model",
+            lambda: where_we_landed(self.replication.names, {x.lab: x.landed for x in furthest}),
+            "A box is the cell of one coefficient, a line the 95% interval of one lab "
+            f"alone{which}.",
         )
 
 

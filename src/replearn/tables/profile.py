@@ -120,16 +120,16 @@ def in_sentences(findings: Sequence[Finding]) -> list[str]:
     columns: dict[str, list[str]] = {}
     for column, sentence, _ in findings:
         columns.setdefault(sentence, []).append(column)
-    found = []
+    sentences = []
     for sentence, names in columns.items():
         if names == [""]:
-            found.append(f"{sentence[0].upper()}{sentence[1:]}.")
+            sentences.append(f"{sentence[0].upper()}{sentence[1:]}.")
         elif len(names) == 1:
-            found.append(f"Column {names[0]!r} {sentence}.")
+            sentences.append(f"Column {names[0]!r} {sentence}.")
         else:
             listed = ", ".join(map(repr, names[:4])) + (", ..." if len(names) > 4 else "")
-            found.append(f"{len(names)} columns ({listed}): each {sentence}.")
-    return found
+            sentences.append(f"{len(names)} columns ({listed}): each {sentence}.")
+    return sentences
 
 
 def make_profile(learned: Learned, labels: Array) -> Profile:
