@@ -411,15 +411,15 @@ def speed():
     yield """## How long a fit takes
 
 `python benchmarks/speed.py --data DATA --write docs/results` measures whole calls from what a user
-has; these lines are those of a shared machine that had the time for them. Seconds of CPU on one
-thread, interleaved (`--repeats 2`, `--only` for each line). Originals and *LRCV* ran once; the rest
-is the best of two runs. *LRCV* is scikit-learn's `LogisticRegressionCV` with ten penalties and five
-folds, *LR* its `LogisticRegression`. Their steps of encoding count, too. A line in code is a fresh
-process with its imports.
+has, on a shared machine. Seconds of CPU on one thread, interleaved (`--repeats 2`). Originals and
+*LRCV* ran once; the rest is the best of two runs. *LRCV* is scikit-learn's `LogisticRegressionCV`
+with ten penalties and five folds, *LR* its `LogisticRegression`, *glum* the binomial regression of
+that package. Their steps of encoding count, too. A line in code is a fresh process with its
+imports; its replication reads a file and prints a verdict.
 
-| rows | coefficients | original | LRCV | replication | LR |
-|---|--:|--:|--:|--:|--:|"""
-    names = ["original", "LRCV", "replication", "LR"]
+| rows | coefficients | original | LRCV | replication | LR | glum |
+|---|--:|--:|--:|--:|--:|--:|"""
+    names = ["original", "LRCV", "replication", "LR", "glum"]
     for _, line in table.iterrows():
         seconds = ("" if line[name] != line[name] else f"{line[name]:.2f}" for name in names)
         size = line["coefficients"]
