@@ -119,7 +119,8 @@ products, whose size was chosen on older splits.
 
 - **One byte.** With today's defaults, eight bits and cells of typical centres, the rounding of
   the original is nearly free: of {int(byte["pairs"].sum())} pairs of {len(byte)} lines
-  (`--pairs 2 --rivals 0`, also with `--share 0.25` and `0.0625`) {int(byte[f"differ {PLAN}"].sum())} differ, the median kept is
+  (`--pairs 2 --rivals 0`, also with `--share 0.25` and `0.0625`)
+  {int(byte[f"differ {PLAN}"].sum())} differ, the median kept is
   {kept_of_byte.median():.2%}, and the least {kept_of_byte.min():.2%}.
 - **Agreement.** {n_differ} of {n_pairs:,} pairs differ: {n_differ / n_pairs:.1%} (at most
   {most:.1%} with 95% confidence), where 1% was planned.
