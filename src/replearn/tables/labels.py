@@ -88,7 +88,7 @@ def class_numbers(column: Column, classes: Sequence[Label], show_values: bool = 
     Where the classes are 0 and 1, false and true are taken for them, and the other way round.
     """
     codes, texts = _codes(column)
-    places = {_spelled(label): number for number, label in enumerate(classes)}
+    places = {spelled(label): number for number, label in enumerate(classes)}
     if set(places) in ({"0", "1"}, {"false", "true"}):
         places |= {_YES_NO[text]: number for text, number in list(places.items())}
     numbers = np.array([places.get(text, -1) for text in texts] + [-1])[codes]
@@ -113,7 +113,7 @@ def class_numbers(column: Column, classes: Sequence[Label], show_values: bool = 
     )
 
 
-def _spelled(label: Label) -> str:
+def spelled(label: Label) -> str:
     """A label as a cell has it."""
     if isinstance(label, bool):
         return str(label).lower()
