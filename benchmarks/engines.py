@@ -30,7 +30,7 @@ from replearn.engines import dask
 from replearn.engines import replication as engine
 from replearn.engines.replication import work
 from replearn.glm import newton
-from replearn.study import GlmStudy, Request, State, combine, encode, lab_sums, publish, replication
+from replearn.study import GlmStudy, Request, State, combine, encode, lab_sums, publish, replicate
 from replearn.study import encoder as rows
 from replearn.study.coalition import near_copies
 from replearn.tables import open_table
@@ -89,7 +89,7 @@ def fit(way: str, path: str, study: GlmStudy) -> None:
     newton.State.sums = timed
     cpu, wall = time.process_time(), time.monotonic()
     table = open_table(path, target="y", columns=study.design.encoding.names)
-    model, _ = replication.replicate(study, table)
+    model, _ = replicate(study, table)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     print(
         f"{way:8} {len(passes)} passes of {min(passes):.2f} to {max(passes):.2f} s; whole fit "

@@ -41,7 +41,7 @@ NAMES = {"d": "columns", "tau": "margin", "eps": "error", "rho": "disagreement"}
 #: What a picture says: one thing each.
 MESSAGES = {
     "d": "Beyond 100,000 columns only the prior work, foam and box, still grows",
-    "tau": "Half the margin: 4 times the rows with bits, 64 times for svm and sgd, 256 before",
+    "tau": "Half the margin: 4 times the rows with bits, 64 for svm and sgd, 256 for foam, box",
     "eps": "Half the error: twice the rows, but 4 times for sgd and 16 times for foam and box",
     "rho": "A tenth of the disagreement: 100 times the rows, but hardly any more with bits",
 }

@@ -63,7 +63,7 @@ def cells():
         split = np.floor(one - 0.7 + shift) != np.floor(two - 0.7 + shift)
         rows.append(split)
         parts += line_of_cells(y, left, right, walls)
-        parts += [dot(a, y, BLUE), dot(b, y, RED)]
+        parts += [mark(a, y, 0, 6), mark(b, y, 1, 6)]
         parts.append(text(left - 14, y + 5, "different" if split else "same code", "end", "600"))
     parts += [
         text(left + unit * (one - 0.7), 20, "lab A"),
@@ -88,7 +88,7 @@ def sketch():
         walls = [left + unit * (k - 0.3 - 0.05 + offset) for k in range(6)]
         inside = [x for x in walls if x <= a][-1]
         parts += line_of_cells(y, left, right, walls, (inside, inside + unit))
-        parts += [dot(a, y, BLUE), dot(b, y, RED), text(left - 14, y + 5, words, "end", "600")]
+        parts += [mark(a, y, 0, 6), mark(b, y, 1, 6), text(left - 14, y + 5, words, "end", "600")]
     parts += [text(a, 24, "original"), text(b + 34, 24, "replication")]
     print(f"original 1.9 and replication 2.2, cells of width 1: sketch {bits[0]}, same code {same}")
     return svg(
@@ -281,6 +281,23 @@ def who_sends():
     return exchange(("first centre", "other centres"), messages, label)
 
 
+def pool():
+    """Small centres that replicate together, from an opened model."""
+    messages = [
+        (0, 1, "study.json and the model"),
+        (1, 1, "combine --begin"),
+        (1, 2, "study.json, first.json"),
+        (2, 2, "sums"),
+        (2, 1, "sums.json: integers, one file"),
+        (1, 1, "combine"),
+        (1, 2, "joint.model.json"),
+    ]
+    label = (
+        "Small centres send one file of sums each; whoever combines sends all of them one model."
+    )
+    return exchange(("first centre", "whoever combines", "small centres"), messages, label)
+
+
 def who_sends_jointly():
     """An original of several centres, in rounds."""
     messages = [
@@ -338,7 +355,8 @@ def rooms():
 def main(folder):
     pictures = {
         "strip": strip, "cells": cells, "sketch": sketch, "price": price,
-        "who-sends": who_sends, "who-sends-jointly": who_sends_jointly, "rooms": rooms,
+        "who-sends": who_sends, "pool": pool,
+        "who-sends-jointly": who_sends_jointly, "rooms": rooms,
     }  # fmt: skip
     for name, draw in pictures.items():
         (folder / f"{name}.svg").write_text(draw(), encoding="utf-8")

@@ -278,23 +278,6 @@ def draw_rows():
     return svg(640, floor + 56, parts, f"Agreement against sample size: {'; '.join(said)} agree.")
 
 
-def draw_pool():
-    first, lines = original(), []
-    for n_centres in (1, 2, 4):
-        tables = [
-            pd.concat(
-                [load_readmission("Dunmore", 800, seed=f"{group}/{i}") for i in range(n_centres)],
-                ignore_index=True,
-            )
-            for group in range(20)
-        ]
-        n_same = sum(replication(table, first).same for table in tables)
-        name = f"{n_centres} centres together" if n_centres > 1 else "one centre of 800"
-        planned = 1 - first.study_.disagreement(800 * n_centres)
-        lines.append((name, planned, f"{n_same} of 20"))
-    return rungs(*lines, unit="agreement rate, estimated", ours=lines[-1][0])
-
-
 def photograph(folder):
     """The page study.html in a real browser: as it opens, after a fit, and with a question."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -327,7 +310,6 @@ PICTURES = {
     "where-we-landed": draw_landed,
     "validate": draw_validate,
     "retrain": draw_retrain,
-    "pool": draw_pool,
     "rows": draw_rows,
 }
 

@@ -274,7 +274,7 @@ nothing; *fresh* ones were not even looked at. Fresh tables were counted with le
 def agreement_plot(table):
     """Share of new centres that agree: none, typical, learned."""
     kinds = {
-        "none": ((table["between"] == "none") & (table["K"] == 1), 4),
+        "none": ((table["between"] == "none") & (table["K"] == 1), 3),
         "typical": ((table["between"] == "typical") & (table["K"] == 1), 1),
         "learned": ((table["between"] == "learned") & (table["K"] >= 4), 0),
     }

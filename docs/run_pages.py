@@ -13,6 +13,7 @@ bytes shows those of today. A first or last line ``...`` keeps the output as sho
 import argparse
 import contextlib
 import doctest
+import glob
 import io
 import os
 import re
@@ -131,7 +132,7 @@ def _command(source: str, last: int) -> tuple[str, int]:
 
     if source == "echo $?":
         return f"{last}\n", 0
-    words = shlex.split(source)
+    words = [name for word in shlex.split(source) for name in sorted(glob.glob(word)) or [word]]
     if words[0] == "cd":
         return os.chdir(words[1]) or "", 0
     printed, code = io.StringIO(), 0

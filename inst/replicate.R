@@ -900,7 +900,8 @@ records_of <- function(path, bytes, delimiter, d) {
     lines[more] <- ""
     starts <- c(starts, i)
     if (nchar(lines[i], "bytes") > 2^22)
-      refuse(path, " cannot be read: a row is longer than 4 MB. Check the quotes.")
+      refuse(path, ", line ", line_number(i, given, ends), ", begins a row that is longer than 4 MB. ",
+             "Check the quotes.")
   }
   records <- lines[nzchar(lines)]
   if (length(starts) && n_lines_of(bytes, is_return) > length(records)) {
@@ -911,11 +912,15 @@ records_of <- function(path, bytes, delimiter, d) {
 }
 
 refuse_stray <- function(path, line, lines, ends) {
-  # a line end of two signs is one
+  refuse(path, ", line ", line_number(line, lines, ends), ", must not begin a quote that takes the ",
+         "rows after it into one cell. Remove the stray quote, or write it twice.")
+}
+
+# As people count: a line end of two signs is one.
+line_number <- function(line, lines, ends) {
   before <- seq_len(max(0, line - 2))
   n_pairs <- sum(ends[before] == "\r" & ends[before + 1] == "\n" & lines[before + 1] == "")
-  refuse(path, ", line ", counted(line - n_pairs), ", must not begin a quote that takes the rows ",
-         "after it into one cell. Remove the stray quote, or write it twice.")
+  counted(line - n_pairs)
 }
 
 # Lines with something on them, by the sign of a line feed alone.
@@ -1576,7 +1581,8 @@ cox_estimates <- function(design, rows, repeated) {
   X <- terms[, !is_interval, drop = FALSE]
   time <- exp(rows$offset)
   pinned <- PINNED * rows$n * repeated[-1][!is_interval]
-  fitted <- cox_fit(X, interval, time, rows$targets, pinned)
+  # rows of a person follow each other, the first interval first
+  fitted <- cox_fit(X, interval, time, rows$targets, cumsum(interval == 1), pinned)
 
   at <- factor(interval, seq_len(1 + sum(is_interval)))
   events <- tapply(rows$targets, at, sum, default = 0)
@@ -1588,8 +1594,9 @@ cox_estimates <- function(design, rows, repeated) {
   list(theta = matrix(theta, 1), slopes = 1 + which(!is_interval), covariance = fitted$covariance)
 }
 
-# Rows at risk, with Efron's way of ties; the covariance is the sandwich, or the model's if larger.
-cox_fit <- function(X, interval, time, event, pinned) {
+# Rows at risk, with Efron's way of ties; the covariance is the sandwich of residuals by person, or the
+# model's if larger.
+cox_fit <- function(X, interval, time, event, persons, pinned) {
   left <- 0.01 + pinned
   strata <- lapply(split(seq_along(time), interval), function(rows) rows[order(-time[rows])])
   derivatives <- function(beta) {
@@ -1615,7 +1622,7 @@ cox_fit <- function(X, interval, time, event, pinned) {
   }
   at <- derivatives(beta)
   inverse <- solve(at$information, tol = 0)
-  seen <- crossprod(at$scores %*% inverse)
+  seen <- crossprod(rowsum(at$scores, persons) %*% inverse)
   larger <- sqrt(pmax(diag(seen), diag(inverse)) / diag(seen))
   list(beta = beta, covariance = seen * outer(larger, larger))
 }
@@ -3397,9 +3404,26 @@ print_model <- function(x, ...) {
     return(invisible(x))
   }
   cat("Coefficients: per unit of a number, of a level against its reference\n")
-  print(t(x$coefficients), digits = 5)
+  print(frame_model(x), digits = 5, row.names = FALSE)
   invisible(x)
 }
+
+# Coefficients of a model as a table: a column for each class but the first, or one and its exponential.
+frame_model <- function(x, row.names = NULL, optional = FALSE, ...) {
+  coefficients <- t(with_constant(x)$coefficients)
+  found <- data.frame(term = rownames(coefficients), coefficients, check.names = FALSE,
+                      row.names = row.names)
+  if (ncol(coefficients) > 1) return(found)
+  names(found) <- c("term", "coefficient")
+  if (x$design$loss$kind != "gaussian") found$ratio <- c(NA, exp(found$coefficient[-1]))
+  found
+}
+
+# Standard errors are of somebody's rows, and a model file has none.
+vcov_model <- function(object, ...)
+  refuse("a model has no standard errors: they are of rows. Ask your replication: confint(found).")
+plot_model <- function(x, ...)
+  refuse("a model has no intervals to plot: they are of rows. Plot your replication: plot(found).")
 
 # Predictions of the shared model; after a mismatch there is none to use.
 predict_replication <- function(object, newdata, ...) {
@@ -3415,6 +3439,10 @@ registerS3method("predict", "replearn_model", predict_model)
 registerS3method("predict", "replearn_replication", predict_replication)
 registerS3method("coef", "replearn_model", coef_model)
 registerS3method("update", "replearn_model", update_model)
+registerS3method("as.data.frame", "replearn_model", frame_model)
+registerS3method("summary", "replearn_model", function(object, ...) object)
+registerS3method("vcov", "replearn_model", vcov_model)
+registerS3method("plot", "replearn_model", plot_model)
 registerS3method("coef", "replearn_replication", coef_replication)
 registerS3method("vcov", "replearn_replication", vcov_replication)
 registerS3method("confint", "replearn_replication", confint_replication)

@@ -5,23 +5,19 @@ from typing import Any
 
 import numpy as np
 
+from replearn.rows import MemoryRows, SignedRows
 
-class Whole:
-    """Rows and labels (-1 and +1) that come in one block, or in blocks of a size."""
+
+class Whole(MemoryRows):
+    """Rows and labels (-1 and +1) that come in one block, or in blocks of about ``size`` rows."""
+
+    size: int | None
 
     def __init__(self, X: Any, y: Any, size: int | None = None) -> None:
-        self.X, self.signs, self.size = X, np.asarray(y, dtype=np.int8), size
+        super().__init__(X, np.asarray(y, dtype=np.int8))
+        object.__setattr__(self, "size", size)
 
-    @property
-    def n_rows(self) -> int:
-        return int(self.X.shape[0])
-
-    @property
-    def n_features(self) -> int:
-        return int(self.X.shape[1])
-
-    def blocks(self, step: int) -> Iterator[tuple[Any, Any, Any]]:
+    def blocks(self, step: int) -> Iterator[SignedRows]:
         size = self.n_rows if self.size is None else -(-self.size // step) * step
         for start in range(0, self.n_rows, size):
-            order = np.arange(start, min(start + size, self.n_rows))
-            yield self.X, self.signs, order
+            yield MemoryRows(*self.read(start, start + size))

@@ -10,15 +10,9 @@ shares that look like random numbers, one for each centre. Only the total of all
 something: the sums of all 4,000 patients.
 """
 
-import secrets
-from functools import reduce
-from operator import add
-
 import duckdb
-import numpy as np
 
 import replearn as rl
-from replearn.rows import ExactSums
 
 ashford = rl.datasets.load_readmission("Ashford", 4000)
 first = rl.ReplicableLogisticClassifier()
@@ -40,36 +34,17 @@ try:
 except rl.ReplearnError as refused:
     print(f"A centre with 500 patients sends no sums: {refused}")
 
-PRIME = (1 << 127) - 1  # no sum is as large as half of it
-
-
-def shared(sums, n):
-    """Parts that add up to the sums modulo the prime; any n - 1 of them are random."""
-    parts, rest = [], dict(sums.values)
-    for _ in range(n - 1):
-        draw = np.vectorize(lambda _: secrets.randbelow(PRIME), otypes=[object])
-        parts.append({name: draw(value) for name, value in rest.items() if value.size})
-        rest = {name: (v - parts[-1].get(name, 0)) % PRIME for name, v in rest.items()}
-    empty = {name: value for name, value in rest.items() if not value.size}
-    return [ExactSums(sums.of, {**part, **empty}) for part in [*parts, rest]]
-
-
-def whole(total):
-    """From sums modulo the prime to whole numbers, which may be negative."""
-    values = {name: value % PRIME for name, value in total.values.items()}
-    return ExactSums(
-        total.of, {name: np.where(v > PRIME // 2, v - PRIME, v) for name, v in values.items()}
-    )
-
-
+names = [f"small {i}" for i in range(len(small))]
 state = study.begin()
 while not hasattr(state, "model"):
+    # each centre splits its sums: one share for each of the others, and one to keep
     sent = []
-    for table in small:  # each reads its rows some at a time, here with DuckDB
-        rows = duckdb.from_df(table).to_arrow_reader(200)
-        sent.append(shared(study.sums(rows, state), len(small)))
-    received = [reduce(add, parts) for parts in zip(*sent, strict=True)]  # one share of each
-    state = study.step(whole(reduce(add, received)), state)
+    for name, table in zip(names, small, strict=True):
+        rows = duckdb.from_df(table).to_arrow_table()
+        sent.append(rl.lab_shares(study, rows, state, lab=name, labs=names))
+    # each adds up what it got, and sends the result to whoever combines
+    added = [rl.combine(study, *(shares[name] for shares in sent), state=state) for name in names]
+    state = rl.combine(study, *added, state=state)
 same = state.model.fingerprint == first.fingerprint_
 print(f"8 small centres with secret shares; same model as Ashford: {same}")
 assert same

@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # editors and type checkers see what is imported on first use
     from replearn.reports.update import update as update
     from replearn.study import Study as Study
     from replearn.study import combine as combine
+    from replearn.study import lab_shares as lab_shares
     from replearn.study import lab_sums as lab_sums
     from replearn.study import register_study as register_study
 
@@ -61,6 +62,7 @@ _PLACES = {
     "Study": "study.study",
     "register_study": "study.registered",
     "lab_sums": "study.coalition",
+    "lab_shares": "study.shares",
     "combine": "study.coalition",
     "plan": "reports.plans",
     "table1": "reports.table1",

@@ -1,6 +1,7 @@
 """The second implementation replicates a study from a raw CSV file: model files are equal."""
 
 import gzip
+import math
 import re
 import time
 from dataclasses import replace
@@ -31,6 +32,7 @@ from replearn.study import (
 )
 from replearn.study.passes import Counts, table_of
 from replearn.tables import open_table, profile
+from replearn.words import forest
 from tests.contract.replications import (
     CASES,
     LOCAL_CASES,
@@ -166,6 +168,29 @@ def test_the_page_offers_an_update(tmp_path):
     assert_same_words(replication, found)
 
 
+def forest_of(support: Any) -> str | None:
+    """The model's effects, with the intervals of one step towards a lab's rows."""
+    if support is None or not support.columns:
+        return None
+    ratio = support.measure.endswith("ratio")
+
+    def placed(value: float) -> float:
+        return min(max(math.log(value or 1e-9), -12), 12) if ratio else value
+
+    marks = [
+        (
+            column.name,
+            f"{column.model:.2f}" if ratio else f"{column.model:+.3g}",
+            *(placed(value) for value in (column.model, column.low, column.high)),
+        )
+        for column in support.columns
+    ]
+    at = (0.01, 0.03, 0.1, 0.25, 0.5, 1, 2, 4, 10, 30, 100)
+    ticks = [(math.log(value), f"{value:g}") for value in at] if ratio else []
+    drawn = forest(marks, 0.0, support.measure if ratio else "no effect", ticks=ticks)
+    return re.sub(' style="[^"]*"', "", drawn)
+
+
 def assert_same_words(python: GlmReplication, found: dict[str, Any]) -> None:
     """What is not a code is the same to all digits that are shown, in the same words."""
     facts = python.facts()
@@ -174,6 +199,7 @@ def assert_same_words(python: GlmReplication, found: dict[str, Any]) -> None:
     assert found["items"] == items(facts.items)
     assert found["details"] == items(facts.details)
     assert found["picture"] == re.sub(' style="[^"]*"', "", facts.figures[0].draw())
+    assert found["forest"] == forest_of(python.support)
     assert (found["same"], found["fingerprint"]) == (python.same, python.fingerprint)
     assert (found["word"], found["sameSlopes"]) == (python.verdict, python.same_slopes)
     assert found["positions"] == pytest.approx(python.positions.tolist(), abs=1e-12)

@@ -139,6 +139,12 @@ def wrong_tables(frame):
         "list of mappings": (([{"a": 1}] * N_ROWS, y), "numbers"),
         "anything": ((object(), y), "table"),
         "name of the target": ((frame, "y"), "got the text 'y'"),
+        "text": (("a.csv", y), "Pass a file to fit_file"),
+        "dask weights": ((X, y, lazy["ward"]), "compute"),
+        "dask groups": ((X, y, None, None, lazy["ward"]), "compute"),
+        "mapping of weights": ((X, y, {"w": 1}), "sample_weight must hold a weight for each row"),
+        "texts as weights": ((X, y, ["a"] * N_ROWS), "sample_weight must hold a weight"),
+        "half of a character in a name": ((X, y.rename("\ud800")), "half of a character"),
         "name of the weights": ((X, y, "w"), "sample_weight must hold a weight for each row"),
         "half of a character": (({"a": X["a"], "\ud800": X["b"]}, y), "half of a character"),
         "mapping as target": ((X, {"y": y}), "y must"),
@@ -160,6 +166,12 @@ KINDS = [
     "list of mappings",
     "anything",
     "name of the target",
+    "text",
+    "dask weights",
+    "dask groups",
+    "mapping of weights",
+    "texts as weights",
+    "half of a character in a name",
     "name of the weights",
     "half of a character",
     "mapping as target",
@@ -185,6 +197,7 @@ def test_other_tables_are_refused_in_our_words(kind, frame):
         ("drop", "b", "drop must be a sequence of names"),
         ("drop", ["bb"], "drop.*'bb'"),
         ("drop", [0], "drop.*0"),
+        ("drop", 3, "drop must be a sequence of names, got 3"),
         ("categories", "ward", "categories must be a sequence of names"),
         ("categories", ["wards"], "categories.*'wards'"),
         ("numeric", ["wards"], "numeric.*'wards'"),
@@ -251,6 +264,11 @@ def test_numbers_of_numpy_are_numbers(frame, original):
     expected = rl.ReplicableLogisticClassifier(sketch_bits=3).fit(X, y)
     assert fitted.study_ == expected.study_
     assert fitted.study_.fingerprint == expected.study_.fingerprint
+    one, two = (
+        rl.ReplicableLogisticClassifier(between=pair).fit(X, y)
+        for pair in ((0.2, 0.03), np.array([0.2, 0.03]))
+    )
+    assert one.study_.fingerprint == two.study_.fingerprint
     ridge = rl.ReplicableLogisticClassifier(ridge=np.float32(0.5)).fit(X, y)
     assert ridge.study_.design.ridge == "0.5"
     assert rl.audit(rl.ReplicableLogisticClassifier(), X, y, n_pairs=np.int64(2)).n_pairs == 2
@@ -350,6 +368,9 @@ def test_a_computed_target_has_not_the_name_of_its_column(frame):
     assert late.name == "arr_delay"
     for table, y in ((flights, late), (pl.from_pandas(flights), pl.Series("arr_delay", late))):
         fitted = rl.ReplicableLogisticClassifier(drop=["arr_delay"]).fit(table, y)
+        assert fitted.study_.design.target == "y"
+        # nor if the table has that column no more: true and false are no delays
+        fitted = rl.ReplicableLogisticClassifier().fit(frame[["a", "b"]], y)
         assert fitted.study_.design.target == "y"
     fitted = rl.ReplicableLogisticClassifier().fit(flights[["a", "b"]], frame["y"].rename("died"))
     assert fitted.study_.design.target == "died"

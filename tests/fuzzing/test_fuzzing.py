@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from copy import deepcopy
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,7 @@ def workshop() -> tuple[Path, pd.DataFrame, dict[str, Any]]:
     sums = rl.lab_sums(first.study, load_readmission("Birchwood", 6000), lab="b")
     made = {"study": first.study, "model": first.model, "sums": sums}
     made |= {"state": rl.combine(first.study, sums), "paper": paper.study_, "svm": paper.model_}
+    made["share"] = rl.lab_shares(first.study, lab, lab="a", labs=["a", "b", "c"])["a"]
     made["opening"] = Opening(first.study.fingerprint, first.model.fingerprint, first.nonce or "")
     made["policy"] = Policy(500, 20, "0.05", ("study", "sums"))
     net, vote = NetSpace("net", 3, "none", 3, 99), VoteSpace("vote", 3, "foam", "0.1")
@@ -140,6 +142,10 @@ def use(document: Any, folder: Path, dice: random.Random) -> None:
             document.predict(np.zeros((2, len(document.feature_names))))
         case "sums":
             rl.combine(study, document)
+        case "share":
+            alike = [replace(document, lab=lab) for lab in document.labs]
+            rl.combine(study, *alike)
+            rl.combine(study, *(replace(one, to=one.lab, lab=None) for one in alike))
         case "state":
             study.sums([lab], document)
 
@@ -177,6 +183,8 @@ predict model.json lab.parquet --out p.csv
 export model.json --out m.sql --table rows --dialect duckdb
 sums study.json lab.csv --out a.sums.json --lab north
 combine study.json sums.json --out next.json
+sums study.json lab.csv --lab a --shares a,b,c --out s.json
+combine study.json share.json --out shares.json
 fit margin.csv --target y --margin 0.4 --bits 2 --study-out s.json
 plan --features 50 --margin 0.2 --algorithm sgd
 shuffle margin.csv --out shuffled.csv --seed 7

@@ -10,6 +10,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
+from replearn.cli.command import ALGORITHMS
 from replearn.codes import (
     Coins,
     Promise,
@@ -29,7 +30,7 @@ from replearn.reports.audit import audit
 from replearn.reports.plans import RECIPES
 from replearn.reports.plans import plan as plan_of
 from replearn.reports.table1 import _shell
-from replearn.study import evidence, original, study
+from replearn.study import certificate, evidence, study
 from tests.error_budget import assert_rate_at_most, assert_rate_close
 from tests.populations import draw
 from tests.samples import Whole
@@ -132,6 +133,7 @@ def test_without_it_there_is_no_plan_no_certificate_and_no_audit(name, monkeypat
 
 def test_the_one_table_has_all_recipes():
     assert set(RECIPES) == {*TABLE1, "glm"}
+    assert set(ALGORITHMS) == set(TABLE1)  # the command line names them without their imports
     with pytest.raises(ReplearnError, match="follow from an original's rows"):
         plan_of("glm", n_features=3)
 
@@ -157,7 +159,7 @@ def test_without_theirs_there_is_no_certificate_no_stated_rate_and_no_audit(monk
     fitted = ReplicableLogisticClassifier(ridge=0.1)
     found, model = fitted.fit(X, y).study_, fitted.model_
     deleted = replace(GLM, stability=None)
-    for module in (original, study, evidence):
+    for module in (certificate, study, evidence):
         monkeypatch.setattr(module, "GLM", deleted)
     calls = [
         lambda: fitted.fit(X, y),

@@ -205,3 +205,17 @@ def test_other_classifiers_know_no_centres() -> None:
         rl.audit(
             rl.ReplicableSurvivalAnalysis(), table[["age"]], table["died"], by=table["hospital"]
         )
+
+
+def test_an_audit_asks_once_about_a_column() -> None:
+    """Each fit asked again, with a percentage of its own: ten warnings for two columns."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=1200), "gaps": rng.normal(size=1200)})
+    sick = (rng.random(1200) < 1 / (1 + np.exp(-table["x"]))).astype(int)
+    table.loc[rng.random(1200) < 0.7, "gaps"] = np.nan
+    site = np.arange(1200) % 4
+
+    for asked in ({"n_pairs": 3}, {"by": site}):
+        with pytest.warns(rl.ColumnWarning, match="'gaps' is missing in") as warned:
+            rl.audit(rl.ReplicableLogisticClassifier(), table, sick, **asked)
+        assert sum("'gaps'" in str(one.message) for one in warned) == 1

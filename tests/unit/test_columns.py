@@ -34,6 +34,17 @@ def site_trial(n_rows: int = 8000, seed: int = 1, between: float = 0.2) -> pd.Da
 # --- groups ---------------------------------------------------------------------------------------
 
 
+def test_gaps_that_few_groups_have_are_refused_with_the_reason():
+    """Four hospitals as groups: rows with gaps are worth six, too few for a coefficient."""
+    rng = np.random.default_rng(2)
+    site = np.repeat(["a", "b", "c", "d"], 300)
+    died = rng.random(1200) < np.repeat([0.1, 0.4, 0.6, 0.9], 300)
+    slope = np.where(rng.random(1200) < 0.4, np.nan, rng.normal(size=1200))
+    frame = pd.DataFrame({"age": rng.normal(60, 9, 1200), "slope": slope})
+    with pytest.raises(ReplearnError, match=r"'slope' is missing in 4\d\d of 1,200 rows.* groups"):
+        rl.ReplicableLogisticClassifier().fit(frame, died, groups=site)
+
+
 def test_sites_as_groups_drop_and_merge_nothing(tmp_path, capsys):
     path = tmp_path / "a.csv"
     site_trial().to_csv(path, index=False)
@@ -163,12 +174,29 @@ def test_grades_of_the_outcome_are_refused():
     assert outcome_remarks(y=y, ward=ward)["ward"].kind == "tells"
 
 
+def test_a_copy_of_two_numbers_is_called_one():
+    y = np.random.default_rng(8).integers(0, 2, 700)
+    assert outcome_remarks(y=y, dead=y.astype(float))["dead"].reason == "is a copy of the label"
+
+
+def test_numbers_that_a_name_calls_codes_are_asked_about():
+    """Admission type 3 is not three times type 1."""
+    rng = np.random.default_rng(7)
+    y, admission = rng.integers(0, 2, 900), rng.integers(1, 9, 900)
+    found = outcome_remarks(y=y, admission_type_id=admission, visits=admission)
+    assert set(found) == {"admission_type_id"}
+    assert not found["admission_type_id"].refused
+    assert "--categories admission_type_id" in found["admission_type_id"].reason
+
+
 def test_a_time_beside_an_outcome_is_asked_about():
     rng = np.random.default_rng(6)
     y = rng.integers(0, 2, 2000)
     time = np.where(y == 1, rng.exponential(200, 2000), rng.exponential(900, 2000)).round()
-    found = outcome_remarks(y=y, futime=time, time_in_hospital=time, days_to_death=time)
-    assert set(found) == {"futime", "days_to_death"}
+    found = outcome_remarks(
+        y=y, futime=time, time_in_hospital=time, days_to_death=time, dtime=time, rfs_time=time
+    )
+    assert set(found) == {"futime", "days_to_death", "dtime", "rfs_time"}
     assert "use --time and --event" in found["futime"].reason
     chance = rng.exponential(900, 2000)
     assert outcome_remarks(y=y, futime=chance) == {}

@@ -6,6 +6,7 @@ less those of the other, are the patient's encoded numbers; so are the shares of
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from replearn.datasets import CENTRES, load_readmission
 from replearn.study import Request, publish
@@ -84,3 +85,32 @@ def test_levels_and_numbers_of_one_patient():
     complete, by_chance = (np.array(hits) == 1).mean(axis=0)
     assert complete < by_chance + 0.12
     assert np.median(errors) > 0.95 * np.median(blind)
+
+
+def _move_of_the_constant(first, second, n_rows):
+    """Of the gradient, in rows: what the patient adds to the sum of residuals, of open models."""
+    moved = [one.study.design.decode(one.model.codes)[0] for one in (first, second)]
+    _, columns = first.study.design.coordinates.factors()
+    return n_rows * ((columns @ columns.T) @ (moved[0] - moved[1]))[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("bits", "n_rows", "low", "high"),
+    [(8, N_ROWS, 0.9, 1.0), (4, N_ROWS, 0.2, 0.8), (8, 4 * N_ROWS, 0.2, 0.8)],
+)
+def test_outcomes_of_patients_from_two_opened_models(bits, n_rows, low, high):
+    """A fit to four digits of few rows shows who was left out; 4 bits, or more rows, do not."""
+    outcomes, moves = [], []
+    for centre in CENTRES:
+        table = load_readmission(centre, n_rows)
+        request = Request(target=TARGET, ridge=0.01, sketch_bits=bits)
+        first = publish(open_table(table, target=TARGET), request)
+        for place in range(0, n_rows, n_rows // N_PATIENTS):
+            rest = table.drop(table.index[place])
+            second = publish(open_table(rest, target=TARGET), request)
+            if second.study.design.encoding == first.study.design.encoding:
+                outcomes.append(table.iloc[place][TARGET])
+                moves.append(_move_of_the_constant(first, second, n_rows))
+    assert len(outcomes) > 15
+    assert low <= roc_auc_score(outcomes, moves) <= high

@@ -257,6 +257,7 @@ def test_batches_of_paper_mode_have_the_share_of_the_margin_that_is_asked_for(sh
         (lambda: rl.plan("svm", n_features=3, mode="paper", margin_share=1.0), "between 0 and 1"),
         (lambda: rl.plan("sgd", n_features=3, normalize=True), 'belongs to mode="paper"'),
         (lambda: rl.plan("sgd", n_features=3, mode="paper", normalize=2), "True or False"),
+        (lambda: rl.plan("net", n_features=3, sketch_bits=2), "sketch_bits must be 0 for net"),
     ],
 )
 def test_what_only_paper_mode_has(call, words):

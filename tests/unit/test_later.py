@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from replearn import ReplicableLogisticClassifier
-from replearn.study import replication
+from replearn.study import agreement
 from replearn.types import Later
 
 
@@ -25,9 +25,9 @@ def test_a_replication_looks_at_its_rows_again_only_if_somebody_reads(monkeypatc
     X = rng.normal(size=(400, 3))
     y = (rng.logistic(size=400) < X[:, 0]).astype(int)
     study = ReplicableLogisticClassifier(ridge=0.01).fit(X, y).study_
-    asked, support_of = [], replication.support_of
+    asked, support_of = [], agreement.support_of
     monkeypatch.setattr(
-        replication, "support_of", lambda *given: asked.append(1) or support_of(*given)
+        agreement, "support_of", lambda *given: asked.append(1) or support_of(*given)
     )
 
     lab = ReplicableLogisticClassifier(study=study).fit(X, y)

@@ -6,7 +6,7 @@ import pytest
 from replearn.glm import Bernoulli, Multinomial, influence_of
 from replearn.glm.derivatives import sums_at
 from replearn.glm.sketched import second_moments
-from replearn.rows import Block, LevelRows, MemoryBlocks, joined, product, row_hashes, with_constant
+from replearn.rows import Block, LevelRows, MemoryBlocks, joined, product, with_constant
 
 ONE = 1 << 12
 GROUPS = [slice(1, 10), slice(12, 24)]
@@ -40,7 +40,7 @@ def test_products_and_marks_are_those_of_all_indicators(rows):
     assert (product(levels, right) == with_constant(dense) @ right).all()
     assert (product(levels, right[:, :1]) == with_constant(dense) @ right[:, :1]).all()
     targets = np.zeros(len(dense))
-    assert (row_hashes(Block(levels, targets)) == row_hashes(Block(dense, targets))).all()
+    assert (Block(levels, targets).hashes == Block(dense, targets).hashes).all()
 
 
 @pytest.mark.parametrize("loss", [Bernoulli(), Multinomial(4)])

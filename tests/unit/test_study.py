@@ -518,6 +518,23 @@ def test_heavy_weights_behind_a_single_coefficient_are_told():
     assert any("the coefficient of 'rare' rests on" in one for one in heavy)
 
 
+def test_few_rows_of_a_rare_level_are_no_fault_of_the_weights():
+    """A census with survey weights was refused for 16 people of one country."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=4000), "born": np.where(range(4000), "here", "")})
+    frame.loc[rng.choice(4000, 24, replace=False), "born"] = "far"
+    frame[TARGET] = (rng.random(4000) < 1 / (1 + np.exp(1 - frame["x"]))).astype(int)
+
+    def problems(weights):
+        weighted = open_table(frame.assign(w=weights), target=TARGET, weights="w")
+        request = Request(target=TARGET, weights="w", ridge=0.01)
+        return publish(weighted, request).certificate.problems
+
+    assert not any("unequal" in one for one in problems(rng.uniform(0.5, 1.5, 4000)))
+    heavy = problems(np.where(frame["born"] == "far", rng.lognormal(0, 2, 4000), 1.0))
+    assert any("the coefficient of 'born = far' rests on" in one for one in heavy)
+
+
 @pytest.mark.slow
 def test_too_many_dense_columns_are_refused_before_the_fit():
     """10,000 of them hung."""

@@ -228,6 +228,46 @@ def test_own_hazard_ratios_are_those_of_cox():
             assert inside - partial_likelihood(moved, X, times, events) > 0.002
 
 
+def by_person(beta: np.ndarray, X: np.ndarray, times: np.ndarray, events: np.ndarray) -> np.ndarray:
+    """Lin and Wei's standard errors without ties, as textbooks have them: a loop over events."""
+    weights = np.exp(X @ beta)
+    scores, information = np.zeros_like(X), np.zeros((X.shape[1], X.shape[1]))
+    for row in np.flatnonzero(events):
+        at_risk = np.flatnonzero(times >= times[row])
+        share = weights[at_risk] / weights[at_risk].sum()
+        away = X[at_risk] - share @ X[at_risk]
+        scores[row] += X[row] - share @ X[at_risk]
+        scores[at_risk] -= away * (weights[at_risk] / weights[at_risk].sum())[:, None]
+        information += (away * share[:, None]).T @ away
+    inverse = np.linalg.inv(information)
+    return np.sqrt(np.diagonal(inverse @ (scores.T @ scores) @ inverse))
+
+
+def test_own_standard_errors_add_up_each_person():
+    """Where the effect is no straight line they are larger than the model's, as coxph's robust."""
+    rng = np.random.default_rng(11)
+    age = rng.exponential(10, 900).round(2)
+    death = rng.exponential(np.exp(-0.8 * np.sqrt(age) + 0.06 * age))
+    frame = pd.DataFrame({"age": age, "days": 1 + death * 100, "died": 1})
+    fitted = rl.ReplicableSurvivalAnalysis(between=0).fit(frame[["age"]], outcome(frame))
+    own = fitted.coefficients_.own
+    X, times, events = frame[["age"]].to_numpy(), frame.days.to_numpy(), frame.died.to_numpy()
+    expected = by_person(own.estimate[0, 1:2], X - X.mean(), times, events)
+    assert own.standard_error[0, 1:2] == pytest.approx(expected, rel=0.01)
+
+    # rows at risk alone, as if those of a person were different persons, say less
+    assert expected[0] > 1.15 * model_error(own.estimate[0, 1:2], X, times)
+
+
+def model_error(beta: np.ndarray, X: np.ndarray, times: np.ndarray) -> float:
+    """Standard error by the information, all rows having an event."""
+    weights, information = np.exp(X @ beta), 0.0
+    for moment in times:
+        share = weights * (times >= moment) / weights[times >= moment].sum()
+        information += float(share @ X[:, 0] ** 2 - (share @ X[:, 0]) ** 2)
+    return information**-0.5
+
+
 def test_kaplan_meier_and_brier_by_hand():
     times, events = np.array([1.0, 2, 2, 3, 4]), np.array([1.0, 0, 1, 1, 0])
     # 4/5 after 1; 3 of 4 are left after 2; then 1 of 2
@@ -311,3 +351,18 @@ def test_intervals_of_time_are_no_effects(tmp_path, monkeypatch, capsys):
     assert "rows at risk" in shown
     assert re.search(r"age .* estimated hazard ratio", shown), shown
     assert "(interval)" not in shown
+
+
+def test_the_methods_of_a_paper_count_no_interval_as_a_predictor(original):
+    from replearn.reports.methods import methods, tripod_items
+
+    words = methods(original.study_)
+    n_intervals = len(original.study_.design.loss.cuts) + 1
+    assert f"2 log-hazard ratios, a baseline hazard that is constant in each of {n_intervals} " in (
+        words
+    )
+    assert "2 numeric predictors" in words
+    assert "categorical" not in words
+    assert "rows at risk, as it states" in words
+    answers = dict(row[::2] for row in tripod_items(original.study_).rows)
+    assert answers["9b"] == "2, under Predictors"

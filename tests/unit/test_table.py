@@ -328,6 +328,15 @@ def test_a_quote_that_swallows_rows_is_refused_with_its_line(tmp_path, first, se
         list(table.batches())
 
 
+@pytest.mark.parametrize("n_swallowed", [500, 20_000, 600_000])  # beyond a text, a cell, a block
+def test_a_quote_that_swallows_many_rows_is_refused_with_its_line(tmp_path, n_swallowed):
+    path = tmp_path / "rows.csv"
+    last = (10 + n_swallowed, '"ok,29,1,1')
+    path.write_text(_quoted(n_swallowed + 20, (10, '"ok,9,2,1'), last))
+    with pytest.raises(ReplearnError, match="line 11, must not begin a quote"):
+        list(open_table(path, columns=["note", "a"]).batches())
+
+
 def test_texts_of_several_lines_are_no_stray_quotes(tmp_path):
     path = tmp_path / "rows.csv"
     note = '"slept well,\ntook 5 mg, then 10\n\nand went"'

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from replearn.cli.command import (
+    CSV,
     DIFFERENT,
     DONE,
     OF_HALFSPACES,
@@ -18,9 +19,6 @@ from replearn.cli.command import (
 )
 from replearn.cli.fit import estimator_of, of_study
 from replearn.errors import ReplearnError
-
-#: How many, unless told.
-_N_PAIRS = 20
 
 EPILOG = """\
 examples:
@@ -48,34 +46,20 @@ def add_arguments(parser: Parser) -> None:
     add_promise(parser, also=("glm", "sklearn"), default="glm")
     parser.add("--seed TEXT", "of splits and fits (default 0)", default="0", dest="shared_seed")
     parser.add("--by COLUMN", "the centre of each row (hospital, month): leave each out once")
-    parser.add("--pairs N", "how many (default 20)", type=int, dest="n_pairs")
+    parser.add("--pairs N", "how many (default 20)", type=int, dest="n_pairs", default=20)
     parser.add(
         "--rows N", "rows of each lab (default: as many as there are)", type=int, dest="n_rows"
     )
-    parser.add_csv()
-    parser.add_page()
+    parser.add_shared("drop", *CSV, "page")
 
 
 def run(options: argparse.Namespace) -> Outcome:
     """Count."""
-    if options.by is not None:
-        _refuse_pairs(options)
-    if options.n_pairs is None:
-        options.n_pairs = _N_PAIRS
+    if options.by is not None:  # centres are what they are
+        refuse_unused(options, "an audit with --by", "n_pairs", "n_rows")
     audited = _of_study(options) if options.study else _of_estimator(options)
     code = DIFFERENT if audited.verdict == "exceeds" else DONE
     return Outcome(audited.facts(), code, title="Audit", n_rows=audited.n_rows)
-
-
-def _refuse_pairs(options: argparse.Namespace) -> None:
-    """Centres are what they are: no option cuts them."""
-    for name, given in (("--pairs", options.n_pairs), ("--rows", options.n_rows)):
-        if given is not None:
-            raise ReplearnError(f"{name} belongs to random parts, got --by too. Leave one out.")
-    if not options.study and options.algorithm != "glm":
-        raise ReplearnError(
-            f"--by needs --algorithm glm, whose studies know centres, got {options.algorithm}."
-        )
 
 
 def _of_study(options: argparse.Namespace) -> Any:
@@ -84,7 +68,7 @@ def _of_study(options: argparse.Namespace) -> Any:
     from replearn.study import Study
     from replearn.tables import open_table
 
-    refuse_unused(options, "an audit of a --study", "algorithm", *OF_HALFSPACES)
+    refuse_unused(options, "an audit of a --study", "algorithm", "drop", *OF_HALFSPACES)
     study: Any = Study.load(options.study)
     if study.design.kind == "halfspace":
         if options.by is not None:
@@ -94,6 +78,7 @@ def _of_study(options: argparse.Namespace) -> Any:
     # each centre is a lab
     table = lab_table(options, study.design)
     if options.by is not None:
+        refuse_unused(options, "an audit of a --study with --by", "shared_seed")
         names, csv = table.names[:1], csv_options(options)
         named = open_table(options.table, target=options.by, columns=names, csv=csv)
         with working("replicating"):
@@ -125,11 +110,16 @@ def _of_estimator(options: argparse.Namespace) -> Any:
     from replearn.reports.audit import audit, labels_of
     from replearn.tables import open_table
 
+    if options.by is not None and options.algorithm != "glm":
+        raise ReplearnError(
+            f"--by needs --algorithm glm, whose studies know centres, got {options.algorithm}."
+        )
     if options.algorithm in ("glm", "sklearn"):
         refuse_unused(options, f"--algorithm {options.algorithm}", *OF_HALFSPACES)
 
     # a GLM takes columns of all kinds, all others numbers alone
     table = open_table(options.table, target=options.target, csv=csv_options(options))
+    table = table.without(options.drop)
     estimator: Any
     if options.algorithm == "glm":
         table = table.kept()
@@ -141,15 +131,10 @@ def _of_estimator(options: argparse.Namespace) -> Any:
             estimator = LogisticRegression(max_iter=1000)
         else:
             estimator = estimator_of(options)
-    if options.by is not None:
-        with working("leaving out centres"):
-            return audit(estimator, X, y, by=options.by)
-    with working("fitting pairs"):
-        return audit(
-            estimator,
-            X,
-            y,
-            n_pairs=options.n_pairs,
-            n_rows=options.n_rows,
-            seed=options.shared_seed,
-        )
+
+    # labs: each centre, or random parts
+    labs: dict[str, Any] = {"by": options.by}
+    if options.by is None:
+        labs = {"n_pairs": options.n_pairs, "n_rows": options.n_rows, "seed": options.shared_seed}
+    with working("auditing"):
+        return audit(estimator, X, y, **labs)

@@ -17,7 +17,7 @@ network), rehearsal.csv (invented rows) and README.txt, or nothing
 
 def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
-    parser.add("study STUDY", "the study file")
+    parser.add_shared("study")
     parser.add("--out FOLDER", "a new or an empty folder", required=True)
 
 

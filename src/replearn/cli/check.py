@@ -2,7 +2,7 @@
 
 import argparse
 
-from replearn.cli.command import DIFFERENT, DONE, Outcome, Parser, lab_table, working
+from replearn.cli.command import CSV, DIFFERENT, DONE, Outcome, Parser, lab_table, working
 
 EPILOG = """\
 examples:
@@ -15,11 +15,9 @@ exit codes: 0 a fit would go through; 1 something would stop it; 2 bad input
 
 def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
-    parser.add("study STUDY", "the study file")
-    parser.add("table TABLE", "your rows: .csv, .csv.gz, .parquet, .npz or .svm")
+    parser.add_shared("study", "table")
     parser.add("--show-values", "quote cells that the study does not know", action="store_true")
-    parser.add_csv()
-    parser.add_page()
+    parser.add_shared(*CSV, "page")
 
 
 def run(options: argparse.Namespace) -> Outcome:

@@ -36,12 +36,15 @@ examples:
   replearn combine study.json *.sums.json --out next.json
   replearn combine study.json *.sums.json --state next.json --out third.json
   replearn combine study.json --begin --opened a.model.json --out first.json
+  replearn combine study.json *.for-north.json --out north.share.json
+  replearn combine study.json *.share.json --out next.json
   replearn combine a.columns.json b.columns.json --out draft.json
   replearn combine draft.json *.sums.json --publish --out next.json
 
 writes the state of the next round, or, after the last one, the model. From an
 opened model one round is enough: --begin writes the state that labs need.
 Labs that publish together begin with their columns: they make a draft.
+Of secret shares each lab adds up those it got, and whoever combines the rest.
 
 exit codes: 0 the next round, or a model; 1 it is not the original's model;
   2 bad input
@@ -55,12 +58,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add("--out FILE", "the next state, or the model", required=True)
     parser.add("--state FILE", "what the labs were asked for (default: the first round)")
     parser.add("--begin", "write the state of the first round", action="store_true")
-    parser.add(
-        "--opened FILE",
-        "the original's model, or what opens a sealed study; or both",
-        action="append",
-        default=[],
-    )
+    parser.add_shared("opened")
     parser.add(
         "--publish",
         "the labs together are the original: after the last round the study is written",
@@ -72,7 +70,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add("--rows N", rows, type=int, dest="replication_rows")
     parser.add("--ridge X", "of a draft, per row (default: ten over all rows)", type=float)
     parser.add("--seed TEXT", "of a draft; any text (default 0)", default="0")
-    parser.add_page()
+    parser.add_shared("page")
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -84,6 +82,7 @@ def run(options: argparse.Namespace) -> Outcome:
         GlmStudy,
         LabColumns,
         LabSums,
+        Share,
         State,
         combine,
         opened_by,
@@ -92,8 +91,16 @@ def run(options: argparse.Namespace) -> Outcome:
     # 0 a draft of columns, when there is no study yet
     first: Any = document_of(options.study, (GlmStudy, LabColumns))
     makes_study = options.publish or isinstance(first, LabColumns)
-    made = ("replearn/state", "replearn/study/glm" if makes_study else "replearn/model/glm")
-    check_output_path(options.out, "model", inputs_of(options), made)
+    sums: list[Any] = []
+    if not isinstance(first, LabColumns):
+        sums = [document_of(path, (LabSums, Share)) for path in options.sums]
+    made = ["replearn/state", "replearn/study/glm" if makes_study else "replearn/model/glm"]
+    if any(isinstance(one, Share) for one in sums):
+        refuse_unused(options, "secret shares", "publish", "replication_rows")
+    if any(isinstance(one, Share) and one.lab is not None for one in sums):
+        refuse_unused(options, "a lab that adds up shares", "begin", "opened", "page")
+        made = ["replearn/share"]
+    check_output_path(options.out, "model", inputs_of(options), tuple(made))
     if isinstance(first, LabColumns):
         rounds = ("state", "begin", "opened", "publish", "replication_rows", "page")
         refuse_unused(options, "a draft from columns", *rounds)
@@ -112,7 +119,6 @@ def run(options: argparse.Namespace) -> Outcome:
 
     # 2 the sums of all labs, which give the next state, a study or a model
     state = None if options.state is None else State.load(options.state)
-    sums = [LabSums.load(path) for path in options.sums]
     with working("adding up sums"):
         result = combine(
             study,
@@ -123,12 +129,19 @@ def run(options: argparse.Namespace) -> Outcome:
             publish=options.publish,
             replication_rows=options.replication_rows,
         )
-    n_rows = sum(part.rows for part in sums)
+    if isinstance(result, Share):
+        result.save(options.out)
+        return Outcome(replace(result.facts(), values={"done": False}))
+
+    # of shares nobody knows the rows before the end
+    n_rows = sum(one.rows for one in sums if isinstance(one, LabSums)) or None
+    if isinstance(result, Coalition):
+        n_rows = result.replication.n_rows
     may_leave("model", n_rows, study.design.n_numbers)
 
     # a round in between, the end of a joint original, or that of a joint replication
     if isinstance(result, Founded):
-        return _publish(result, n_rows, study.design.n_numbers, options)
+        return _publish(result, n_rows or 0, study.design.n_numbers, options)
     if isinstance(result, Coalition):
         return _finish(result, options)
     result.save(options.out)

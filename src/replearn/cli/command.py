@@ -81,20 +81,74 @@ class Parser(argparse.ArgumentParser):
         if action.option_strings:
             self.options[action.dest] = name
 
-    def add_csv(self) -> None:
-        """Add how a CSV file is written."""
-        self.add("--delimiter SIGN", 'between cells: "," ";" "|" or tab (default: as the header)')
-        self.add("--decimal SIGN", 'before decimals: "." or ","', default=".")
-        self.add("--thousands SIGN", "between groups of three digits (default: none)", default="")
-
-    def add_page(self) -> None:
-        """Add the page for people."""
-        self.add("--page FILE", "write the result as a page, too (HTML, printable)")
+    def add_shared(self, *names: str) -> None:
+        """Add arguments that mean the same in several commands."""
+        for name in names:
+            usage, text, settings = SHARED[name]
+            self.add(usage, text, **settings)
 
     def error(self, message: str) -> NoReturn:
         """Exit with the code of bad usage."""
         complain("error", f"{message}. See {self.prog} --help.")  # it may hold what was typed
         self.exit(BAD_INPUT)
+
+
+def names(text: str) -> list[str]:
+    """Names with commas between them."""
+    found = [name.strip() for name in text.split(",")]
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"must be names with commas between them, got {text!r}")
+    return found
+
+
+_OF_COLUMNS: dict[str, Any] = {"type": names, "default": []}
+
+#: How a CSV file is written.
+CSV = ("delimiter", "decimal", "thousands")
+#: Arguments of several commands: name and value, help, and how argparse reads them.
+SHARED: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "study": ("study STUDY", "the study file", {}),
+    "model": ("model MODEL", "a model file", {}),
+    "table": ("table TABLE", "your rows: .csv, .csv.gz, .parquet, .npz or .svm", {}),
+    "seed": (
+        "--seed TEXT",
+        "published; any text (default 0)",
+        {"default": "0", "dest": "shared_seed"},
+    ),
+    "kind": (
+        "--kind",
+        "what the target is: classes (default), a measurement, a count",
+        {"choices": ("logistic", "linear", "poisson"), "default": "logistic"},
+    ),
+    "categories": (
+        "--categories COLUMNS",
+        "columns whose numbers are names of levels, with commas",
+        _OF_COLUMNS,
+    ),
+    "drop": ("--drop COLUMNS", "columns to leave out, with commas", _OF_COLUMNS),
+    "opened": (
+        "--opened FILE",
+        "the original's model, or what opens a sealed study; or both",
+        {"action": "append", "default": []},
+    ),
+    "delimiter": (
+        "--delimiter SIGN",
+        'between cells: "," ";" "|" or tab (default: as the header)',
+        {},
+    ),
+    "decimal": ("--decimal SIGN", 'before decimals: "." or ","', {"default": "."}),
+    "thousands": (
+        "--thousands SIGN",
+        "between groups of three digits (default: none)",
+        {"default": ""},
+    ),
+    "intercept": (
+        "--no-intercept",
+        "a boundary through the origin",
+        {"dest": "fit_intercept", "action": "store_const", "const": False},
+    ),
+    "page": ("--page FILE", "write the result as a page, too (HTML, printable)", {}),
+}
 
 
 def refuse_unused(options: argparse.Namespace, road: str, *parameters: str) -> None:
@@ -120,6 +174,8 @@ def in_options(message: str) -> str:
     """
     message = " ".join(message.split())
     for name, option in Parser.running.options.items() if Parser.running else ():
+        # a list of one name is that name; others are as Python writes them
+        message = re.sub(rf"(?<![\w'-]){name}=\['([^' ]+)'\]", rf"{option} \1", message)
         message = re.sub(rf"(?<![\w'-]){name}=(?=[,)])", option, message)
         message = re.sub(rf"(?<![\w'-]){name}=", f"{option} ", message)
         if "_" in name:
@@ -188,10 +244,7 @@ def add_promise(parser: Parser, also: tuple[str, ...] = (), default: str = "svm"
         default=default,
     )
 
-    # what is promised
-    for name, (value, text) in PROMISE.items():
-        option = f"--{name.replace('_', '-')} X"
-        parser.add(option, f"{text} (default {value:g})", type=float, default=value)
+    add_numbers(parser)
     parser.add(
         "--mode",
         "sizes that are calibrated (default), proved, or as the paper prints them",
@@ -201,13 +254,15 @@ def add_promise(parser: Parser, also: tuple[str, ...] = (), default: str = "svm"
     parser.add(
         "--bits N", "published per component, 0 to 4", type=int, default=0, dest="sketch_bits"
     )
-    parser.add(
-        "--no-intercept",
-        "a boundary through the origin",
-        dest="fit_intercept",
-        action="store_const",
-        const=False,
-    )
+    parser.add_shared("intercept")
+
+
+def add_numbers(parser: Parser, **defaults: float) -> None:
+    """Add what is promised, with defaults of a command's own."""
+    for name, (usual, text) in PROMISE.items():
+        value = defaults.get(name, usual)
+        option = f"--{name.replace('_', '-')} X"
+        parser.add(option, f"{text} (default {value:g})", type=float, default=value)
 
 
 #: Parameters of a fit of the paper's algorithms, which no other fit uses.
@@ -216,18 +271,15 @@ OF_HALFSPACES = (*PROMISE, "mode", "sketch_bits", "fit_intercept")
 
 def promise_of(options: argparse.Namespace) -> dict[str, Any]:
     """What `add_promise` has read, as arguments of an estimator."""
+    name = options.algorithm
+    if name not in ("svm", "sgd"):
+        refuse_unused(options, f"--algorithm {name}", "sketch_bits")
+    if options.mode == "practical" and name != "dp":  # an error that is a mean over seeds
+        refuse_unused(options, f"the practical mode of {name}", "failure_prob")
     return {name: getattr(options, name) for name in OF_HALFSPACES}
 
 
 # --- files ----------------------------------------------------------------------------------------
-
-
-def names(text: str) -> list[str]:
-    """Names with commas between them."""
-    found = [name.strip() for name in text.split(",")]
-    if not all(found):
-        raise argparse.ArgumentTypeError(f"must be names with commas between them, got {text!r}")
-    return found
 
 
 def csv_options(options: argparse.Namespace) -> "CsvOptions":
@@ -235,7 +287,7 @@ def csv_options(options: argparse.Namespace) -> "CsvOptions":
     from replearn.tables import CsvOptions
 
     if not _may_be_csv(options.table):
-        refuse_unused(options, f"reading {options.table}", "delimiter", "decimal", "thousands")
+        refuse_unused(options, f"reading {options.table}", *CSV)
     delimiter = {"tab": "\t", "\\t": "\t"}.get(options.delimiter, options.delimiter)
     return CsvOptions(delimiter, options.decimal, options.thousands)
 

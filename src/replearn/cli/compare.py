@@ -17,7 +17,7 @@ def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
     parser.add("models MODEL", "two or more model files", nargs="+")
     parser.add("--study FILE", "the study that they replicate: says what a match proves")
-    parser.add_page()
+    parser.add_shared("page")
 
 
 def run(options: argparse.Namespace) -> Outcome:

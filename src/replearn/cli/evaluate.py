@@ -3,8 +3,16 @@
 import argparse
 from typing import Any
 
-from replearn.cli.command import DIFFERENT, DONE, Outcome, Parser, csv_options, working
-from replearn.errors import ReplearnError
+from replearn.cli.command import (
+    CSV,
+    DIFFERENT,
+    DONE,
+    Outcome,
+    Parser,
+    csv_options,
+    refuse_unused,
+    working,
+)
 
 EPILOG = """\
 examples:
@@ -19,14 +27,13 @@ exit codes: 0 done; 1 the model ranks the wrong way round (AUC below 0.5);
 
 def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
-    parser.add("model MODEL", "a model file")
+    parser.add_shared("model")
     parser.add("table TABLE", "labelled rows that the model has not seen")
     parser.add("--target COLUMN", "the labels (default: the model's own target)")
     parser.add("--by COLUMN", "evaluate the groups of this column, too")
     parser.add("--weights COLUMN", "weights of rows")
     parser.add("--horizon TIME", "of a survival model: the time of its risks", type=float)
-    parser.add_csv()
-    parser.add_page()
+    parser.add_shared(*CSV, "page")
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -35,8 +42,9 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.reports.files import load_model
 
     model = load_model(options.model)
-    if options.horizon is not None:
+    if options.horizon is not None and model.design.recipe == "survival":
         return _at_horizon(model, options)
+    refuse_unused(options, "a model without times", "horizon")
     with working("scoring the rows"):
         found = evaluate(
             model,
@@ -54,9 +62,7 @@ def _at_horizon(model: Any, options: argparse.Namespace) -> Outcome:
     """The same of a survival model, at one time."""
     from replearn.reports.horizon import evaluate_at
 
-    given = [name for name in ("target", "by", "weights") if getattr(options, name) is not None]
-    if given or model.design.recipe != "survival":
-        raise ReplearnError("--horizon is for survival models, without --target, --by, --weights.")
+    refuse_unused(options, "--horizon", "target", "by", "weights")
     with working("scoring the rows"):
         found = evaluate_at(model, options.table, options.horizon, csv_options(options))
     code = DIFFERENT if found.is_inverted else DONE

@@ -18,7 +18,7 @@ what the file predicts is what the model predicts
 
 def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
-    parser.add("model MODEL", "a model file")
+    parser.add_shared("model")
     parser.add("--out FILE", "ends in .csv, .sql or .onnx", required=True)
     parser.add("--table NAME", "SQL: the table that is read (default rows)", default="rows")
     parser.add(

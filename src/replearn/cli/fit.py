@@ -4,6 +4,7 @@ import argparse
 from typing import Any
 
 from replearn.cli.command import (
+    CSV,
     DIFFERENT,
     DONE,
     Outcome,
@@ -37,11 +38,10 @@ def add_arguments(parser: Parser) -> None:
     parser.add("table TABLE", "rows of numbers: .csv, .csv.gz, .parquet, .npz or .svm")
     parser.add("--target COLUMN", "the labels, two classes")
     add_promise(parser)
-    parser.add("--seed TEXT", "published; any text (default 0)", default="0", dest="shared_seed")
+    parser.add_shared("seed")
     parser.add("--out FILE", "write the model")
     parser.add("--study-out FILE", "write the study of an original (svm, sgd with --bits)")
-    parser.add_csv()
-    parser.add_page()
+    parser.add_shared(*CSV, "page")
 
 
 def estimator_of(options: argparse.Namespace) -> Any:
@@ -49,11 +49,8 @@ def estimator_of(options: argparse.Namespace) -> Any:
     from replearn.estimators.table import ESTIMATORS
 
     given = promise_of(options) | {"shared_seed": options.shared_seed}
-    bits = given.pop("sketch_bits")
-    if options.algorithm in ("svm", "sgd"):
-        given["sketch_bits"] = bits
-    elif bits:
-        raise ReplearnError(f"--bits belongs to svm and sgd, got --algorithm {options.algorithm}.")
+    if options.algorithm not in ("svm", "sgd"):  # others have none, and `promise_of` refuses them
+        del given["sketch_bits"]
     return ESTIMATORS[options.algorithm](**given)
 
 

@@ -18,7 +18,7 @@ def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
     parser.add("--features N", "columns", type=int, required=True, dest="n_features")
     add_promise(parser)
-    parser.add_page()
+    parser.add_shared("page")
 
 
 def run(options: argparse.Namespace) -> Outcome:

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from replearn.cli.command import (
+    CSV,
     Outcome,
     Parser,
     check_output_path,
     csv_options,
     inputs_of,
     may_leave,
+    refuse_unused,
     working,
 )
 from replearn.errors import ReplearnError
@@ -30,11 +32,11 @@ prediction, and for classes the probability of each
 
 def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
-    parser.add("model MODEL", "a model file")
+    parser.add_shared("model")
     parser.add("table TABLE", "rows with the model's columns")
     parser.add("--horizon TIME", "survival: risk of the event within this time", type=float)
     parser.add("--out FILE", "write the predictions here (default: print them)")
-    parser.add_csv()
+    parser.add_shared(*CSV)
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -72,13 +74,13 @@ def _lines(model: Any, options: argparse.Namespace) -> Iterator[list[list[Any]]]
     from replearn.tables import open_table
 
     # a risk needs a time, and nothing else has one
-    is_survival = model.design.recipe == "survival"
-    if is_survival != (options.horizon is not None):
+    if model.design.recipe != "survival":
+        refuse_unused(options, "a model without times", "horizon")
+    elif options.horizon is None:
         raise ReplearnError(
-            "a survival model needs --horizon, the time within which the event may come, and no "
-            "other model takes it."
+            "a survival model needs --horizon: the time within which the event may come. Pass it."
         )
-    if is_survival:
+    else:
         from replearn.glm import survival_at
 
         table = open_table(options.table, csv=csv_options(options))

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.command import (
+    CSV,
     DIFFERENT,
     DONE,
     Outcome,
@@ -45,7 +46,7 @@ the wrong way round (AUC below 0.5); 2 no promise can be kept, or bad input
 
 def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
-    parser.add("table TABLE", "your rows: .csv, .csv.gz, .parquet, .npz or .svm")
+    parser.add_shared("table")
     parser.add("--target COLUMN", "what to predict")
     parser.add("--out FILE", "the study, to send to other labs", required=True)
     parser.add("--keep FILE", "your model (default: named after the table)")
@@ -53,19 +54,12 @@ def add_arguments(parser: Parser) -> None:
     _add_terms(parser)
     _add_promise(parser)
     _add_columns(parser)
-    parser.add("--seed TEXT", "published; any text (default 0)", default="0", dest="shared_seed")
-    parser.add_csv()
-    parser.add_page()
+    parser.add_shared("seed", *CSV, "page")
 
 
 def _add_kind(parser: Parser) -> None:
     """Add what the target is, and who is first."""
-    parser.add(
-        "--kind",
-        "what the target is: classes (default), a measurement, a count",
-        choices=("logistic", "linear", "poisson"),
-        default="logistic",
-    )
+    parser.add_shared("kind")
 
     # survival has two columns in place of a target
     parser.add("--time COLUMN", "survival: times to the event, or to the end of observation")
@@ -141,12 +135,10 @@ def _add_columns(parser: Parser) -> None:
 
     # classes, and what columns are
     parser.add("--class-weight", "give classes equal weight", choices=("balanced",))
-    for name, text in (
-        ("categories", "columns whose numbers are names of levels"),
-        ("numeric", "columns that are measurements, whatever they look like"),
-        ("drop", "columns to leave out"),
-    ):
-        parser.add(f"--{name} COLUMNS", f"{text}, with commas", type=names, default=[])
+    numeric = "columns that are measurements, whatever they look like, with commas"
+    parser.add_shared("categories")
+    parser.add("--numeric COLUMNS", numeric, type=names, default=[])
+    parser.add_shared("drop")
 
     # columns that are no predictors
     parser.add("--weights COLUMN", "weights of rows")

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.command import (
+    CSV,
     DIFFERENT,
     DONE,
     Outcome,
@@ -35,18 +36,10 @@ exit codes: 0 confirmed (the same model, and no patient contradicts it; or
 
 def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
-    parser.add("study STUDY", "the study file")
-    parser.add("table TABLE", "your rows: .csv, .csv.gz, .parquet, .npz or .svm")
+    parser.add_shared("study", "table")
     parser.add("--out FILE", "write your model")
     parser.add("--target COLUMN", "the labels, if their name here is not the study's")
-    parser.add(
-        "--opened FILE",
-        "the original's model, or what opens a sealed study; or both",
-        action="append",
-        default=[],
-    )
-    parser.add_csv()
-    parser.add_page()
+    parser.add_shared("opened", *CSV, "page")
 
 
 def run(options: argparse.Namespace) -> Outcome:

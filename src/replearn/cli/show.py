@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _KINDS: "dict[str, Kind]" = {
     "replearn/study": "study",
     "replearn/sums": "sums",
+    "replearn/share": "sums",
     "replearn/model": "model",
     "replearn/state": "model",
 }
@@ -32,7 +33,7 @@ examples:
 def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
     parser.add("file FILE", "a study, a model, or any file that replearn wrote")
-    parser.add_page()
+    parser.add_shared("page")
 
 
 def run(options: argparse.Namespace) -> Outcome:

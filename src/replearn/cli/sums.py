@@ -2,8 +2,10 @@
 
 import argparse
 import os
+from typing import TYPE_CHECKING
 
 from replearn.cli.command import (
+    CSV,
     Outcome,
     Parser,
     check_output_path,
@@ -17,11 +19,17 @@ from replearn.cli.command import (
     working,
 )
 from replearn.errors import ReplearnError
+from replearn.words import Facts, Row
+
+if TYPE_CHECKING:
+    from replearn.study import GlmStudy, State
 
 EPILOG = """\
 examples:
   replearn sums study.json lab.parquet --out lab.sums.json
   replearn sums study.json lab.parquet --state next.json --out lab.sums.json
+  replearn sums study.json lab.parquet --lab north --shares north,east,west \
+    --out north.json
   replearn sums lab.parquet --target died --out lab.columns.json
 
 the file holds sums over many rows and no individual data. No file is made
@@ -30,6 +38,8 @@ asks for), or if a few rows outweigh all others: such sums show single
 patients. So do two files of nearly the same rows: answer one study, once.
 Whoever combines sees your sums; with three or more labs the others see
 totals only, and two labs get none.
+With --shares nobody sees your sums: they are split into one random share for
+each lab (north.for-east.json). Each lab adds up what it got with combine.
 Without a study and with --target it holds quantiles and counts of columns
 """
 
@@ -37,39 +47,34 @@ Without a study and with --target it holds quantiles and counts of columns
 def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
     parser.add("study STUDY", "the study file; none before there is one", nargs="?")
-    parser.add("table TABLE", "your rows: .csv, .csv.gz, .parquet, .npz or .svm")
+    parser.add_shared("table")
     parser.add("--out FILE", "the sums, to send to whoever combines", required=True)
     parser.add("--state FILE", "what combine gave after the last round (default: the first)")
     parser.add("--lab NAME", "your name (default: that of the table)")
+    parser.add("--shares LABS", "secret shares, one for each of these labs", type=names)
 
     # before there is a study: columns for a draft
     parser.add("--target COLUMN", "without a study: what labs will predict together")
-    parser.add(
-        "--kind",
-        "what the target is: classes (default), a measurement, a count",
-        choices=("logistic", "linear", "poisson"),
-        default="logistic",
-    )
-    parser.add("--categories COLUMNS", "whose numbers are levels", type=names, default=[])
-    parser.add("--drop COLUMNS", "columns to leave out, with commas", type=names, default=[])
-    parser.add_csv()
+    parser.add_shared("kind", "categories", "drop", *CSV)
 
 
 def run(options: argparse.Namespace) -> Outcome:
     """Add up the lab's rows."""
     from replearn.study import GlmStudy, State, lab_sums
 
-    formats = ("replearn/columns" if options.study is None else "replearn/sums",)
-    check_output_path(options.out, "sums", inputs_of(options), formats)
     name = options.lab or os.path.basename(options.table).split(".")[0]
     if options.study is None:
-        refuse_unused(options, "a lab without a study", "state")
+        refuse_unused(options, "a lab without a study", "state", "shares")
+        check_output_path(options.out, "sums", inputs_of(options), ("replearn/columns",))
         return _columns(options, name)
     refuse_unused(options, "a lab with a study", "kind", "categories", "drop")
 
     # exact sums of this lab's rows
     study = GlmStudy.load(options.study)
     state = None if options.state is None else State.load(options.state)
+    if options.shares is not None:
+        return _shares(options, study, state, name)
+    check_output_path(options.out, "sums", inputs_of(options), ("replearn/sums",))
     with working("adding up rows"):
         sums = lab_sums(
             study, lab_table(options, study.design), state, lab=name, least_count=least_count()
@@ -77,6 +82,40 @@ def run(options: argparse.Namespace) -> Outcome:
     may_leave("sums", sums.rows, study.design.n_numbers)
     sums.save(options.out)
     return Outcome(sums.facts())
+
+
+def _shares(
+    options: argparse.Namespace, study: "GlmStudy", state: "State | None", lab: str
+) -> Outcome:
+    """Split the sums into a file for each lab."""
+    from replearn.study import lab_shares
+
+    stem = options.out.removesuffix(".json")
+    paths = {name: f"{stem}.for-{name}.json" for name in options.shares}
+    may_leave("sums")
+    for path in paths.values():  # private files: each is for the eyes of one lab
+        check_output_path(path, None, inputs_of(options), ("replearn/share",))
+
+    table = lab_table(options, study.design)
+    with working("adding up rows"):
+        shares = lab_shares(
+            study, table, state, lab=lab, labs=options.shares, least_count=least_count()
+        )
+    may_leave("sums", table.n_rows, study.design.n_numbers)
+    for name, share in shares.items():
+        share.save(paths[name], private=True)
+    return Outcome(
+        Facts(
+            f"The sums of {lab!r} are split into shares of {len(shares)} labs: each is random.",
+            [
+                "Send each file to its lab alone, on a way that nobody else can read.",
+                *(Row(f"for {name}", path) for name, path in paths.items() if name != lab),
+                Row("keep", paths[lab]),
+                f"Then: replearn combine STUDY *.for-{lab}.json --out {lab}.share.json",
+            ],
+            values={"done": False},
+        )
+    )
 
 
 def _columns(options: argparse.Namespace, lab: str) -> Outcome:

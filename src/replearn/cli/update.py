@@ -4,6 +4,7 @@ import argparse
 from dataclasses import replace
 
 from replearn.cli.command import (
+    CSV,
     Outcome,
     Parser,
     check_output_path,
@@ -28,15 +29,14 @@ exit codes: 0 updated; 2 bad usage or input, or too few events
 def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
     parser.add("model MODEL", "the original's model file")
-    parser.add("table TABLE", "your rows: .csv, .csv.gz, .parquet, .npz or .svm")
+    parser.add_shared("table")
     parser.add("--constant", "keep the slopes, fit the base risk here", action="store_true")
     parser.add("--slope", "fit the base risk and one factor on all slopes", action="store_true")
     parser.add("--out FILE", "write the updated model")
     parser.add("--target COLUMN", "the labels, if their name here is not the model's")
     parser.add("--weights COLUMN", "weights of rows, if their name here is not the model's")
     parser.add("--offset COLUMN", "the offset, if its name here is not the model's")
-    parser.add_csv()
-    parser.add_page()
+    parser.add_shared(*CSV, "page")
 
 
 def run(options: argparse.Namespace) -> Outcome:

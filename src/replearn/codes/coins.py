@@ -84,7 +84,7 @@ class Coins:
 
     def uniforms(self, stream: str, n: int, row: int = 0) -> Vector:
         """``n`` uniforms on ``[0, 1)``, multiples of 2^-53."""
-        return np.asarray((self.words(stream, n, row) >> np.uint64(11)) * 2.0**-53)
+        return draws.uniforms(self.words(stream, n, row))
 
     def signs(self, stream: str, n: int, row: int = 0) -> Vector:
         """``n`` fair signs: bit ``j % 64`` of word ``j // 64`` is 1 for +1, 0 for -1."""

@@ -18,7 +18,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from replearn.codes.coins import Coins
-from replearn.types import Codes, Matrix, Order, Vector, Words
+from replearn.exact import uniforms
+from replearn.types import Codes, Mask, Matrix, Order, Vector, Words
 
 #: P[other codes] per distance, at most; and for small isotropic steps of many coordinates.
 FOAM_FLIPS = 2 * math.pi
@@ -66,7 +67,7 @@ def foam_codes(point: Vector, round_number: int, coins: Coins) -> Codes:
     for first, drawn in _proposals(point.size, round_number, coins):
         held = _holding(point, drawn)
         if held.size:
-            corner = _uniforms(drawn[held[0], 1 : point.size + 1])
+            corner = uniforms(drawn[held[0], 1 : point.size + 1])
             cell = np.floor(point - corner).astype(np.int64)
             return np.array([first + held[0], *cell])
     raise AssertionError("proposals never end")
@@ -75,7 +76,7 @@ def foam_codes(point: Vector, round_number: int, coins: Coins) -> Codes:
 def foam_centre(codes: Codes, round_number: int, coins: Coins) -> Vector:
     """Centre of the cube of a droplet, in units of its side; the cost is that of one proposal."""
     drawn = _draw(int(codes[0]), 1, codes.size - 1, round_number, coins)
-    return np.asarray(codes[1:] + (_uniforms(drawn[0, 1 : codes.size]) + 0.5))
+    return codes[1:] + (uniforms(drawn[0, 1 : codes.size]) + 0.5)
 
 
 def share_leaving_foam(
@@ -120,28 +121,24 @@ def _draw(first: int, size: int, n_inputs: int, row: int, coins: Coins) -> Words
     return bits.random_raw(size * n_blocks * 4).reshape(size, n_blocks * 4)
 
 
-def _uniforms(words: Words) -> Vector:
-    return np.asarray((words >> np.uint64(11)) * 2.0**-53)
-
-
 def _holding(point: Vector, drawn: Words) -> Order:
     """Places of the proposals that hold a point: a product only falls, so few are seen through."""
     places = np.arange(len(drawn))
-    heights, product = _uniforms(drawn[:, 0]), np.ones(len(drawn))
+    heights, product = uniforms(drawn[:, 0]), np.ones(len(drawn))
     for i, coordinate in enumerate(point, start=1):
-        product = product * sin_squared(coordinate - _uniforms(drawn[places, i]))
+        product = product * sin_squared(coordinate - uniforms(drawn[places, i]))
         if i >= _FRONT or i == point.size:
             keep = product > heights
             places, heights, product = places[keep], heights[keep], product[keep]
     return places
 
 
-def _held(points: Matrix, drawn: Words) -> Matrix:
+def _held(points: Matrix, drawn: Words) -> Mask:
     """Which of the points (rows) each proposal (column) holds."""
     product = np.ones((len(points), len(drawn)))
     for i, coordinate in enumerate(points.T, start=1):
-        product *= sin_squared(coordinate[:, None] - _uniforms(drawn[:, i]))
-    return np.asarray(product > _uniforms(drawn[:, 0]))
+        product *= sin_squared(coordinate[:, None] - uniforms(drawn[:, i]))
+    return product > uniforms(drawn[:, 0])
 
 
 def _reachable(point: Vector, reach: Vector, drawn: Words) -> Order:
@@ -151,6 +148,6 @@ def _reachable(point: Vector, reach: Vector, drawn: Words) -> Order:
     """
     product = np.ones(len(drawn))
     for i, coordinate in enumerate(point, start=1):
-        sines = np.sqrt(sin_squared(coordinate - _uniforms(drawn[:, i])))
+        sines = np.sqrt(sin_squared(coordinate - uniforms(drawn[:, i])))
         product *= np.minimum(sines + math.pi * reach[i - 1], 1.0) ** 2
-    return np.flatnonzero(product > _uniforms(drawn[:, 0]))
+    return np.flatnonzero(product > uniforms(drawn[:, 0]))

@@ -45,6 +45,9 @@ class HalfspaceDesign(Part):
     # names of the columns, in order; absent for arrays, whose columns are x0, x1, ...
     columns: Annotated[tuple[str, ...], Length(1)] | None = None
     kind: Literal["halfspace"] = "halfspace"
+    # labs have one constant in common; a halfspace gives labels, and no probabilities or numbers;
+    # no column is added to its scores
+    constant = loss = offset = None
 
     def check(self) -> None:
         """As many columns as the space has inputs."""
@@ -68,18 +71,6 @@ class HalfspaceDesign(Part):
     def named_as(self, other: "HalfspaceDesign") -> "HalfspaceDesign":
         """The same design with the columns and the target of a different one."""
         return replace(self, columns=other.columns, target=other.target)
-
-    @property
-    def constant(self) -> None:
-        """None: labs have one constant in common."""
-
-    @property
-    def loss(self) -> None:
-        """None: a halfspace gives labels, and no probabilities or numbers."""
-
-    @property
-    def offset(self) -> None:
-        """None: no column is added to the scores."""
 
 
 def names_in_design(names: Sequence[str] | None) -> tuple[str, ...] | None:

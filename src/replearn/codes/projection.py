@@ -54,7 +54,7 @@ def project(name: str, points: Matrix, n_components: int, coins: Coins) -> Matri
         mixed[:, :window] = _transformed(mixed[:, :window])
         mixed *= second
         mixed[:, -window:] = _transformed(mixed[:, -window:])
-        return np.asarray(mixed[:, kept] * math.sqrt(n_inputs / n_components))
+        return mixed[:, kept] * math.sqrt(n_inputs / n_components)
 
     if name == "rotation":
         # reflections, whose product is a random rotation
@@ -84,13 +84,13 @@ def lift(name: str, components: Vector, n_inputs: int, coins: Coins) -> Vector:
         mixed[-window:] = _transformed(mixed[-window:])
         mixed *= second
         mixed[:window] = _transformed(mixed[:window])
-        return np.asarray(mixed * first)
+        return mixed * first
 
     if name == "rotation":
         turned = components[None, :].copy()
         for i, normal in _mirrors(n_inputs, coins, back=True):
             _reflect(i, normal, turned, back=True)
-        return np.asarray(turned[0])
+        return turned[0]
 
     return components
 

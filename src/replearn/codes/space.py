@@ -83,7 +83,7 @@ class CodeSpace(Part):
     def encode(self, components: Vector, coins: Coins, sketch: Codes | None = None) -> Codes:
         """Codes of components; a replication gives the sketch of the original."""
         if not self.sketch_bits:
-            return np.asarray(self._each_run(_codes, self._padded(components), coins))
+            return self._each_run(_codes, self._padded(components), coins)
 
         # the cell and the place in it, as one number
         cells, parts = self._cells(coins), 1 << self.sketch_bits
@@ -109,7 +109,7 @@ class CodeSpace(Part):
         centre = self._each_run(_point, codes, coins)
         if self.rounding == "ak":  # c stands for what is from c - u to c + 1 - u above the offset
             centre = centre + (0.5 - coins.uniforms("rounding/threshold", self.n_codes))
-        return np.asarray(padded - centre)
+        return padded - centre
 
     def components(self, codes: Codes, coins: Coins) -> Vector:
         """Components that stand for the codes."""
@@ -117,7 +117,7 @@ class CodeSpace(Part):
             sketch = self.sketch(codes)
             return self._cells(coins).decode((codes - sketch) >> self.sketch_bits, sketch)
         point = self._each_run(_point, codes, coins)
-        return np.asarray(point[: self.n_components] * float(self.grid_width))
+        return point[: self.n_components] * float(self.grid_width)
 
     def decode(self, codes: Codes, coins: Coins) -> Vector:
         """Direction that stands for the codes: a function of codes and coins alone."""

@@ -85,7 +85,7 @@ def chance_of_leaving(
     half = np.asarray(width) / 2
     if residual is not None:
         chance = _tail(half - residual) + _tail(half + residual)
-        return np.asarray(np.minimum(chance, 1.0))
+        return np.minimum(chance, 1.0)
 
     reach = half / 2**bits
     if bits >= 4:
@@ -94,20 +94,20 @@ def chance_of_leaving(
         chance = (ends + 4 * _tail(half)) / 3
     else:
         chance = (_tail_area(half + reach) - _tail_area(half - reach)) / reach
-    return np.asarray(np.minimum(chance, 1.0))
+    return np.minimum(chance, 1.0)
 
 
 def _tail(t: Vector) -> Vector:
     """``P[Delta > t]`` for a standard normal difference."""
     from scipy.special import ndtr
 
-    return np.asarray(ndtr(-t))
+    return ndtr(-t)
 
 
 def _tail_area(t: Vector) -> Vector:
     """Antiderivative of the tail."""
     density = np.exp(-t * t / 2) / math.sqrt(2 * math.pi)
-    return np.asarray(t * _tail(t) - density)
+    return t * _tail(t) - density
 
 
 def chance_of_any(chances: Vector) -> float:

@@ -43,7 +43,7 @@ def centre(rounding: str, codes: Codes, t: int, coins: Coins) -> Vector:
     """What stands for the codes of round t, in units of the grid width."""
     if rounding == "foam":
         return foam_centre(codes, t, coins)
-    return np.asarray(codes + (_offsets(codes.size, t, coins) + 0.5))
+    return codes + (_offsets(codes.size, t, coins) + 0.5)
 
 
 def hypothesis(rounding: str, codes: Codes, t: int, coins: Coins) -> Vector:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Self, TypeVar
 
-from replearn.documents.files import MAX_BYTES, check_replaced, read_json, write_json
+from replearn.documents.files import MAX_BYTES, check_replaced, design_kind, read_json, write_json
 from replearn.documents.parts import OneOf, Part, Unfit, read_inside
 from replearn.errors import InvalidFile, ReplearnError, short
 
@@ -160,7 +160,7 @@ class Document(Part):
                 raise Unfit(f"must be {cls.FORMAT!r}, got {named!r}", remedy, "format")
             read_inside("format", OneOf((cls.FORMAT,)), named)
             read_inside("version", OneOf((cls.VERSION,)), body.pop("version", None))
-            kind, kinds = _design_kind(body), {one.KIND: one for one in cls.__subclasses__()}
+            kind, kinds = design_kind(body), {one.KIND: one for one in cls.__subclasses__()}
             if cls.KIND not in (None, kind):
                 rule = f"must be {cls.KIND!r}, got {short(kind)}"
                 raise Unfit(rule, "replearn.load opens files of all kinds.", "design.kind")
@@ -196,11 +196,3 @@ def document_of(path: str | os.PathLike[str], classes: Iterable[type[D]]) -> D:
     except Unfit as problem:
         raise InvalidFile(f"{path}: {problem}") from None
     return known[named].from_content(content, str(path))
-
-
-def _design_kind(content: dict[str, Any]) -> Any:
-    """The kind that the design of a document names, whatever it is; None without one."""
-    design = content.get("design")
-    if not isinstance(design, dict):
-        return None
-    return design.get("kind")

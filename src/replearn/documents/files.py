@@ -82,21 +82,33 @@ def check_replaced(
     if kinds:
         with contextlib.suppress(InvalidFile):
             content = read_json(path)
-    design = content.get("design")
-    of_design = design.get("kind") if isinstance(design, dict) else None
-    if not {content.get("format"), f"{content.get('format')}/{of_design}"} & set(kinds):
+    named = content.get("format")
+    if not {named, f"{named}/{design_kind(content)}"} & set(kinds):
         what = " or ".join(kinds) or "file that this command may replace"
         raise ReplearnError(
             f"{path} is there and is no {what}. Name a new file, or delete it first."
         )
 
-    mask = os.umask(0)
-    os.umask(mask)
-    if not private and not os.stat(path).st_mode & 0o077 and 0o066 & ~mask:
+    if not private and not os.stat(path).st_mode & 0o077 and _granted(0o066):
         raise ReplearnError(
             f"{path} is private, and what is written would not be. Name a new file, or delete it "
             "first."
         )
+
+
+def design_kind(content: dict[str, Any]) -> Any:
+    """The kind that the design of a document names, whatever it is; None without one."""
+    design = content.get("design")
+    if not isinstance(design, dict):
+        return None
+    return design.get("kind")
+
+
+def _granted(rights: int) -> int:
+    """What is left of some rights for a new file, as the user has it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return rights & ~mask
 
 
 def check_page(path: str | os.PathLike[str]) -> None:
@@ -136,9 +148,7 @@ def in_place_of(
             yield made
 
             if not private:  # it was made for its owner
-                mask = os.umask(0)
-                os.umask(mask)
-                os.chmod(made, rights & ~mask)
+                os.chmod(made, _granted(rights))
             if new:
                 _appear(made, target)
             else:

@@ -1,7 +1,7 @@
 """What the annotations of a class say about a file: how a value is read, checked and written."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from itertools import cycle
@@ -321,12 +321,13 @@ class Part:
 
     def content(self) -> dict[str, Any]:
         """What defines it, as JSON types."""
-        content = {}
+        return {name: kind._write(value) for name, kind, value in self._given()}
+
+    def _given(self) -> "Iterator[tuple[str, _Kind, Any]]":
+        """Fields that stand in the file, by name, with their kinds."""
         for name, (kind, _) in _kinds_of(type(self)).items():
-            value = getattr(self, name)
-            if value is not None:
-                content[name] = kind._write(value)
-        return content
+            if (value := getattr(self, name)) is not None:
+                yield name, kind, value
 
     def canonical_bytes(self) -> bytes:
         """Canonical JSON (RFC 8785) of the content.
@@ -346,12 +347,8 @@ class Part:
     def _canonical(self) -> Canonical:
         """Canonical JSON, made once: many models that are tried share one design."""
         content = self._heading()
-        for name, (kind, _) in _kinds_of(type(self)).items():
-            value = getattr(self, name)
-            if isinstance(value, Part):
-                content[name] = value._canonical
-            elif value is not None:
-                content[name] = kind._write(value)
+        for name, kind, value in self._given():
+            content[name] = value._canonical if isinstance(value, Part) else kind._write(value)
         return Canonical(canonical_json(content).decode())
 
     @classmethod

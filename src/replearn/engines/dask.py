@@ -40,7 +40,7 @@ def replicate(
     client : distributed.Client, optional
         The current one by default; see `connect`. A cluster is never started here.
     opened, nonce
-        As in `replearn.study.replication.replicate`.
+        As in `replearn.study.agreement.replicate`.
 
     Returns
     -------

@@ -22,7 +22,6 @@ from replearn.study import (
     findings_of,
     supported_by,
 )
-from replearn.types import Later
 
 #: What an engine applies to the batches of each partition.
 Work = Callable[[Iterable[Any]], Any]
@@ -44,7 +43,7 @@ def replicate(
     pass_over : function
         Gives what `work` gives of each partition, at a state. The last state asks for rows.
     opened, nonce
-        As in `replearn.study.replication.replicate`.
+        As in `replearn.study.agreement.replicate`.
     """
     # 1 passes over all rows, until the fit ends
     step: State | Fitted = study.begin()
@@ -57,19 +56,15 @@ def replicate(
     fitted, n_rows = step, step.counts.rows
 
     # 2 rows for the test of support: all, or as many as one machine holds
-    model = fitted.model
-    agreement = agreement_of(study, model, fitted.theta, opened, nonce)
+    agreement = agreement_of(study, fitted.model, fitted.theta, n_rows, opened, nonce)
     share = 0
     if agreement.original is not None:
         share = min(1 << 32, (MOST_HELD << 32) // n_rows)
     rows = MemoryBlocks(joined(_results(pass_over, RowsAsked(state.scale, share))))
 
     # 3 the answer
-    told = Later.known(tuple(findings))
-    replication = supported_by(
-        study, model, fitted.theta, n_rows, agreement, told, rows, rows.block.n_rows
-    )
-    return agreement.usable(model), replication
+    replication = supported_by(agreement, lambda: findings, rows, rows.block.n_rows)
+    return agreement.usable, replication
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def replicate(
         Classic or of Spark Connect, with the columns of the study. It is computed once; encoded
         rows, two bytes a number, are persisted by the executors until the fit ends.
     opened, nonce
-        As in `replearn.study.replication.replicate`.
+        As in `replearn.study.agreement.replicate`.
 
     Returns
     -------

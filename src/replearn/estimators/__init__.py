@@ -1,6 +1,7 @@
 """scikit-learn shells: they check what users pass, and call the rooms below."""
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 from replearn.errors import ReplearnError, short
 from replearn.study import Study
-from replearn.tables import Table
+from replearn.tables import Table, checked_names
 
 #: The estimator of each kind of study: those of GLMs by their loss, those of halfspaces by recipe.
 _ESTIMATORS = {
@@ -27,6 +28,23 @@ def set_columns(estimator: Any, table: Table) -> None:
     vars(estimator).pop("feature_names_in_", None)
     if table.is_named:
         estimator.feature_names_in_ = np.array(table.names, dtype=object)
+
+
+def name_of(values: Any, default: str) -> str:
+    """The name of a series; of other values the default."""
+    (name,) = checked_names("a series", [str(getattr(values, "name", None) or default)])
+    return name
+
+
+def name_of_target(y: Any, columns: Iterable[str]) -> str:
+    """What a study calls its target, beside the columns of its table.
+
+    A series keeps the name of the column that it was computed from, as ``df.delay >= 15`` does:
+    then it is no name of its values, which are true or false; nor is one that the table still has.
+    """
+    name = name_of(y, "y")
+    is_computed = "bool" in str(getattr(y, "dtype", "")).lower()
+    return "y" if is_computed or name in columns else name
 
 
 class HasModel:

@@ -19,7 +19,7 @@ from replearn.errors import (
     UselessModelWarning,
     short,
 )
-from replearn.estimators import HasModel, set_columns, study_of
+from replearn.estimators import HasModel, name_of, name_of_target, set_columns, study_of
 from replearn.estimators.described import documented
 from replearn.glm import Coefficients, GlmModel, Kind, decided
 from replearn.study import (
@@ -94,11 +94,12 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
         table = self._table(X, y, sample_weight, offset, fitting=True, **roles)
 
         # what a study calls its columns
-        names = {"target": _target_name(X, y)}
+        columns = open_table(X).names if _has_columns(X) else ()
+        names = {"target": name_of_target(y, columns)}
         if sample_weight is not None:
-            names["weights"] = _name(sample_weight, "sample_weight")
+            names["weights"] = name_of(sample_weight, "sample_weight")
         if offset is not None:
-            names["offset"] = _name(offset, "offset")
+            names["offset"] = name_of(offset, "offset")
 
         study = study_of(self.study, self._kind)
         if study is not None:
@@ -352,22 +353,6 @@ def _say_unlike(study: GlmStudy, weighted: bool, has_offset: bool) -> None:
         )
 
 
-def _target_name(X: Any, y: Any) -> str:
-    """What a study calls its target.
-
-    A series keeps the name of the column that it was computed from, as ``df.delay >= 15`` does. If
-    the table still has that column, it is a different one.
-    """
-    name = _name(y, "y")
-    if _has_columns(X) and name in open_table(X).names:
-        return "y"
-    return name
-
-
-def _name(values: Any, default: str) -> str:
-    return str(getattr(values, "name", None) or default)
-
-
 def _has_columns(X: Any) -> bool:
     """Whether X is a dataframe or a table with named columns."""
     return hasattr(X, "columns") or hasattr(X, "column_names") or isinstance(X, Mapping)
@@ -380,6 +365,8 @@ def _refuse_odd(X: Any) -> None:
             "a table must be columns of numbers or text, got a list of mappings. Make a dataframe "
             "of it, or a mapping of columns."
         )
+    if isinstance(X, str):
+        raise ReplearnError(f"X must be a table, got the text {X!r}. Pass a file to fit_file.")
     if not any(hasattr(X, name) for name in ("__array__", "__len__", "shape")):
         raise ReplearnError(
             f"X must be a table: a dataframe, an array or a mapping of columns, got {short(X)}."
@@ -413,9 +400,11 @@ def _column(y: Any) -> Any:
 
 def _weights(given: Any, n_rows: int) -> Vector:
     """A weight for each row."""
-    if isinstance(given, str):
+    refuse_lazy(given)
+    texts = np.asarray(given).dtype.kind in "US"
+    if texts or isinstance(given, Mapping):
         raise ReplearnError(
-            f"sample_weight must hold a weight for each row, got the text {given!r}. Pass the "
+            f"sample_weight must hold a weight for each row, got {short(given)}. Pass the "
             "column itself; or name it to fit_file."
         )
     real = {"ensure_2d": False, "dtype": np.float64, "ensure_min_samples": 0}

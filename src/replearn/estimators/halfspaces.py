@@ -33,7 +33,7 @@ from replearn.errors import (
     UselessModelWarning,
     short,
 )
-from replearn.estimators import HasModel, set_columns, study_of
+from replearn.estimators import HasModel, name_of_target, set_columns, study_of
 from replearn.estimators.described import documented
 from replearn.halfspaces import sgd, svm
 from replearn.halfspaces.batches import OnePass, Trace, refuse_sorted, round_mean, trace
@@ -100,9 +100,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
             Fitted.
         """
         rows, labels = validate_data(self, unmasked(X), unmasked(y), order="C", **_ROWS)
-        name = str(getattr(y, "name", None) or "y")
-        # a series keeps the name of the column that it was computed from
-        self._target = "y" if name in getattr(self, "feature_names_in_", ()) else name
+        self._target = name_of_target(y, getattr(self, "feature_names_in_", ()))
         return self._fit_rows(rows, labels, self._opened())
 
     def fit_table(self, table: Table) -> Self:

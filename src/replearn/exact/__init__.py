@@ -10,7 +10,7 @@ from replearn.exact.directions import (
     unit_rows,
     weighted_sums,
 )
-from replearn.exact.draws import minus_logs, normals
+from replearn.exact.draws import minus_logs, normals, uniforms
 from replearn.exact.elementary import LN2_HI, MAX_SCORE, exp, log, sigmoid, softplus
 from replearn.exact.fixed_order_dot import length, lengths, row_products, unit
 from replearn.exact.fixed_point import (

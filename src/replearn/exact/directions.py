@@ -85,7 +85,7 @@ def products(rows: Any, vector: Vector) -> Vector:
         return np.zeros(rows.shape[0])
     bits = 52 - UNIT_BITS - math.frexp(size)[1]
     whole = rows @ np.rint(np.ldexp(vector, bits))
-    return np.asarray(np.ldexp(whole, -(bits + UNIT_BITS)))
+    return np.ldexp(whole, -(bits + UNIT_BITS))
 
 
 def project_rows(rows: Any, matrix: Matrix | None) -> Points:

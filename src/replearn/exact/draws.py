@@ -30,13 +30,14 @@ _FAR = (
 )  # fmt: skip
 
 
+def uniforms(words: Words) -> Vector:
+    """Uniforms on ``[0, 1)``, multiples of 2^-53."""
+    return np.asarray((words >> np.uint64(11)) * 2.0**-53)
+
+
 def midpoints(words: Words) -> Vector:
     """Midpoints of 2^52 equal intervals of ``(0, 1)``; they and their complements are exact."""
     return np.asarray(((words >> np.uint64(12)) * np.uint64(2) + np.uint64(1)) * 2.0**-53)
-
-
-def _natural_log(x: Vector) -> Vector:
-    return log(x, n_terms=11)
 
 
 def _ratio(parts: tuple[tuple[float, ...], tuple[float, ...]], r: Vector) -> tuple[Vector, Vector]:
@@ -59,23 +60,23 @@ def normals(words: Words) -> Vector:
     # the tails, by the logarithm of the probability
     outer = np.flatnonzero((p < 0.075) | (p > 0.925))
     tail = np.minimum(p[outer], 1.0 - p[outer])
-    r = np.sqrt(-_natural_log(tail))
+    r = np.sqrt(minus_logs(tail))
     near, far = _ratio(_NEAR, r - 1.6), _ratio(_FAR, r - 5.0)
     size = np.where(r <= 5.0, near[0] / near[1], far[0] / far[1])
     quantiles[outer] = np.where(q[outer] < 0, -size, size)
     return quantiles
 
 
-def exponentials(words: Words) -> Vector:
-    """Exponential draws, ``-ln p``."""
-    return -_natural_log(midpoints(words))
-
-
 def minus_logs(x: Vector) -> Vector:
     """``-ln x`` of positive numbers."""
-    return -_natural_log(x)
+    return -log(x, n_terms=11)
+
+
+def exponentials(words: Words) -> Vector:
+    """Exponential draws, ``-ln p``."""
+    return minus_logs(midpoints(words))
 
 
 def gumbels(words: Words) -> Vector:
     """Gumbel draws, ``-ln(-ln p)``."""
-    return -_natural_log(exponentials(words))
+    return minus_logs(exponentials(words))

@@ -32,7 +32,7 @@ def row_products(X: Any, weights: Vector) -> Vector:
     while lanes.shape[1] > 1:
         half = lanes.shape[1] // 2
         lanes = lanes[:, :half] + lanes[:, half:]
-    return np.asarray(lanes[:, 0])
+    return lanes[:, 0]
 
 
 def lengths(X: Any) -> Vector:
@@ -58,7 +58,7 @@ def lengths(X: Any) -> Vector:
         scaled.data = np.ldexp(scaled.data, -shifts[owners]) ** 2
     else:
         scaled = np.ldexp(scaled, -shifts[:, None]) ** 2
-    return np.asarray(np.ldexp(np.sqrt(row_products(scaled, np.ones(X.shape[1]))), shifts))
+    return np.ldexp(np.sqrt(row_products(scaled, np.ones(X.shape[1]))), shifts)
 
 
 def length(vector: Vector) -> float:

@@ -17,6 +17,7 @@ from replearn.glm.losses import (
     Multinomial,
     Poisson,
     loss_of,
+    loss_of_numbers,
 )
 from replearn.glm.model import GlmModel, decided
 from replearn.glm.newton import MOST_STEERED, LastIterate, State, Summary, fit, totals_of

@@ -210,10 +210,11 @@ def named_pair(between: object) -> tuple[float, float] | None:
     """What ``between`` asks for: two standard deviations; None if it is no such value."""
     if isinstance(between, str):
         return TYPICAL if between == "typical" else None
-    if isinstance(between, Sequence) and len(between) == 2:
+    if isinstance(between, Sequence | np.ndarray) and len(between) == 2:
         pair = tuple(between)
     else:
-        pair = (between, between) if between == 0 else ()
+        is_zero = not isinstance(between, np.ndarray) and between == 0
+        pair = (between, between) if is_zero else ()
     if not pair or any(isinstance(one, bool | str) for one in pair):
         return None
     try:

@@ -152,8 +152,9 @@ class Coefficients(Spoken):
         rows = list(zip(*(columns[name] for name in shown), strict=True))
         n_rows = f"{self.own.n_rows:,} {self.design.loss.counted}"
         title = f"This lab's own estimates ({n_rows}), without the ridge"
-        digits = [4 if name not in ("term", "class") else 0 for name in shown]
-        digits[shown.index("standard_error")] = 3
+        of_ratios = 4 if not self.design.loss.ratio else -4
+        known = {"term": 0, "class": 0, "estimate": 4, "standard_error": 3}
+        digits = [known.get(name, of_ratios) for name in shown]
 
         said = "Intervals are 95%, from robust standard errors"
         if self.design.loss.ratio:
@@ -197,7 +198,7 @@ class Coefficients(Spoken):
             rows = [[*row, _ratio(row[1])] for row in rows]
             rows[0][-1] = None  # the constant is no ratio
         title = "Coefficients: per unit of a number, of a level against its reference"
-        digits = (0, *[DIGITS] * n_scores, 4)
+        digits = (0, *[DIGITS] * n_scores, -4)
         return Table(title, header, rows, key="coefficients", digits=digits)
 
     def _lines(self) -> list[tuple[str, list[float]]]:
@@ -222,28 +223,27 @@ class Coefficients(Spoken):
 
         Clearest: most standard errors away from no effect, whatever the unit of a column.
         """
-        if self.own is None or self.design.loss.n_scores > 1:
+        if self.own is None:
             return []
         ratio, columns = self.design.loss.ratio, self.columns
         values = columns[ratio.replace(" ", "_") or "estimate"]
 
-        errors = self.own.standard_error[0]
-        distance = np.abs(self.own.estimate[0]) / np.maximum(errors, 1e-300)
-        order = np.argsort(-distance, kind="stable").tolist()
-
         # constants, those of intervals of time among them, are no effects
         encoding = self.design.encoding
-        constants = {0} | {
-            place for place, term in enumerate(encoding.terms, 1) if is_interval(encoding, term)
-        }
-        effects = [place for place in order if errors[place] > 0 and place not in constants]
-        clearest = effects[:most]
+        is_effect = [False, *(not is_interval(encoding, term) for term in encoding.terms)]
+        errors = np.where(is_effect, self.own.standard_error, np.nan).ravel()
+        distance = np.abs(self.own.estimate.ravel()) / np.maximum(errors, 1e-300)
+        order = np.argsort(-distance, kind="stable").tolist()
+        clearest = [place for place in order if errors[place] > 0][:most]
 
+        names = columns["term"]
+        if "class" in columns:
+            pairs = zip(names, columns["class"], strict=True)
+            names = [f"{term}, {label}" for term, label in pairs]
         note = f"estimated {ratio}" if ratio else "estimate per unit"
         low, high = columns["low"], columns["high"]
         return [
-            Row(self.terms[i], values[i], "", (low[i], high[i]), note, in_json=False)
-            for i in clearest
+            Row(names[i], values[i], "", (low[i], high[i]), note, in_json=False) for i in clearest
         ]
 
     def figures(self) -> list[Figure]:

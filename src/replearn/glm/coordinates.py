@@ -105,14 +105,14 @@ class Coordinates(Part):
         scores = self.scores_factor
         half = algebra.backward(scores.T, z.reshape(len(scores), -1))
         if self.scales is not None:  # without a matrix of all columns
-            return np.asarray(half / (self.scales * 2.0**-TRIANGLE_BITS))
+            return half / (self.scales * 2.0**-TRIANGLE_BITS)
         return algebra.backward(self.factors()[1].T, half.T).T
 
     @property
     def diagonal(self) -> Vector:
         """What one score's coefficients are multiplied by, where only scales are published."""
         assert self.scales is not None
-        return np.asarray(self.scores[0, 0] * self.scales * 4.0**-TRIANGLE_BITS)
+        return self.scores[0, 0] * self.scales * 4.0**-TRIANGLE_BITS
 
 
 def _coarse(triangle: Matrix) -> Matrix:
@@ -120,13 +120,13 @@ def _coarse(triangle: Matrix) -> Matrix:
     inverse = algebra.solve(triangle, np.eye(len(triangle)))
     own = 1.0 / np.sqrt(np.diagonal(inverse))  # at most the diagonal of the triangle
     steps = (_four_bits(own) / _STEPS)[:, None]
-    return np.asarray(np.floor(triangle / steps + 0.5) * steps)
+    return np.floor(triangle / steps + 0.5) * steps
 
 
 def _four_bits(values: Vector) -> Vector:
     """Positive numbers, rounded to sixteenths of the next power of two."""
     fractions, exponents = np.frexp(values)
-    return np.asarray(np.ldexp(np.floor(fractions * _PARTS + 0.5) / _PARTS, exponents))
+    return np.ldexp(np.floor(fractions * _PARTS + 0.5) / _PARTS, exponents)
 
 
 def _whole(values: Matrix) -> Codes:

@@ -28,10 +28,12 @@ class CoxFit:
 
 
 def cox_fit(
-    X: Matrix, interval: Array, time: Vector, event: Vector, groups: Array | None, pinned: Vector
+    X: Matrix, interval: Array, time: Vector, event: Vector, groups: Array, pinned: Vector
 ) -> CoxFit:
     """Fit rows at risk, ``time`` being what each spends in its interval.
 
+    ``groups`` are persons, or clusters of them: residuals add up in each one before the sandwich
+    squares them, as Lin and Wei have it (JASA 84, 1989).
     ``pinned`` is a ridge of each column, which keeps those that follow from others at 0.
     """
     left = _LEFT + pinned
@@ -51,13 +53,11 @@ def cox_fit(
 
     # the sandwich, with residuals added up within groups
     scores, information = _derivatives(X, strata, time, event, beta)
-    if groups is not None:
-        _, places = np.unique(groups, return_inverse=True)
-        grouped = np.zeros((int(places.max()) + 1, len(beta)))
-        np.add.at(grouped, places, scores)
-        scores = grouped
+    _, places = np.unique(groups, return_inverse=True)
+    grouped = np.zeros((int(places.max()) + 1, len(beta)))
+    np.add.at(grouped, places, scores)
     inverse = np.linalg.inv(information + np.diag(left))
-    sandwich = inverse @ (scores.T @ scores) @ inverse
+    sandwich = inverse @ (grouped.T @ grouped) @ inverse
 
     # what the model predicts, where that is more
     variance = np.diagonal(sandwich)

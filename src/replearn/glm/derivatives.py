@@ -211,7 +211,7 @@ def _slopes(loss: Loss, eta: Matrix, piece: Block) -> Matrix:
     residual = loss.residual(eta, piece.targets)
     if piece.weights is not None:
         residual *= piece.weights[:, None]
-    return np.asarray(on_grid(residual, loss.bits))
+    return on_grid(residual, loss.bits)
 
 
 def _room_for_information(
@@ -325,7 +325,7 @@ def _curvature(loss: Loss, eta: Matrix, weights: Vector | None) -> Matrix:
     curvature = loss.curvature(eta)
     if weights is not None:
         curvature = curvature * weights[:, None]
-    return np.asarray(on_grid(curvature, loss.bits).T)
+    return on_grid(curvature, loss.bits).T
 
 
 @dataclass(frozen=True)

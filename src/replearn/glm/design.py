@@ -129,7 +129,7 @@ class GlmDesign(Part):
     @cached_property
     def cells(self) -> Cells:
         """The cells, shifted by the shared coins."""
-        widths = np.array([float(width) for width in self.widths])
+        widths = np.array(self.widths, dtype=np.float64)
         return Cells.drawn(widths, self.bits, Coins(self.seed))
 
     @property
@@ -153,7 +153,7 @@ class GlmDesign(Part):
         if self.directions is not None:
             return None
         scores, columns = self.coordinates.factors()
-        widths = np.array([float(width) for width in self.widths]).reshape(len(scores), -1)
+        widths = np.array(self.widths, dtype=np.float64).reshape(len(scores), -1)
         units = np.diagonal(self.encoding.per_unit(np.eye(len(columns)))) * self.loss.scale[0]
         return 0.5 * widths * units / np.outer(np.diagonal(scores), np.diagonal(columns))
 

@@ -245,8 +245,8 @@ class _Pull:
         # leverages of a score come from its own block of the information
         own = [lower]
         if loss.n_scores > 1:
-            blocks = (_block(information, k, theta.shape[1]) for k in range(loss.n_scores))
-            own = [algebra.cholesky(block) for block in blocks]
+            parts = [slice(k, k + theta.shape[1]) for k in range(0, theta.size, theta.shape[1])]
+            own = [algebra.cholesky(information[part, part]) for part in parts]
         metrics = [_Metric.of(lower) for lower in own]
 
         # units are powers of two, so that dividing by them is exact
@@ -311,9 +311,7 @@ class Moments:
         eta = scores(X, pull.theta, piece.offset)
         own = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))
         residual, curvature = loss.residual(eta, piece.targets), loss.curvature(eta)[:, own]
-        mass = piece.weights
-        if mass is None:
-            mass = np.ones(len(eta))
+        mass = piece.masses
 
         # what each row does to each coordinate, as it is and as the model predicts it
         means = loss.residual(eta, np.zeros(len(eta)))
@@ -382,11 +380,6 @@ class SquareSums:
             self.second + squares.sum(axis=0).astype(object),
             self.fourth + fourths.sum(axis=0).astype(object),
         )
-
-
-def _block(information: Matrix, k: int, n_columns: int) -> Matrix:
-    part = slice(k * n_columns, (k + 1) * n_columns)
-    return information[part, part]
 
 
 def on_bits(matrix: Matrix, bits: int = THETA_BITS) -> tuple[Matrix, float]:

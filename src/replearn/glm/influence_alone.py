@@ -182,7 +182,7 @@ class _AlonePull:
         _, square_step, cell_step = self.steps
         of_squares = squared @ self.of_squares[:, 0] * (square_step * unit * unit)
         of_cells = cells @ self.of_squares[:, 1] * (cell_step * unit)
-        return np.asarray(self.leverage + of_squares - of_cells)
+        return self.leverage + of_squares - of_cells
 
     def _of_cells(self, X: Any, second: Vector, fourth: Vector, light: Vector) -> SquareSums:
         """Over stored cells x, ``((x - s) g)^2 - (s g)^2`` times second, and of fourth powers."""

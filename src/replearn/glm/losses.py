@@ -275,7 +275,7 @@ class Gaussian(_Numbers):
         """Targets as a fit takes them: ``(y - centre) / spread``, cut, on a grid of 2^-16."""
         units = (targets - float(self.centre)) / float(self.spread)
         cut = np.minimum(np.maximum(units, -self.cut), self.cut)
-        return np.asarray(on_grid(cut, WEIGHT_BITS) * 2.0**-WEIGHT_BITS)
+        return on_grid(cut, WEIGHT_BITS) * 2.0**-WEIGHT_BITS
 
     def reaching(self, targets: Vector) -> "Gaussian":
         """The same with units in which none of these numbers is cut."""
@@ -419,7 +419,7 @@ class Hazard(Poisson):
     cuts: Annotated[tuple[Positive3, ...], Length(0, 100)] = ()
     kind: Literal["hazard"] = "hazard"  # type: ignore[assignment]
     recipe: ClassVar[Kind] = "survival"
-    title = "survival analysis (piecewise exponential)"
+    title = "piecewise exponential survival model"
     says = "the hazard of {target}"
     ratio = "hazard ratio"
     # a person has one in each interval of time
@@ -443,6 +443,10 @@ def loss_of(kind: Kind, classes: tuple[Any, ...] | None, targets: Vector) -> Los
             return Bernoulli()
         return Multinomial(len(classes))
 
-    if kind == "linear":
-        return Gaussian.of(targets)
-    return Poisson.of(targets)
+    return loss_of_numbers(kind).of(targets)
+
+
+def loss_of_numbers(kind: Kind) -> type[Gaussian] | type[Poisson]:
+    """The loss whose estimator has this word; rows at risk are counts."""
+    of_numbers: dict[str, type[Gaussian] | type[Poisson]] = {"linear": Gaussian}
+    return of_numbers.get(kind, Poisson)

@@ -27,7 +27,6 @@ from replearn.rows import (
     on_grid,
     pieces,
     scores,
-    with_constant,
 )
 from replearn.types import BlockMap, Codes, Matrix
 
@@ -104,13 +103,13 @@ class _Scored(Rows):
                 yield self._scored(piece)
 
     def _scored(self, piece: Block) -> Block:
-        rows = with_constant(piece.terms)
+        # beside an offset only the constants are free
         if not self.as_column:
-            offset = scores(rows, self.slopes, piece.offset)
             none = np.zeros((piece.n_rows, 0), dtype=np.int16)
-            return Block(none, piece.targets, piece.weights, offset)
+            return Block(none, piece.targets, piece.weights, piece.scores(self.slopes))
 
-        found = on_grid(scores(rows, self.slopes, None), ROW_BITS - _SCORE_SHIFT)
+        # as the only column it has a coefficient, on the grid of encoded numbers
+        found = on_grid(scores(piece.terms, self.slopes, None), ROW_BITS - _SCORE_SHIFT)
         terms = np.clip(found, -MAX_ROW, MAX_ROW).astype(np.int16)
         return Block(terms, piece.targets, piece.weights, piece.offset)
 
@@ -149,7 +148,7 @@ def fit_factor(rows: Rows, loss: Loss, slopes: Matrix) -> str:
 
 def _fitted(scored: _Scored, loss: Loss, refusal: str) -> Matrix:
     """Coefficients of scored rows; the refusal says what stands in the way of a bounded fit."""
-    rows = scored.kept()
+    rows = scored.kept()  # scored once for all passes
     summary = Summary.of(rows, loss).check(loss)
     try:
         return fit(rows, loss, _NO_RIDGE, summary)

@@ -186,7 +186,10 @@ def _with_cox(own: Estimates, block: Block, encoding: Encoding, repeated: Mask) 
     interval = terms[:, of_time] @ np.arange(1, of_time.sum() + 1)
     X, time = terms[:, ~of_time], np.exp(block.offset)
     pinned = _PINNED * len(X) * repeated[1:][~of_time]
-    fit = cox_fit(X, interval, time, block.targets, block.groups, pinned)
+    # rows of a person follow each other, the first interval first
+    persons = np.cumsum(interval == 0)
+    groups = persons if block.groups is None else block.groups
+    fit = cox_fit(X, interval, time, block.targets, groups, pinned)
 
     # the baseline: a constant, and how later intervals differ from the first
     theta = np.zeros((1, 1 + len(of_time)))

@@ -49,6 +49,7 @@ from replearn.rows import (
     pieces,
     row_marks,
     sampled,
+    squared,
     with_constant,
 )
 from replearn.types import Ints, Matrix, Vector, is_sparse
@@ -103,12 +104,10 @@ class NumberSpread:
 
     def published(self, n_here: float, n_there: float) -> tuple[Vector, Between]:
         """Errors of the rows of two labs, and what centres differ by, as a reader finds them."""
-        sampling = np.array([float(text) for text in self.stated])
-        between = [float(decimal_text(one)) for one in self.between.deviations.tolist()]
-        return (
-            sampling * math.sqrt(1 / n_here + 1 / n_there),
-            Between(np.array(between), self.between.n_centres),
-        )
+        sampling = np.array(self.stated, dtype=np.float64)
+        texts = list(map(decimal_text, self.between.deviations.tolist()))
+        between = Between(np.array(texts, dtype=np.float64), self.between.n_centres)
+        return sampling * math.sqrt(1 / n_here + 1 / n_there), between
 
     def central(self, n_here: float, n_there: float) -> Vector:
         """Geometric means of what was seen and what cells are planned with.
@@ -130,8 +129,7 @@ def moments_for(rows: Rows) -> Matrix | Vector:
     for block in rows.blocks():
         for piece in pieces(block, n_columns):
             masses = _masses(piece)
-            X = with_constant(piece.terms)
-            squares = X.multiply(X).tocsr() if is_sparse(X) else X * X
+            squares = squared(with_constant(piece.terms))
             total += column_sums(squares, masses[:, None])[0].astype(np.int64)
             weight += int(masses.sum())
     return total.astype(np.float64) * 2.0 ** (-2 * ROW_BITS) / weight
@@ -176,7 +174,7 @@ def _masses(piece: Block) -> Vector:
     """Weights of rows in units of 2^-8."""
     if piece.weights is None:
         return np.full(piece.n_rows, 2.0**_MOMENT_BITS)
-    return np.asarray(np.maximum(on_grid(piece.weights, _MOMENT_BITS), 1.0))
+    return np.maximum(on_grid(piece.weights, _MOMENT_BITS), 1.0)
 
 
 def _leave_out_small(total: Ints) -> None:
@@ -337,15 +335,10 @@ class RidgeFit:
     folds: tuple[Fold, ...]  # the same fits with a rounding error as the study's
     loss: float  # held out, after rounding
 
-    @property
-    def ridge(self) -> str:
-        """Of the fit."""
-        return self.validation.ridge
-
     def with_cells(self, promise: Promise, loss: Loss) -> "RidgeFit":
         """The same fit in cells of its own spread, and what rounding makes of it."""
         widths = widths_of(self.spread, promise)
-        sizes = np.array([float(width) for width in widths])
+        sizes = np.array(widths, dtype=np.float64)
 
         folds = []
         for number, fold in enumerate(self.validation.folds):

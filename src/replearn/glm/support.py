@@ -383,7 +383,7 @@ def _prior(reference: Reference, is_wide: bool) -> Matrix:
     each = np.full((n_scores, n_columns), slopes)
     each[:, 0] = variances[:, 0].mean()
     back = np.kron(*(np.linalg.inv(part).T for part in (scores_factor, columns_factor)))
-    return np.asarray((back * each.reshape(-1)) @ back.T)
+    return (back * each.reshape(-1)) @ back.T
 
 
 def _parameters(reference: Reference, is_wide: bool) -> Vector:

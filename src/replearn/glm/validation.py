@@ -17,13 +17,10 @@ from replearn.rows import (
     WEIGHT_BITS,
     Block,
     ExactSums,
-    LevelRows,
     MemoryBlocks,
     on_grid,
     pieces,
     row_marks,
-    scores,
-    with_constant,
 )
 from replearn.types import Matrix
 
@@ -105,15 +102,12 @@ def validate(
         if of_fold is None:  # one step is too short a way
             of_fold = fit(fold.learn, loss, ridge, fold.summary, tolerance_units, guide)
         fitted.append(replace(fold, theta=of_fold))
-        if best is not None and _is_hopeless(fitted, best, loss):
-            return Validation(ridge, math.inf, (), guide)
+        # so much worse than the same folds of the best ridge: the others need no fit
+        if best is not None:
+            there = held_out_loss(best.folds[: len(fitted)], loss)
+            if held_out_loss(fitted, loss) > _HOPELESS * there:
+                return Validation(ridge, math.inf, (), guide)
     return Validation(ridge, held_out_loss(fitted, loss), tuple(fitted), guide)
-
-
-def _is_hopeless(fitted: Sequence[Fold], best: Validation, loss: Loss) -> bool:
-    """Whether folds are so much worse than the same ones of the best ridge."""
-    there = held_out_loss(best.folds[: len(fitted)], loss)
-    return held_out_loss(fitted, loss) > _HOPELESS * there
 
 
 def one_step(
@@ -136,7 +130,7 @@ def one_step(
     step = algebra.solve(guide.factor, gradient.reshape(-1)).reshape(gradient.shape)
     if np.abs(step).max() > _SMALL_STEP:
         return None
-    return np.asarray(guide.theta - on_grid(step, THETA_BITS))
+    return guide.theta - on_grid(step, THETA_BITS)
 
 
 def held_out_loss(folds: Sequence[Fold], loss: Loss) -> float:
@@ -145,11 +139,8 @@ def held_out_loss(folds: Sequence[Fold], loss: Loss) -> float:
     for fold in folds:
         for eta, piece in scored(fold):
             value = loss.value(eta, piece.targets)
-            masses = piece.weights
-            if masses is None:
-                masses = np.ones(piece.n_rows)
-            total += int(on_grid(np.minimum(value, 1e6) * masses, 20).sum())
-            weight += int(on_grid(masses, WEIGHT_BITS).sum())
+            total += int(on_grid(np.minimum(value, 1e6) * piece.masses, 20).sum())
+            weight += int(on_grid(piece.masses, WEIGHT_BITS).sum())
     return float(total) * 2.0 ** (WEIGHT_BITS - 20) / float(weight)
 
 
@@ -157,10 +148,7 @@ def scored(fold: Fold) -> Iterator[tuple[Matrix, Block]]:
     """Scores of the held-out rows, piece by piece."""
     assert fold.theta is not None
     for piece in pieces(fold.held, fold.theta.shape[1]):
-        rows = piece.terms
-        if not isinstance(rows, LevelRows):
-            rows = with_constant(rows)
-        yield scores(rows, fold.theta, piece.offset), piece
+        yield piece.scores(fold.theta), piece
 
 
 def best_ridge(

@@ -53,7 +53,7 @@ def pack(data, columns, ends, n_features, signs, members, bias, keys, marks):
         size, to = np.uint64(starts[k + 1] - starts[k] - bias), np.uint64(starts[k])
 
         # the length, which may be beyond the range of floats
-        square, shift = _squared(data, columns, first, size), 0
+        square, shift = _in_lanes(data, columns, first, size, None), 0
         if not _TINY < square < _HUGE:
             square, shift = _rescued(data, first, size)
         top = signs[i] * (UNIT * math.sqrt(0.5) if bias else UNIT) if square > 0.0 else 0.0
@@ -103,30 +103,31 @@ def _rescued(data, first, size):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _squared(data, columns, first, size):
-    """``<x, x>`` in four lanes."""
+def _in_lanes(data, columns, first, n, u):
+    """``<x, u>`` in four lanes, x being numbers from ``first`` on; without ``u`` ``<x, x>``."""
     a = b = c = d = 0.0
     if columns is None:
         one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
 
         # the compiler makes vector instructions of four sums side by side
-        whole = size & ~three
+        whole = n & ~three
         for q in range(whole >> two):
-            p = first + (q << two)
-            a += np.float64(data[p]) * np.float64(data[p])
-            b += np.float64(data[p + one]) * np.float64(data[p + one])
-            c += np.float64(data[p + two]) * np.float64(data[p + two])
-            d += np.float64(data[p + three]) * np.float64(data[p + three])
-        p = first + whole
-        if whole < size:
-            a += np.float64(data[p]) * np.float64(data[p])
-        if whole + one < size:
-            b += np.float64(data[p + one]) * np.float64(data[p + one])
-        if whole + two < size:
-            c += np.float64(data[p + two]) * np.float64(data[p + two])
+            j = q << two
+            p = first + j
+            a += _term(data, p, u, j)
+            b += _term(data, p + one, u, j + one)
+            c += _term(data, p + two, u, j + two)
+            d += _term(data, p + three, u, j + three)
+        if whole < n:
+            a += _term(data, first + whole, u, whole)
+        if whole + one < n:
+            b += _term(data, first + whole + one, u, whole + one)
+        if whole + two < n:
+            c += _term(data, first + whole + two, u, whole + two)
     else:
-        for p in range(first, first + size):
-            term, lane = np.float64(data[p]) * np.float64(data[p]), columns[p] & 3
+        for p in range(first, first + n):
+            j = columns[p]
+            term, lane = _term(data, p, u, j), j & 3
             if lane == 0:
                 a += term
             elif lane == 1:
@@ -136,6 +137,13 @@ def _squared(data, columns, first, size):
             else:
                 d += term
     return (a + b) + (c + d)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _term(data, p, u, j):
+    if u is None:
+        return np.float64(data[p]) * np.float64(data[p])
+    return data[p] * u[j]
 
 
 # --- one packed row -----------------------------------------------------------------------------
@@ -162,39 +170,7 @@ def whole_product(data, columns, starts, i, u):
 def float_product(data, columns, starts, i, u):
     """``<v_i, u>`` in four lanes, in units of the packed rows."""
     first = np.uint64(starts[i])
-    n = np.uint64(starts[i + 1]) - first
-    a = b = c = d = 0.0
-    if columns is None:
-        one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
-
-        # four sums side by side, as in `_squared`
-        whole = n & ~three
-        for q in range(whole >> two):
-            j = q << two
-            p = first + j
-            a += data[p] * u[j]
-            b += data[p + one] * u[j + one]
-            c += data[p + two] * u[j + two]
-            d += data[p + three] * u[j + three]
-        if whole < n:
-            a += data[first + whole] * u[whole]
-        if whole + one < n:
-            b += data[first + whole + one] * u[whole + one]
-        if whole + two < n:
-            c += data[first + whole + two] * u[whole + two]
-    else:
-        for p in range(first, first + n):
-            j = columns[p]
-            term, lane = data[p] * u[j], j & 3
-            if lane == 0:
-                a += term
-            elif lane == 1:
-                b += term
-            elif lane == 2:
-                c += term
-            else:
-                d += term
-    return (a + b) + (c + d)
+    return _in_lanes(data, columns, first, np.uint64(starts[i + 1]) - first, u)
 
 
 @njit(cache=True, nogil=True, inline="always")

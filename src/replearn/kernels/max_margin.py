@@ -205,10 +205,7 @@ def _sweep(data, columns, starts, precise, n_active, stride, box, scale, share, 
     for k in range(n_active):
         i = active[k]
         before = alpha[i]
-        if precise is None:
-            g = whole_product(data, columns, starts, i, u) * unit
-        else:
-            g = float_product(data, columns, starts, i, u) * unit
+        g = _product(data, columns, starts, precise, i, u) * unit
 
         # the step that the dual value asks for, within the box
         room = box - before
@@ -239,10 +236,7 @@ def _verify(data, columns, starts, precise, level, box, scale, u, alpha, active)
     for i in range(starts.size - 1):
         if is_zero(data, starts, i):
             continue
-        if precise is None:
-            g = whole_product(data, columns, starts, i, u) * unit
-        else:
-            g = float_product(data, columns, starts, i, u) * unit
+        g = _product(data, columns, starts, precise, i, u) * unit
 
         a = alpha[i]
         lowest = min(lowest, g)
@@ -254,6 +248,13 @@ def _verify(data, columns, starts, precise, level, box, scale, u, alpha, active)
             active[n_active] = i
             n_active += 1
     return n_active, lowest, gap, max(squared, 0.0), total
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _product(data, columns, starts, precise, i, u):
+    if precise is None:
+        return whole_product(data, columns, starts, i, u)
+    return float_product(data, columns, starts, i, u)
 
 
 @njit(cache=True, nogil=True)

@@ -15,7 +15,17 @@ from replearn.reports.counts import CONFIDENCE, interval_of, verdict_of
 from replearn.study import GlmReplication, GlmStudy, replicate
 from replearn.tables import Column, Table, levels_of, open_table, some_rows
 from replearn.types import Array, Ints
-from replearn.words import Facts, Figure, Row, Spoken, counted, forest, percent, progress
+from replearn.words import (
+    Facts,
+    Figure,
+    Row,
+    Spoken,
+    counted,
+    followed,
+    forest,
+    percent,
+    warned_once,
+)
 
 _MOST_TEST = 2000
 _LEAST_LAB = 50
@@ -225,7 +235,8 @@ def audit(
     if by is not None:
         if n_pairs is not None or n_rows is not None:
             raise ReplearnError("by leaves out whole centres. Leave out n_pairs and n_rows.")
-        return _by_centre(estimator, X, y, by, max_disagreement)
+        with warned_once():
+            return _by_centre(estimator, X, y, by, max_disagreement)
 
     # 1 sizes and the claim
     n_pairs = whole_number("n_pairs", 30 if n_pairs is None else n_pairs)
@@ -237,11 +248,10 @@ def audit(
     # 2 pairs of labs, each of its own split
     coins = Coins(seed_text(seed, "seed"))
     pairs: list[_Pair] = []
-    with progress("auditing", n_pairs) as advance:
-        for place in range(n_pairs):
+    with warned_once():
+        for place in followed(range(n_pairs), "auditing", n_pairs):
             order = coins.row_order(f"audit/{place}", len(y))
             pairs.append(_Pair.of(clone(estimator), clone(estimator), X, y, order, n_rows))
-            advance(place + 1)
 
     # 3 counts; labels that differ or are right are those of classifiers
     n_different = sum(pair.different for pair in pairs)
@@ -391,12 +401,7 @@ def _refuse_hidden(study: GlmStudy) -> None:
 def _count(
     replicated: Callable[[Any], Any], parts: list[Any], claim: float, least_rows: int = 0
 ) -> Audit:
-    replications = []
-    with progress("auditing", len(parts)) as advance:
-        for place, part in enumerate(parts):
-            replications.append(replicated(part))
-            advance(place + 1)
-
+    replications = [replicated(part) for part in followed(parts, "auditing", len(parts))]
     n_labs = len(replications)
     n_different = sum(not one.same for one in replications)
     n_rows = min(one.n_rows for one in replications)

@@ -32,9 +32,9 @@ from replearn.words import (
     Spoken,
     Table,
     counted,
+    followed,
     forest,
     percent,
-    progress,
 )
 
 #: Each centre takes a fit of all others.
@@ -304,11 +304,9 @@ def leave_each_out(
 ) -> CentreAudit:
     """Let each centre replicate; a centre that cannot, without an event, say, has no model."""
     centres = []
-    with progress("auditing", len(places)) as advance:
-        for number, (name, rows) in enumerate(places.items()):
-            try:
-                centres.append(LeftOut(name, len(rows), replicated(name)))
-            except ReplearnError as error:
-                centres.append(LeftOut(name, len(rows), None, str(error)))
-            advance(number + 1)
+    for name, rows in followed(places.items(), "auditing", len(places)):
+        try:
+            centres.append(LeftOut(name, len(rows), replicated(name)))
+        except ReplearnError as error:
+            centres.append(LeftOut(name, len(rows), None, str(error)))
     return CentreAudit(by, tuple(centres), tuple(small), claim, of_study)

@@ -1,6 +1,7 @@
 """Performance of a finished model on labelled rows: discrimination, calibration, usefulness."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,6 +41,16 @@ class Bin:
     n_rows: int
     predicted: float
     observed: Measure
+
+
+def calibration_table(title: str, bins: Sequence[Bin]) -> Table:
+    """What was predicted beside what happened, with its interval."""
+    header = ("rows", "predicted", "observed", "from", "to")
+    rows = [
+        (one.n_rows, one.predicted, one.observed.value, one.observed.low, one.observed.high)
+        for one in bins
+    ]
+    return Table(title, header, rows, ("", "%", "%", "%", "%"))
 
 
 @dataclass(frozen=True)
@@ -155,12 +166,7 @@ class Evaluation(Spoken):
             items.append(measure.row("Brier score", f"base rate alone {base:.3f}"))
 
         if self.bins:
-            header = ("rows", "predicted", "observed", "from", "to")
-            rows = []
-            for one in self.bins:
-                observed = (one.observed.value, one.observed.low, one.observed.high)
-                rows.append((one.n_rows, one.predicted, *observed))
-            items.append(Table("Calibration", header, rows, ("", "%", "%", "%", "%")))
+            items.append(calibration_table("Calibration", self.bins))
         return items
 
     def _group_table(self) -> Table:

@@ -11,9 +11,9 @@ def file_classes() -> tuple[type[Document], ...]:
     """All kinds of files that replearn writes."""
     from replearn.codes import Model
     from replearn.reports.policy import Policy
-    from replearn.study import LabColumns, LabSums, Opening, State, Study
+    from replearn.study import LabColumns, LabSums, Opening, Share, State, Study
 
-    return Study, Model, LabSums, LabColumns, State, Opening, Policy
+    return Study, Model, LabSums, Share, LabColumns, State, Opening, Policy
 
 
 def load(path: str | os.PathLike[str]) -> Any:

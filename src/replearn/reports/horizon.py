@@ -8,10 +8,11 @@ import numpy as np
 
 from replearn.errors import ReplearnError
 from replearn.glm import GlmModel, concordance, hazard_of, log_hazards, survival_at
+from replearn.reports.evaluate import Bin, calibration_table
 from replearn.study import Measure
 from replearn.tables import INTERVAL, CsvOptions, event_numbers, event_times, open_table
 from replearn.types import Vector
-from replearn.words import Facts, Row, Spoken, Table
+from replearn.words import Facts, Row, Spoken
 
 _N_BINS = 5
 _LEAST_BIN = 20
@@ -32,7 +33,7 @@ class HorizonEvaluation(Spoken):
         One minus Kaplan and Meier's survival at the horizon, by Greenwood.
     brier, base_brier : float
         Graf's, weighted by the chance of not being censored; and that of one risk for all.
-    bins : tuple of (rows, predicted, Measure)
+    bins : tuple of Bin
         Fifths of the predicted risk.
     """
 
@@ -44,7 +45,7 @@ class HorizonEvaluation(Spoken):
     observed: Measure
     brier: float
     base_brier: float
-    bins: tuple[tuple[int, float, Measure], ...]
+    bins: tuple[Bin, ...]
 
     @property
     def is_inverted(self) -> bool:
@@ -66,7 +67,6 @@ class HorizonEvaluation(Spoken):
         ratio = Measure(
             *(end / self.predicted for end in (observed.value, observed.low, observed.high))
         )
-        rows = [(n, p, o.value, o.low, o.high) for n, p, o in self.bins]
         return Facts(
             verdict,
             [
@@ -77,14 +77,7 @@ class HorizonEvaluation(Spoken):
                 ratio.row("observed to expected", "1 is perfect"),
                 Row("Brier score", self.brier, note=f"one risk for all {self.base_brier:.3f}"),
             ],
-            [
-                Table(
-                    "Calibration at the horizon",
-                    ("rows", "predicted", "observed", "from", "to"),
-                    rows,
-                    ("", "%", "%", "%", "%"),
-                )
-            ],
+            [calibration_table("Calibration at the horizon", self.bins)],
         )
 
 
@@ -157,12 +150,10 @@ def _risk_by(horizon: float, times: Vector, events: Vector) -> Measure:
     return Measure(1.0 - survival, max(0.0, 1.0 - low), 1.0 - high)
 
 
-def _bins(
-    risks: Vector, times: Vector, events: Vector, horizon: float
-) -> tuple[tuple[int, float, Measure], ...]:
+def _bins(risks: Vector, times: Vector, events: Vector, horizon: float) -> tuple[Bin, ...]:
     order = np.argsort(risks, kind="stable")
     n_bins = min(_N_BINS, max(1, len(order) // _LEAST_BIN))
     return tuple(
-        (len(part), float(risks[part].mean()), _risk_by(horizon, times[part], events[part]))
+        Bin(len(part), float(risks[part].mean()), _risk_by(horizon, times[part], events[part]))
         for part in np.array_split(order, n_bins)
     )

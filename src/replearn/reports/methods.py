@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 
-from replearn.glm import GlmDesign, GlmModel
+from replearn.glm import GlmDesign, GlmModel, Hazard
 from replearn.reports.evaluate import Evaluation
 from replearn.study import GlmStudy
-from replearn.tables import MISSING, LevelColumn, NumberColumn, NumberProfile
+from replearn.tables import INTERVAL, MISSING, LevelColumn, NumberColumn, NumberProfile
 from replearn.words import Facts, Table, counted, percent
 
 
 def methods(study: GlmStudy) -> str:
     """How the model is made, in words that a paper can print."""
-    design = study.design
+    design, rows = study.design, study.design.loss.counted
     sentences = _terms(design)
 
     # what is missing, classes and constants
@@ -27,7 +27,7 @@ def methods(study: GlmStudy) -> str:
     # who published what, and what was planned
     if study.commitment is not None:
         sentences.append(
-            f"The original centre ({study.n_original:,} rows, as it states) published the study "
+            f"The original centre ({study.n_original:,} {rows}, as it states) published the study "
             f"file {study.fingerprint[:16]} with {counted(design.bits, 'bit')} per coefficient, "
             "and not the model."
         )
@@ -38,7 +38,7 @@ def methods(study: GlmStudy) -> str:
         )
     sentences.append(f"Centres: {between_centres(study)}.")
     sentences.append(
-        f"A lab with at least {study.n_replication:,} rows was planned to obtain the identical "
+        f"A lab with at least {study.n_replication:,} {rows} was planned to obtain the identical "
         f"model with probability {percent(1 - float(study.max_disagreement))}, for "
         f"{study.condition}. Fits used exact integer arithmetic "
         "(replearn), so that identical means bit for bit; models were compared by SHA-256 "
@@ -49,17 +49,25 @@ def methods(study: GlmStudy) -> str:
 
 def _terms(design: GlmDesign) -> list[str]:
     """The model, and how columns become terms."""
-    columns = design.encoding.columns
+    columns = _predictors(design)
     numbers = [column for column in columns if isinstance(column, NumberColumn)]
     n_levels = len(columns) - len(numbers)
     curved = any(column.knots for column in numbers)
     what = f"a {design.loss.title} for {design.target}"
+    coefficients = counted(design.n_numbers, "coefficient")
+    if isinstance(design.loss, Hazard):  # a constant for each interval, which is no effect
+        n_intervals = len(design.loss.cuts) + 1
+        n_effects = design.n_numbers - n_intervals
+        coefficients = (
+            f"{counted(n_effects, 'log-hazard ratio')}, a baseline hazard that is constant in each "
+            f"of {counted(n_intervals, 'interval')} of time,"
+        )
     form = "linear"
     if curved:
         form = "piecewise linear (hats at published quantiles)"
 
     sentences = [
-        f"We fitted {what} with {counted(design.n_numbers, 'coefficient')} and a ridge penalty "
+        f"We fitted {what} with {coefficients} and a ridge penalty "
         f"(weight {design.ridge} beside the mean loss).",
         f"{counted(len(numbers), 'numeric predictor')} entered as {form} terms after centring and "
         f"scaling by published constants; values beyond the published range were set to its ends.",
@@ -79,6 +87,11 @@ def _terms(design: GlmDesign) -> list[str]:
     return sentences
 
 
+def _predictors(design: GlmDesign) -> list[NumberColumn | LevelColumn]:
+    """Columns of a table; intervals of time are none."""
+    return [column for column in design.encoding.columns if column.name != INTERVAL]
+
+
 def missing_rule(study: GlmStudy) -> str:
     """What is done with a missing cell: the rule that the encoding applies."""
     encoding = study.design.encoding
@@ -90,7 +103,7 @@ def missing_rule(study: GlmStudy) -> str:
     if not own:
         return f"The original had too few missing values for coefficients; {others}"
     kept = f"Missing values had coefficients of their own in {counted(len(own), 'predictor')}"
-    if len(own) == len(encoding.columns):
+    if len(own) == len(_predictors(study.design)):
         return kept
     return f"{kept}; elsewhere {others}"
 
@@ -142,11 +155,12 @@ def tripod_items(study: GlmStudy, model: GlmModel | None = None, measured: bool 
         imbalance = "weights of classes"
 
     # numbers are those of the checklist
+    sizes = f"{study.n_original:,} (original), {study.n_replication:,} (others)"
     rows = [
         ("7", "data preparation", "constants under Predictors; values beyond the range: its ends"),
         ("8a", "outcome", f"{design.target}, {design.loss.title}"),
-        ("9b", "predictors", f"{len(design.encoding.columns)}, under Predictors"),
-        ("10", "sample size", f"{study.n_original:,} (original), {study.n_replication:,} (others)"),
+        ("9b", "predictors", f"{len(_predictors(design))}, under Predictors"),
+        ("10", "sample size", f"{sizes} {design.loss.counted}"),
         ("11", "missing data", missing_rule(study)),
         ("12b, c", "analysis", f"ridge {design.ridge}, exact arithmetic; see Methods"),
         ("12d", "heterogeneity", between_centres(study)),
@@ -166,6 +180,8 @@ def columns_table(study: GlmStudy) -> Table:
     """Predictors with the constants that a study publishes."""
     rows: list[tuple[str, str, str]] = []
     for column, seen in zip(study.design.encoding.columns, study.profile.columns, strict=True):
+        if column.name == INTERVAL:
+            continue
         if isinstance(seen, NumberProfile):
             quantiles = ", ".join(seen.quantiles) or "not published"
             rows.append((column.name, "number", f"quantiles {quantiles}"))

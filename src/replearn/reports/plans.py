@@ -203,6 +203,11 @@ def plan(
     if recipe is None:
         known = ", ".join(TABLE1)
         raise ReplearnError(f"algorithm must be one of {known}, got {short(algorithm)}.")
+    if sketch_bits and algorithm not in ("svm", "sgd"):  # others would silently plan without
+        raise ReplearnError(
+            f"sketch_bits must be 0 for {algorithm}, got {short(sketch_bits)}. Leave them out, or "
+            "plan for svm or sgd."
+        )
 
     # a constant is one input more, and costs margin
     n_features = whole_number("n_features", n_features)

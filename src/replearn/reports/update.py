@@ -418,15 +418,14 @@ def _shifts(
     loss = model.design.loss
     shift = shift_of(loss, scores, targets, masses)
 
-    # the sandwich: the information of constants, and the squares of single rows' gradients
+    # the information of constants, whose curvature is a triangle
     fitted, n_scores = scores + shift, loss.n_scores
     gradients = loss.residual(fitted, targets) * masses[:, None]
     curvature = (loss.curvature(fitted) * masses[:, None]).sum(axis=0)
     information = np.zeros((n_scores, n_scores))
     first, second = np.triu_indices(n_scores)
     information[first, second] = information[second, first] = curvature
-    inverse = np.linalg.pinv(information)
-    errors = np.sqrt(np.maximum(np.diag(inverse @ (gradients.T @ gradients) @ inverse), 0.0))
+    errors = _robust_errors(information, gradients)
 
     names = [str(label) for label in (model.classes or ())[1:]] or [model.design.target]
     shifts = []
@@ -440,6 +439,13 @@ def _shifts(
     return tuple(shifts)
 
 
+def _robust_errors(information: Matrix, gradients: Matrix) -> Vector:
+    """Standard errors by the sandwich, whose middle are the squares of single rows' gradients."""
+    inverse = np.linalg.pinv(information)
+    variances = np.diag(inverse @ (gradients.T @ gradients) @ inverse)
+    return np.sqrt(np.maximum(variances, 0.0))
+
+
 def _slope(
     loss: Loss, factor: float, along: Vector, offset: Vector, targets: Vector, masses: Vector
 ) -> Measure:
@@ -447,11 +453,9 @@ def _slope(
     beside = (factor * along + offset)[:, None]
     fitted = beside + shift_of(loss, beside, targets, masses)
 
-    # robust: the information of constant and factor, and the squares of single rows' gradients
+    # the information of constant and factor
     design = np.column_stack([np.ones_like(along), along])
     weighted = design * (loss.curvature(fitted)[:, 0] * masses)[:, None]
-    inverse = np.linalg.pinv(weighted.T @ design)
     gradients = design * (loss.residual(fitted, targets)[:, 0] * masses)[:, None]
-    variance = inverse @ (gradients.T @ gradients) @ inverse
-    reach = 1.96 * math.sqrt(float(variance[1, 1]))
+    reach = 1.96 * float(_robust_errors(weighted.T @ design, gradients)[1])
     return Measure(factor, factor - reach, factor + reach)

@@ -21,11 +21,11 @@ from replearn.rows.blocks import (
     on_grid,
     pieces,
     product,
-    row_hashes,
     row_marks,
     sampled,
     scores,
     sparse_rows,
+    squared,
     term_hashes,
     with_constant,
 )

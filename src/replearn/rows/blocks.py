@@ -60,13 +60,35 @@ class Block:
 
     @cached_property
     def hashes(self) -> Words:
-        """See `row_hashes`; made once for all samples and folds of these rows."""
-        return row_hashes(self)
+        """A 64-bit hash of all that a row holds, but its group: for all samples and folds."""
+        parts = pieces(self, self.terms.shape[1] + 1)
+        hashes = np.concatenate([term_hashes(piece.terms) for piece in parts])
+        for values in (self.targets, self.weights, self.offset):
+            if values is not None:
+                bits = (values + 0.0).view(np.uint64)  # -0 becomes 0
+                hashes = _mixed(hashes * np.uint64(_ODD) + bits)
+        return hashes
 
     @cached_property
     def hashes_apart(self) -> Words:
-        """The same, where each of several equal rows has its own."""
-        return _apart(self.hashes)
+        """The same, where each of several equal rows has its own, whichever has which."""
+        order = np.argsort(self.hashes, kind="stable")
+        ordered, here = self.hashes[order], np.arange(self.n_rows)
+        is_first = np.append(True, ordered[1:] != ordered[:-1])
+        number = np.empty(self.n_rows, dtype=np.uint64)
+        number[order] = here - np.maximum.accumulate(np.where(is_first, here, 0))
+        return self.hashes + number * np.uint64(_ODD)
+
+    @property
+    def masses(self) -> Vector:
+        """Weights of the rows, 1 where they have none."""
+        if self.weights is None:
+            return np.ones(self.n_rows)
+        return self.weights
+
+    def scores(self, theta: Matrix) -> Matrix:
+        """Scores of the rows at coefficients in whole units."""
+        return scores(self.terms, theta, self.offset)
 
     def part(self, rows: Any) -> "Block":
         """Some of the rows, by a slice or a mask."""
@@ -215,6 +237,13 @@ def _sparse_with_constant(terms: Any) -> Any:
     return sparse.csr_matrix((values, columns, starts), (n_rows, n_terms + 1))
 
 
+def squared(rows: Any) -> Any:
+    """The square of each number, of an array or a sparse one."""
+    if is_sparse(rows):
+        return rows.multiply(rows).tocsr()
+    return rows * rows
+
+
 def scores(rows: Any, theta: Matrix, offset: Vector | Matrix | None) -> Matrix:
     """Scores of rows; ``theta`` has a row of whole numbers for each score.
 
@@ -241,7 +270,7 @@ def product(rows: Any, right: Matrix) -> Matrix:
     Its first row meets the constant, which sparse rows and those with levels leave out.
     """
     if rows.shape[1] == len(right):
-        return np.asarray(rows @ right)
+        return rows @ right
 
     if right[1:].any():
         products = np.asarray(rows @ right[1:])
@@ -330,27 +359,6 @@ def row_marks(block: Block, salt: int, apart: bool = True) -> Words:
     # the salt makes samples and folds independent of each other
     x = block.hashes_apart if apart else block.hashes
     return _mixed(x ^ _mixed(np.full(1, salt + 1, dtype=np.uint64))) >> np.uint64(32)
-
-
-def _apart(hashes: Words) -> Words:
-    """The same, but equal ones are made different: it does not matter which is which."""
-    order = np.argsort(hashes, kind="stable")
-    here = np.arange(hashes.size)
-    is_first = np.append(True, hashes[order][1:] != hashes[order][:-1])
-    number = np.empty(hashes.size, dtype=np.uint64)
-    number[order] = here - np.maximum.accumulate(np.where(is_first, here, 0))
-    return hashes + number * np.uint64(_ODD)
-
-
-def row_hashes(block: Block) -> Words:
-    """A 64-bit hash of all that a row holds, but its group."""
-    parts = [term_hashes(piece.terms) for piece in pieces(block, block.terms.shape[1] + 1)]
-    hashes = np.concatenate(parts)
-    for values in (block.targets, block.weights, block.offset):
-        if values is not None:
-            bits = (values + 0.0).view(np.uint64)  # -0 becomes 0
-            hashes = _mixed(hashes * np.uint64(_ODD) + bits)
-    return hashes
 
 
 def _mixed(x: Words) -> Words:

@@ -19,7 +19,7 @@ def integers(values: Any) -> Integers:
     array = np.asarray(values)
     if array.dtype.kind == "f":  # else objects would be floats
         array = array.astype(np.int64)
-    return np.asarray(array.astype(object))
+    return array.astype(object)
 
 
 @dataclass(frozen=True)

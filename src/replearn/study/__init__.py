@@ -1,12 +1,14 @@
 """Studies: an original publishes, labs replicate, several labs do both together."""
 
+from replearn.study.agreement import agreement_of, replicate, replicate_more, supported_by
+from replearn.study.certificate import Certificate
 from replearn.study.coalition import Coalition, LabSums, combine, lab_sums
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.evidence import Evidence
 from replearn.study.halfspace_study import HalfspaceReplication, HalfspaceStudy
 from replearn.study.joint_original import Founded, LabColumns, draft_study, lab_columns
 from replearn.study.opening import Opening, opened_by
-from replearn.study.original import Certificate, Options, Original, Request, held_out, publish
+from replearn.study.original import Original, held_out, publish
 from replearn.study.passes import Fitted, State, Sums, encode, findings_of, table_of
 from replearn.study.performance import (
     Measure,
@@ -18,16 +20,9 @@ from replearn.study.performance import (
     observed_to_expected,
 )
 from replearn.study.registered import register_study
-from replearn.study.replication import (
-    MOST_TOLD,
-    GlmReplication,
-    Replication,
-    agreement_of,
-    agreement_rows,
-    replicate,
-    replicate_more,
-    supported_by,
-)
+from replearn.study.replication import MOST_TOLD, GlmReplication, Replication, agreement_rows
+from replearn.study.request import Options, Request
 from replearn.study.sample_size import sample_size_row
+from replearn.study.shares import Share, lab_shares
 from replearn.study.study import GlmStudy, Study
 from replearn.study.support import ScoredRows

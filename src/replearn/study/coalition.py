@@ -20,7 +20,8 @@ from replearn.errors import ReplearnError
 from replearn.glm import Between, CentreFits, GlmDesign, GlmModel, LastIterate, newton
 from replearn.rows import THETA_BITS, WEIGHT_BITS, ExactSums, integers, on_grid
 from replearn.rows import Integers as Whole
-from replearn.study.disclosure import refuse_few_rows, refuse_heavy_rows
+from replearn.study.agreement import agreement_of, compare_with_original, spread_findings
+from replearn.study.disclosure import refuse_few_rows, refuse_few_together, refuse_heavy_rows
 from replearn.study.joint_original import Founded, founded
 from replearn.study.participants import (
     Participant,
@@ -31,6 +32,7 @@ from replearn.study.participants import (
     remarks_on,
 )
 from replearn.study.passes import (
+    LEAST_LABS,
     LEAST_SUMMED,
     MAX_ROWS,
     MAX_SUM,
@@ -46,12 +48,8 @@ from replearn.study.passes import (
     table_of,
 )
 from replearn.study.plausibility import refuse_impossible
-from replearn.study.replication import (
-    GlmReplication,
-    agreement_of,
-    compare_with_original,
-    spread_findings,
-)
+from replearn.study.replication import GlmReplication
+from replearn.study.shares import Share, add_shares, unpack_total
 from replearn.study.study import GlmStudy
 from replearn.tables import LEAST_COUNT, Finding, Table
 from replearn.types import Codes, Matrix, Vector
@@ -60,8 +58,6 @@ from replearn.words import Table as FactTable
 
 #: A lab that claims so many times the rows of the study is not believed unless it is asked for.
 MOST_TIMES = 100
-#: With two labs, totals less one's own sums are the sums of the other.
-LEAST_LABS = 3
 #: Labs in a picture.
 _DRAWN = 6
 
@@ -323,6 +319,8 @@ class Coalition(Spoken):
         What each lab adds: its rows, and whether the model is the same without it.
     fits : CentreFits
         The numbers that each lab alone would have.
+    n_unseen : int
+        Labs that sent shares: then ``labs`` has one entry for all of them.
 
     See Also
     --------
@@ -360,6 +358,7 @@ class Coalition(Spoken):
     same_population: float
     copies: tuple[tuple[str, str], ...]
     fits: CentreFits  # the numbers that each lab alone would have
+    n_unseen: int = 0  # labs of which the total alone is known
 
     @property
     def agreement(self) -> float:
@@ -373,7 +372,7 @@ class Coalition(Spoken):
 
     def facts(self) -> Facts:
         """In words."""
-        n_labs, n_rows = len(self.labs), self.replication.n_rows
+        n_labs, n_rows = self.n_unseen or len(self.labs), self.replication.n_rows
         verdict = f"{n_labs} labs with {n_rows:,} rows have one model"
         if self.replication.same is not None:
             verdict += ": the original's" if self.replication.same else ", not the original's"
@@ -389,11 +388,20 @@ class Coalition(Spoken):
         how = "in the cells of the study"
         if self.model.design.bits:
             how = "with the bits that the original published"
+        fit = f"The fit of all rows, rounded {how}."
+        items: list[Any] = [fit, Row("fingerprint", self.model.fingerprint)]
+        if self.n_unseen:
+            unseen = "Labs cannot be compared: only the total of their sums is known."
+            return Facts(
+                f"{verdict}.",
+                [*items, unseen],
+                details=self.replication.facts().details,
+                values={"same": self.replication.same},
+            )
         return Facts(
             f"{verdict}.",
             [
-                f"The fit of all rows, rounded {how}.",
-                Row("fingerprint", self.model.fingerprint),
+                *items,
                 Row("one population?", p_value(self.same_population), key="population"),
                 Row("same without a lab", self.agreement, "%", note="of the labs"),
                 *self.remarks,
@@ -422,22 +430,23 @@ class Coalition(Spoken):
 
 def combine(
     study: "GlmStudy | str | os.PathLike[str]",
-    *sums: LabSums,
+    *sums: LabSums | Share,
     state: State | None = None,
     opened: GlmModel | None = None,
     nonce: str | None = None,
     most_rows: int | None = None,
     publish: bool = False,
     replication_rows: int | None = None,
-) -> "State | Coalition | Founded":
-    """Add up the sums of all labs.
+) -> "State | Coalition | Founded | Share":
+    """Add up the sums of all labs, or secret shares of them.
 
     Parameters
     ----------
     study : GlmStudy or path
         The study that all labs fit together.
-    *sums : LabSums
-        One of each lab, of one round, in any order.
+    *sums : LabSums or Share
+        One of each lab, of one round, in any order. A lab adds up the shares that it got; who
+        combines adds up what all labs made of theirs.
     state : State, optional
         What the labs were asked for; ``study.begin()`` in the first round. After
         ``study.begin(opened)`` one round is all.
@@ -456,8 +465,9 @@ def combine(
 
     Returns
     -------
-    found : State, Coalition or Founded
-        What labs need for the next round, or the model, or study and model.
+    found : State, Coalition, Founded or Share
+        What labs need for the next round, or the model, or study and model; or what a lab got in
+        shares, added up.
 
     Raises
     ------
@@ -468,6 +478,7 @@ def combine(
     See Also
     --------
     lab_sums : what each lab sends.
+    lab_shares : what each lab sends if nobody may see its sums.
     register_study : a study in which nobody is first.
 
     Notes
@@ -498,8 +509,17 @@ def combine(
     if most_rows is None:
         most_rows = MOST_TIMES * max(study.n_original, study.n_replication)
 
+    shares = [one for one in sums if isinstance(one, Share)]
+    if shares:
+        if publish or len(shares) < len(sums):
+            raise ReplearnError(
+                "shares are added up with shares, and not for a joint original, which compares "
+                "the sums of its labs. Make all files in one way."
+            )
+        return _of_shares(study, state, shares, opened, nonce, most_rows)
+
     # no sum counts before those of all labs are plausible; the order of files changes nothing
-    labs = sorted(sums, key=lambda one: one.lab)
+    labs = sorted((one for one in sums if isinstance(one, LabSums)), key=lambda one: one.lab)
     _check_labs(study, state, labs)
     parts = [one.sums for one in labs]
     for one, part in zip(labs, parts, strict=True):
@@ -546,6 +566,37 @@ def combine(
     )
 
 
+def _of_shares(
+    study: GlmStudy,
+    state: State,
+    shares: Sequence[Share],
+    opened: GlmModel | None,
+    nonce: str | None,
+    most_rows: int,
+) -> "State | Coalition | Share":
+    """The same of shares: only the total of all labs is ever known."""
+    for one in shares:
+        _check_round(study, state, f"a share for {one.to!r}", one)
+    added = add_shares(shares)
+    if isinstance(added, Share):
+        return added
+
+    # totals are looked at as the sums of a lab are: by their own logic, and for few rows
+    n_labs, name = len(shares), "all labs"
+    total, counted = unpack_total(study, state, added)
+    refuse_impossible(study.design, state, total, name, most_rows * n_labs)
+    _refuse_small(state, total)
+    refuse_few_together(study.design, counted, LEAST_COUNT)
+
+    reached = study.step(total, state)
+    if isinstance(reached, State):
+        return reached
+    together = LabSums.of(study, name, total)
+    spreads = study.stated_spreads
+    found = _coalition(study, [together], [total], total, reached, spreads, opened, nonce)
+    return replace(found, n_unseen=n_labs)
+
+
 def _refuse_many(n_numbers: int) -> None:
     """Stop where labs would publish more than they can fit."""
     if n_numbers > newton.MOST_STEERED:
@@ -562,16 +613,7 @@ def _check_labs(study: GlmStudy, state: State, labs: Sequence[LabSums]) -> None:
 
     contents: dict[bytes, str] = {}
     for one in labs:
-        if one.study != study.fingerprint:
-            raise ReplearnError(
-                f"the sums of {one.lab!r} must be of the study {study.fingerprint[:16]}, got "
-                f"{one.study[:16]}. Send all labs one study file."
-            )
-        if one.state != state.fingerprint:
-            raise ReplearnError(
-                f"the sums of {one.lab!r} must be of this round, got those of a different one. "
-                "Send that lab the state of this round (on the command line --state)."
-            )
+        _check_round(study, state, f"the sums of {one.lab!r}", one)
 
         # two labs may have the same counts by chance, but not the same gradient
         twin = contents.setdefault(replace(one, lab="").canonical_bytes(), one.lab)
@@ -585,6 +627,19 @@ def _check_labs(study: GlmStudy, state: State, labs: Sequence[LabSums]) -> None:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ReplearnError(f"each lab must send one file, got two of {twice!r}. Keep one.")
+
+
+def _check_round(study: GlmStudy, state: State, what: str, one: LabSums | Share) -> None:
+    if one.study != study.fingerprint:
+        raise ReplearnError(
+            f"{what} must be of the study {study.fingerprint[:16]}, got {one.study[:16]}. Send "
+            "all labs one study file."
+        )
+    if one.state != state.fingerprint:
+        raise ReplearnError(
+            f"{what} must be of this round, got those of a different one. Send that lab the state "
+            "of this round (on the command line --state)."
+        )
 
 
 def _check_members(state: State, labs: Sequence[LabSums], parts: Sequence[ExactSums]) -> None:
@@ -625,9 +680,9 @@ def _coalition(
 
     ``between_of`` says what centres differ by; by default what the study states.
     """
-    model, n_rows = fitted.model, fitted.counts.rows
-    agreement = agreement_of(study, model, fitted.theta, opened, nonce)
-    replication = compare_with_original(study, model, fitted.theta, n_rows, agreement)
+    n_rows = fitted.counts.rows
+    agreement = agreement_of(study, fitted.model, fitted.theta, n_rows, opened, nonce)
+    replication = compare_with_original(agreement)
 
     # the numbers that each lab alone would have
     numbers = _numbers_by_one_step(study.design, fitted.behind)
@@ -652,7 +707,7 @@ def _coalition(
     fits = CentreFits(lab_names, own, sizes)
     between_of = between_of or (lambda _: study.centres)
     return Coalition(
-        agreement.usable(model),
+        agreement.usable,
         replication,
         beside_the_others(participants, fits, spreads**2, replication.names, between_of),
         q,

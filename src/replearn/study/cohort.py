@@ -23,6 +23,8 @@ from replearn.words import Table
 _MOST_CLASSES = 4
 #: A larger share of gaps is told beside a verdict.
 _TOLD = 0.05
+#: Columns that are named there.
+_NAMED = 6
 
 
 def cohort_table(learned: Learned, target: str, classes: Sequence[Any] | None) -> Table:
@@ -30,24 +32,28 @@ def cohort_table(learned: Learned, target: str, classes: Sequence[Any] | None) -
 
     Counts below ten are not shown, and quartiles only of 50 rows or more: the table is for a paper.
     """
-    look = learned.look
-    shown = list(classes or ())
+    look, shown = learned.look, list(classes or ())
     if len(shown) > _MOST_CLASSES:
         shown = []
     header = ["column", "all", *(f"{target} = {label}" for label in shown), "missing"]
+
+    # rows of each class come first
     rows: list[list[Any]] = []
     if shown:
         rows.append(_counts_row(look, len(shown)))
+
     for column in learned.encoding.columns:
         # of survival it is time itself, and nobody's property
         if column.name == INTERVAL:
             continue
+
         scan = look.columns[column.name]
         missing = _share(scan.n_missing, look.n_rows)
         if isinstance(column, NumberColumn):
             rows.append([column.name, *_number_cells(look, column, len(shown)), missing])
         else:
             rows += _level_rows(scan, column, len(shown), missing)
+
     title = "Who is in the study: median (quartiles), or number (share)"
     return Table(title, header, rows, key="cohort")
 
@@ -59,21 +65,26 @@ def gaps_told(learned: Learned) -> str:
         column.name: look.columns[column.name].n_missing / look.n_rows
         for column in learned.encoding.columns
     }
-    told = {name: share for name, share in shares.items() if share >= _TOLD}
+    told = [name for name, share in shares.items() if share >= _TOLD]
     if not told:
         return ""
-    worst = sorted(told, key=lambda name: -told[name])
-    listed = ", ".join(f"{name} {told[name]:.0%}" for name in worst[:6])
-    more = f", and {len(worst) - 6} more columns" if len(worst) > 6 else ""
-    return f"Missing values have coefficients of their own: {listed}{more}."
+
+    # the worst come first, and too many are counted
+    worst = sorted(told, key=lambda name: -shares[name])
+    listed = ", ".join(f"{name} {shares[name]:.0%}" for name in worst[:_NAMED])
+    if len(worst) > _NAMED:
+        listed += f", and {len(worst) - _NAMED} more columns"
+    return f"Missing values have coefficients of their own: {listed}."
 
 
 def _counts_row(look: TableScan, n_classes: int) -> list[Any]:
     """Rows of each class, as far as the look knows them: exactly, or a share of them."""
-    scan = next(iter(look.columns.values()))
     counts: Any = np.zeros(n_classes)
     if look.classes is not None:
         counts = np.bincount(look.classes, minlength=n_classes) * (look.n_rows / look.n_sampled)
+
+    # a column whose levels were counted knows them exactly
+    scan = next(iter(look.columns.values()))
     if scan.is_counted and scan.counts and not scan.too_many:
         counts = sum(scan.counts.values()) + scan.missing_counts
     cells = [_count(round(float(count)), look.n_rows) for count in counts]
@@ -82,6 +93,7 @@ def _counts_row(look: TableScan, n_classes: int) -> list[Any]:
 
 def _number_cells(look: TableScan, column: NumberColumn, n_classes: int) -> list[str]:
     """Median and quartiles, of 0/1 columns the number of ones."""
+    # all rows, and those of each class
     cells = look.cells(column.name)
     parts = [cells]
     if n_classes and look.classes is not None:
@@ -89,9 +101,12 @@ def _number_cells(look: TableScan, column: NumberColumn, n_classes: int) -> list
     known = [np.sort(part[~np.isnan(part)]) for part in parts]
     if np.unique(known[0]).tolist() != [0.0, 1.0]:
         return [_quartiles(part) for part in known]
+
+    # ones and zeros: a sample of rows stands for all
     scale = look.n_rows / look.n_sampled
     counts = np.array([[float(part.sum()), float((1 - part).sum())] for part in known]) * scale
     shown = [_count(round(ones), ones + zeros) for ones, zeros in counts.tolist()]
+
     # who knows both classes but one cell finds it by subtraction
     if counts[1:].min(initial=LEAST_COUNT) < LEAST_COUNT:
         return _hidden(shown)
@@ -109,26 +124,29 @@ def _level_rows(
     scan: ColumnScan, column: LevelColumn, n_classes: int, missing: str
 ) -> list[list[Any]]:
     """A row for each level that the study has; others are taken together."""
+    # rows of each level, by class
     named = [column.reference, *(text for text in column.levels if text in scan.counts)]
     counts = {text: scan.counts[text] for text in named}
     rest = [rows for text, rows in scan.counts.items() if text not in counts]
     if rest:
         counts["(other)"] = np.sum(rest, axis=0)
     totals = np.sum(list(counts.values()), axis=0)
+
+    # levels of few rows in a class, and another one, or the others would tell it
     few = {text for text, of_class in counts.items() if of_class.min() < LEAST_COUNT}
-    if len(few) == 1 and len(counts) > 1:  # or the other levels would tell it
+    if len(few) == 1 and len(counts) > 1:
         few.add(min(counts.keys() - few, key=lambda text: int(counts[text].min())))
-    found: list[list[Any]] = []
+
+    rows: list[list[Any]] = []
     for text, of_class in counts.items():
-        cells = [_count(int(of_class.sum()), int(totals.sum()))]
+        cells = [_count(of_class.sum(), totals.sum())]
         if n_classes > 1:
-            by_class = zip(of_class.tolist(), totals.tolist(), strict=True)
-            cells += [_count(n, total) for n, total in by_class]
+            cells += map(_count, of_class.tolist(), totals.tolist())
         if text in few:
             cells = _hidden(cells)
-        found.append([f"{column.name} = {text}", *cells, missing])
+        rows.append([f"{column.name} = {text}", *cells, missing])
         missing = ""  # it stands in the first line of its column
-    return found
+    return rows
 
 
 def _hidden(cells: list[str]) -> list[str]:

@@ -30,6 +30,11 @@ _NAMED = 5
 _LEAST_OF_TERM = 3.0
 #: What is less than the whole numbers of a pass show.
 _NOTHING = 2.0**-24
+_JOIN = (
+    "Join these rows with those of a different lab, ask for a study without such terms, or add up "
+    "in secret shares (guide: Pool small centres)."
+)
+_ASK_MORE = "Ask more labs to take part, or ask for a study without such terms."
 
 Mask = NDArray[np.bool_]
 
@@ -55,15 +60,38 @@ def refuse_few_rows(
     least_count : int
         Rows of each term and each class, and of both together, at least; none is fine, too.
     """
-    # encoded numbers before they are combined to directions: who sees many directions sees them
-    encoder = replace(RowEncoder.of(design), directions=None)
-    rows = read_rows(TableRows(table, encoder))
-    n_terms = rows.n_terms
+    rows = _uncombined(design, table)
     common = _frequencies(rows)
-    groups = _groups(design.encoding, common[:n_terms])
-    classes = [Group("all rows", lambda y: np.ones(len(y), dtype=bool)), *_classes(design, common)]
+    groups, classes = _groups(design.encoding, common[:-1]), _classes(design, common)
+    counts = _count(design, rows, groups, classes, sample_threshold)
+    _refuse_few(groups, classes, counts, least_count, _JOIN)
 
-    total, sampled = np.zeros((2, len(groups), len(classes)), dtype=np.int64)
+
+def groups_counted(design: GlmDesign) -> tuple[list[Group], list[Group]]:
+    """Groups of rows, and classes, that are the same ones at all labs, whatever their rows."""
+    none: list[Counter[float]] = [Counter() for _ in range(len(design.encoding.term_names) + 1)]
+    return _groups(design.encoding, none[:-1]), _classes(design, none)
+
+
+def count_groups(design: GlmDesign, table: Table, sample_threshold: int) -> NDArray[np.int64]:
+    """Rows of each of them, by class: of all rows, and of those that make the matrix."""
+    return _count(design, _uncombined(design, table), *groups_counted(design), sample_threshold)
+
+
+def refuse_few_together(design: GlmDesign, counts: Any, least_count: int) -> None:
+    """Stop if the rows of all labs together, as `count_groups` counts, are few of some group."""
+    _refuse_few(*groups_counted(design), counts, least_count, _ASK_MORE)
+
+
+def _uncombined(design: GlmDesign, table: Table) -> Rows:
+    """Encoded numbers before directions combine them: who sees many directions sees them."""
+    return read_rows(TableRows(table, replace(RowEncoder.of(design), directions=None)))
+
+
+def _count(
+    design: GlmDesign, rows: Rows, groups: list[Group], classes: list[Group], sample_threshold: int
+) -> NDArray[np.int64]:
+    total, sampled = counts = np.zeros((2, len(groups), len(classes)), dtype=np.int64)
     for block in _small(rows):
         terms = dense_terms(block.terms)
         inside = np.array([group.holds(terms) for group in groups])
@@ -75,20 +103,26 @@ def refuse_few_rows(
             seen = terms if design.directions is None else projected(terms, design.directions)
             chosen = marks(seen) < sample_threshold
             sampled += inside[:, chosen].astype(np.int64) @ of_class[:, chosen].T
+    return counts
 
-    few = ((total > 0) & (total < least_count)) | ((sampled > 0) & (sampled < least_count))
+
+def _refuse_few(
+    groups: list[Group], classes: list[Group], counts: Any, least_count: int, remedy: str
+) -> None:
+    few = ((counts > 0) & (counts < least_count)).any(axis=0)
     if few.any():
         named = [_words(groups[i], classes[j]) for i, j in np.argwhere(few)[:_NAMED].tolist()]
         more = f" and {few.sum() - _NAMED} more" if few.sum() > _NAMED else ""
         raise ReplearnError(
             f"sums must be of at least {least_count} rows of each term and class, or of none: "
             f"those of fewer show single patients. Here are fewer of {', '.join(named)}{more}. "
-            "Join these rows with those of a different lab, ask for a study without such terms, "
-            "or add up in secret shares (guide: Pool small centres)."
+            f"{remedy}"
         )
 
 
-def refuse_heavy_rows(design: GlmDesign, table: Table, asked: State, least_count: int) -> None:
+def refuse_heavy_rows(
+    design: GlmDesign, table: Table, asked: State, least_count: int, of_terms: bool = True
+) -> None:
     """Stop before sums leave that hardly more than one row makes, at the coefficients asked for.
 
     Parameters
@@ -99,6 +133,8 @@ def refuse_heavy_rows(design: GlmDesign, table: Table, asked: State, least_count
         Of the fit: its coefficients, and the threshold of rows in the information matrix.
     least_count : int
         Rows of equal weight that a sum must be of; of single terms a few are enough.
+    of_terms : bool
+        Whether to look at single terms, which few rows of a lab may have if nobody sees its sums.
     """
     weighing = _Weighing()
     for block in _small(read_rows(TableRows(table, RowEncoder.of(design)))):
@@ -106,7 +142,8 @@ def refuse_heavy_rows(design: GlmDesign, table: Table, asked: State, least_count
 
     few_residuals = weighing.residuals.least() < least_count
     few_curvatures = weighing.curvatures.least() < least_count
-    if few_residuals or few_curvatures or weighing.terms.least() < _LEAST_OF_TERM:
+    few_of_term = of_terms and weighing.terms.least() < _LEAST_OF_TERM
+    if few_residuals or few_curvatures or few_of_term:
         raise ReplearnError(
             f"sums must be of at least {least_count} rows that weigh about the same, but at these "
             "coefficients a few rows outweigh all others, and would be seen. Ask whoever combines "
@@ -177,11 +214,12 @@ def _frequencies(rows: Rows) -> list[Counter[float]]:
 
 
 def _classes(design: GlmDesign, common: list[Counter[float]]) -> list[Group]:
-    """Classes by name; of numbers those that a sum can single out."""
+    """All rows, and classes by name; of numbers those that a sum can single out."""
+    everybody = Group("all rows", lambda y: np.ones(len(y), dtype=bool))
     if design.classes is None:
-        return _of_numbers(design.target, 0, common[-1])
+        return [everybody, *_of_numbers(design.target, 0, common[-1])]
     texts = [str(label).lower() if isinstance(label, bool) else label for label in design.classes]
-    return [_equal(f"{design.target} = {text}", 0, i) for i, text in enumerate(texts)]
+    return [everybody, *(_equal(f"{design.target} = {text}", 0, i) for i, text in enumerate(texts))]
 
 
 def _equal(name: str, place: int, value: float) -> Group:

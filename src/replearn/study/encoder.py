@@ -59,7 +59,7 @@ class RowEncoder:
         """That of a study's design."""
         weights = None
         if design.class_weight is not None:
-            weights = np.array([float(weight) for weight in design.class_weight])
+            weights = np.array(design.class_weight, dtype=np.float64)
         return cls(design.encoding, design.loss, design.classes, weights, design.directions)
 
     @property

@@ -59,6 +59,8 @@ def guess_bits(widths: Vector, offsets: Vector, numbers: Vector) -> float:
     """
     if not numbers.size or not (scale := math.sqrt(float(np.mean(numbers**2)))):
         return 0.0
+
+    # of many numbers those with the narrowest cells, which are the hardest to guess
     order = np.argsort(widths, kind="stable")[:_MOST_COUNTED]
     ladders, places = [], []
     for i in order.tolist():
@@ -66,6 +68,7 @@ def guess_bits(widths: Vector, offsets: Vector, numbers: Vector) -> float:
         ladders.append(costs)
         places.append(place)
 
+    # few guesses are run one by one, many counted
     counted = _count_cheaper(ladders, places)
     if counted <= _MOST_RUN:
         return math.log2(_search(ladders, places))
@@ -84,6 +87,7 @@ def _cell_costs(width: float, offset: float, number: float) -> tuple[Vector, int
     codes = np.arange(nearest - min(reach, 4096), nearest + min(reach, 4096) + 1)
     centres = (codes - offset) * width
 
+    # minus logarithms of their probabilities
     ends = np.abs(centres)
     costs = -_log_mass(ends - width / 2, ends + width / 2)
     by_cost = np.argsort(costs, kind="stable")
@@ -96,7 +100,7 @@ def _log_mass(low: Vector, high: Vector) -> Vector:
     from scipy.special import log_ndtr
 
     upper, lower = log_ndtr(-low), log_ndtr(-high)
-    return np.asarray(upper + np.log1p(-np.exp(np.minimum(lower - upper, -1e-16))))
+    return upper + np.log1p(-np.exp(np.minimum(lower - upper, -1e-16)))
 
 
 def _count_cheaper(ladders: list[Vector], places: list[int]) -> float:

@@ -29,9 +29,10 @@ from replearn.glm import (
 from replearn.glm import between as centres
 from replearn.glm import sketched as glm
 from replearn.rows import MAX_ROW
+from replearn.study.certificate import without_model
 from replearn.study.disclosure import FEW_VALUES
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
-from replearn.study.original import read_labels, without_model
+from replearn.study.original import read_labels
 from replearn.study.participants import Participant, lab_table, remarks_on
 from replearn.study.passes import LEAST_SUMMED, MAX_ROWS, Fitted
 from replearn.study.study import GlmStudy, bits_each
@@ -194,13 +195,11 @@ def _encoded_counts(table: Table, encoding: Encoding, labels: Any) -> dict[str, 
 
     size = (2 * MAX_ROW + 1) * n_classes
     counts = {name: np.zeros(size, dtype=np.int64) for name in places}
-    done = 0
     for batch in table.batches():
         terms = encoding.encode(batch)
         own = np.zeros(batch.n_rows, dtype=np.int64)
         if labels is not None:
-            own = labels[done : done + batch.n_rows]
-        done += batch.n_rows
+            own = labels[batch.rows]
 
         for name, place in places.items():
             cells = (terms[:, place].astype(np.int64) + MAX_ROW) * n_classes + own

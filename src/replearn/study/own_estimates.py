@@ -12,7 +12,7 @@ import numpy as np
 from replearn.glm import Estimates, Gaussian, Summary, estimates_of
 from replearn.rows import Block, MemoryBlocks, Rows, joined, on_grid
 from replearn.study.encoder import RowEncoder, TableRows
-from replearn.tables import target_numbers
+from replearn.tables import EncodingCounts, target_numbers
 from replearn.types import Matrix
 
 
@@ -21,14 +21,14 @@ def own_estimates(source: TableRows, rows: Rows, theta: Matrix) -> Estimates | N
 
     Rows that are not in memory, or have changed since they were fitted, keep the study's range.
     """
-    encoder, n_beyond = source.encoder, int(source.seen.clipped.sum())
-    wider = _reaching(source)
+    # a range that holds the lab's own numbers; they are encoded anew if the study's does not
+    encoder, wider = source.encoder, _reaching(source)
     is_same = wider.encoding == encoder.encoding and wider.loss == encoder.loss
     kept = None
     if not is_same and encoder.directions is None:
         kept = _encoded_anew(source, rows, wider)
     if kept is None:
-        return estimates_in_range(rows, encoder, theta, n_beyond)
+        return estimates_in_range(rows, encoder, source.seen, theta)
 
     # the same coefficients, in units of the wider range
     here, there = (one.encoding.per_unit(np.eye(theta.shape[1])) for one in (encoder, wider))
@@ -38,13 +38,15 @@ def own_estimates(source: TableRows, rows: Rows, theta: Matrix) -> Estimates | N
 
     summary = Summary.of(kept, wider.loss)
     found = estimates_of(kept, wider.encoding, wider.loss, start, summary, stretch)
+    n_beyond = int(source.seen.clipped.sum())
     return found and replace(found, n_beyond=n_beyond, as_they_are=True)
 
 
 def estimates_in_range(
-    rows: Rows, encoder: RowEncoder, theta: Matrix, n_beyond: int
+    rows: Rows, encoder: RowEncoder, seen: EncodingCounts, theta: Matrix
 ) -> Estimates | None:
     """Estimates of encoded rows, whose numbers beyond the range are set to its ends."""
+    n_beyond = int(seen.clipped.sum())
     summary = Summary.of(rows, encoder.loss)
     found = estimates_of(rows, encoder.encoding, encoder.loss, theta, summary)
     return found and replace(found, n_beyond=n_beyond)
@@ -66,6 +68,7 @@ def _encoded_anew(source: TableRows, rows: Rows, wider: RowEncoder) -> MemoryBlo
     if not isinstance(rows, MemoryBlocks):
         return None
 
+    # rows whose hashes are others have changed since they were fitted
     hashes, start = rows.block.hashes, 0
     blocks = list[Block]()
     for batch in source.table.batches():

@@ -67,6 +67,8 @@ MAX_ROWS, MAX_SUM = 1 << 50, 1 << 100
 #: A Newton step from an opened model may promise so many nats a row; beyond, one is not enough.
 LARGEST_GAIN = 0.05
 
+#: With two labs, totals less one's own sums are the sums of the other.
+LEAST_LABS = 3
 #: Sums of fewer rows may tell what stands in single ones.
 LEAST_SUMMED = 100
 #: Squares of what single rows do to coded numbers have units of 2^-30.

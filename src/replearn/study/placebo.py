@@ -10,7 +10,7 @@ import numpy as np
 
 from replearn.errors import ReplearnError
 from replearn.glm import GLM, GlmModel, newton
-from replearn.rows import Block, MemoryBlocks, Rows, joined, row_marks, sampled
+from replearn.rows import MemoryBlocks, Rows, row_marks, sampled
 from replearn.study.study import GlmStudy
 
 #: Rows that are enough: cells that any labels hit are wide beside what rows make differ.
@@ -23,19 +23,16 @@ def placebo_matches(study: GlmStudy, model: GlmModel, rows: Rows, n_rows: int) -
     The permutation follows the content of rows, so that their order does not matter.
     """
     design = study.design
-    some = sampled(rows, n_rows, _MOST_ROWS, salt=20)
-    permuted = MemoryBlocks(_permuted(joined(list(some.blocks()))))
+    block = sampled(rows, n_rows, _MOST_ROWS, salt=20).block
+
+    # the same rows, with the outcomes of others
+    giver, taker = (np.argsort(row_marks(block, salt), kind="stable") for salt in (21, 22))
+    targets = np.empty_like(block.targets)
+    targets[taker] = block.targets[giver]
+    permuted = MemoryBlocks(replace(block, targets=targets))
     try:
         fitted = GLM.run(permuted, design, newton.NEAR_ENOUGH)
     except ReplearnError:  # labels that no model fits do not match
         return False
     placebo = GlmModel(design, fitted.codes)
     return placebo.without_constants == model.without_constants
-
-
-def _permuted(block: Block) -> Block:
-    """The same rows, with the outcomes of others."""
-    giver, taker = (np.argsort(row_marks(block, salt), kind="stable") for salt in (21, 22))
-    targets = np.empty_like(block.targets)
-    targets[taker] = block.targets[giver]
-    return replace(block, targets=targets)

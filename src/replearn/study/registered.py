@@ -133,7 +133,7 @@ def register_study(
         target=pilot_y if isinstance(pilot_y, str) else target,
         encoding=learned.encoding,
         loss=loss,
-        ridge=found.ridge,
+        ridge=found.validation.ridge,
         coordinates=found.coordinates,
         widths=found.widths,
         bits=0,

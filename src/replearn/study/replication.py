@@ -1,28 +1,16 @@
 """The replication: the same model from other rows, or what differs."""
 
-import math
-from dataclasses import dataclass, field, replace
-from itertools import combinations, product
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-
-from replearn.errors import ReplearnError
-from replearn.glm import GLM, PROMISED_ROWS, Estimates, GlmModel
-from replearn.rows import MemoryBlocks, Rows, joined, marks, row_hashes
-from replearn.study.encoder import RowEncoder, TableRows, read_rows
+from replearn.glm import Estimates
 from replearn.study.evidence import Evidence
-from replearn.study.own_estimates import estimates_in_range, own_estimates
 from replearn.study.performance import Performance
-from replearn.study.placebo import placebo_matches
-from replearn.study.study import MOST_SPREAD, GlmStudy
-from replearn.study.support import UNLIKELY, Support, support_of
-from replearn.tables import EncodingCounts, Finding, Table, compare_profiles, in_sentences
-from replearn.types import Ints, Later, Matrix, Vector
+from replearn.study.support import UNLIKELY, Support
+from replearn.tables import Finding, in_sentences
+from replearn.types import Later, Vector
 from replearn.words import Facts, Figure, Landed, Row, Spoken, p_value, where_we_landed
 
-#: Numbers next to a wall that are moved to look for the original's model, one or two at a time.
-_MOVED = 24
 #: Questions about columns that stand beside a verdict; of more the rest is under details.
 MOST_TOLD = 6
 
@@ -144,9 +132,13 @@ class GlmReplication(Replication):
     local_constant: bool  # labs agree on slopes, and each has a constant of its own
     # what takes as long as the fit and not everybody reads
     evidence_later: Later[Evidence] = field(compare=False, repr=False)
-    findings_later: Later[tuple[Finding, ...]] = field(compare=False, repr=False)
-    support_later: Later[Support | None] = field(compare=False, repr=False)
-    own_later: Later[Estimates | None] = field(default=Later.known(None), compare=False, repr=False)
+    findings_later: Later[tuple[Finding, ...]] = field(
+        compare=False, repr=False, default=Later.known(())
+    )
+    support_later: Later[Support | None] = field(
+        compare=False, repr=False, default=Later.known(None)
+    )
+    own_later: Later[Estimates | None] = field(compare=False, repr=False, default=Later.known(None))
 
     @property
     def evidence(self) -> Evidence:
@@ -444,297 +436,3 @@ def agreement_rows(disagreement: float, at_new_centre: float, n_rows: int) -> li
         Row(f"agreement, {name}", max(1 - rate, 1e-5), "%", note=f"estimated for {n_rows:,} rows")
         for name, rate in rates.items()
     ]
-
-
-def replicate(
-    study: GlmStudy,
-    table: Table,
-    opened: GlmModel | None = None,
-    nonce: str | None = None,
-    n_jobs: int | None = None,
-) -> tuple[GlmModel, GlmReplication]:
-    """Fit a study on a lab's own rows.
-
-    With the original's model, once it is open, the answer says what differs; a nonce opens the
-    commitment of a sealed study. Threads change no bit.
-    """
-    source = TableRows(table, RowEncoder.of(study.design))
-    rows = read_rows(source, n_jobs)
-    return replicate_rows(
-        study, rows, source.seen, source.label_counts, opened, nonce, source=source
-    )
-
-
-def replicate_more(
-    study: GlmStudy, table: Table, before: tuple[MemoryBlocks, EncodingCounts, Any] | None = None
-) -> tuple[tuple[MemoryBlocks, EncodingCounts, Any], GlmModel, GlmReplication]:
-    """The same for the rows of a table and those ``before``; what is kept of both comes first."""
-    source = TableRows(table, RowEncoder.of(study.design))
-    rows = read_rows(source)
-    if not isinstance(rows, MemoryBlocks):
-        raise ReplearnError("rows of one call must fit into memory. Pass fewer at a time.")
-    seen, counts = source.seen, source.label_counts
-
-    # rows of many calls are those of one
-    if before is not None:
-        rows = MemoryBlocks(joined([before[0].block, rows.block]))
-        seen.add(before[1])
-        counts = None if counts is None else counts + before[2]
-    return (rows, seen, counts), *replicate_rows(study, rows, seen, counts)
-
-
-def replicate_rows(
-    study: GlmStudy,
-    rows: Rows,
-    seen: EncodingCounts,
-    label_counts: Ints | None,
-    opened: GlmModel | None = None,
-    nonce: str | None = None,
-    source: TableRows | None = None,
-) -> tuple[GlmModel, GlmReplication]:
-    """The same for rows that are encoded; ``seen`` and ``label_counts`` describe their table.
-
-    Own estimates ask the ``source`` of the rows for numbers beyond the study's range.
-    """
-    design = study.design
-    fitted = GLM.run(rows, design)
-    theta, summary = fitted.theta, fitted.summary
-    model = GlmModel(design, fitted.codes).with_constants_of(rows)
-
-    agreement = agreement_of(study, model, theta, opened, nonce)
-
-    def profiles() -> tuple[Finding, ...]:
-        counts = None if label_counts is None else label_counts.tolist()
-        return tuple(
-            compare_profiles(design.encoding, study.profile, seen, counts, study.planned_rows)
-        )
-
-    def own() -> Estimates | None:
-        if source is not None:
-            return own_estimates(source, rows, theta)
-        n_beyond = int(seen.clipped.sum())
-        return estimates_in_range(rows, RowEncoder.of(design), theta, n_beyond)
-
-    replication = supported_by(
-        study, model, theta, summary.n_rows, agreement, Later(profiles), rows, summary.n_rows
-    )
-    return agreement.usable(model), replace(replication, own_later=Later(own))
-
-
-def supported_by(
-    study: GlmStudy,
-    model: GlmModel,
-    theta: Matrix,
-    n_rows: int,
-    agreement: "Agreement",
-    profiles: Later[tuple[Finding, ...]],
-    rows: Rows,
-    n_tested: int,
-) -> GlmReplication:
-    """What a lab's fit and its patients say about the original's model.
-
-    The patients are ``rows``: all, or so many of them. What ``profiles`` found of all comes first.
-    """
-
-    # this takes as long as the fit, and is made when it is read
-    def support() -> Support | None:
-        if agreement.original is None:
-            return None
-        original = agreement.original.with_constants_of(rows)
-        return support_of(study, original, rows, n_tested, theta)
-
-    supported = Later(support)
-
-    def spreads() -> Vector | None:
-        tested = supported()
-        return None if tested is None else tested.test.spreads
-
-    def findings() -> tuple[Finding, ...]:
-        beside = spread_findings(study, spreads(), n_tested)
-        return (*profiles(), *beside, *copies_findings(rows, n_tested))
-
-    def evidence() -> Evidence:
-        proof = study.evidence(model, spreads())
-        if not agreement.same or proof.is_weak:
-            return proof
-        return replace(proof, placebo=placebo_matches(study, model, rows, n_tested))
-
-    return compare_with_original(
-        study, model, theta, n_rows, agreement, Later(findings), Later(evidence), supported
-    )
-
-
-def spread_findings(study: GlmStudy, spreads: Vector | None, n_rows: int) -> tuple[Finding, ...]:
-    """Whether rows here vary as the study states: what a match proves rests on that."""
-    if spreads is None or n_rows < PROMISED_ROWS:
-        return ()
-    ratio = study.stated_spreads / np.maximum(spreads, 1e-30)
-
-    # wide cells for a few numbers are enough to forge; narrow ones are odd if they are many
-    is_wide = ratio > MOST_SPREAD
-    odd = int(np.count_nonzero(is_wide | (ratio < 1 / MOST_SPREAD)))
-    if not is_wide.any() and 2 * odd <= ratio.size:
-        return ()
-    return (
-        Finding(
-            "",
-            f"the spreads of {odd} of {ratio.size} coefficients are not what the study states; "
-            "these count nothing in what a match proves",
-        ),
-    )
-
-
-def copies_findings(rows: Rows, n_rows: int) -> tuple[Finding, ...]:
-    """Whether the table holds all of its rows twice, or three times.
-
-    Rows of few levels are alike by nature; then they are few kinds, and some of them stand alone.
-    """
-    if n_rows < PROMISED_ROWS:
-        return ()
-
-    # by content, so that copies are together: which rows are compared depends on no order
-    share = min(1 << 32, (_MOST_COMPARED << 32) // n_rows)
-    kept = [block.part(marks(block.terms).astype(np.int64) < share) for block in rows.blocks()]
-    hashes = np.concatenate([row_hashes(block) for block in kept])
-    copies = np.unique(hashes, return_counts=True)[1]
-    if copies.size < PROMISED_ROWS // 3 or copies.min() < 2 or copies.sum() > 3 * copies.size:
-        return ()
-    return (
-        Finding(
-            "",
-            "every row occurs at least twice: does the table hold copies? Leave them out, because "
-            "tests and standard errors count them as patients",
-        ),
-    )
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """What is known about the original's model."""
-
-    original: GlmModel | None
-    same: bool | None
-    same_slopes: bool | None
-
-    def usable(self, model: GlmModel) -> GlmModel:
-        """A lab's model, which nobody can use if it is not the original's."""
-        return replace(model, is_mismatch=True) if self.same is False else model
-
-
-def agreement_of(
-    study: GlmStudy,
-    model: GlmModel,
-    theta: Matrix,
-    opened: GlmModel | None = None,
-    nonce: str | None = None,
-) -> Agreement:
-    """Whether a lab's model is the original's, and that one as far as the lab knows it."""
-    if study.sealed and opened is not None and nonce is None:
-        raise ReplearnError(
-            "a sealed study needs its opening, which proves that the model is the original's, got "
-            "a model alone. Pass --opened a.opening.json too (nonce= in Python)."
-        )
-
-    # an open model says more than commitments to it
-    if opened is not None:
-        if opened.design != study.design or study.commits_to(opened.fingerprint, nonce) is False:
-            raise ReplearnError(
-                "the opened model must be the one that the study commits to, got a different one. "
-                "Ask the original for its model file."
-            )
-        same = opened.fingerprint == model.fingerprint
-        same_slopes = opened.without_constants == model.without_constants
-        return Agreement(opened, same, same_slopes)
-
-    committed = study.commits_to(model.fingerprint, nonce)
-    committed_slopes = study.commits_to_slopes(model, nonce)
-    if committed:
-        return Agreement(model, committed, committed_slopes)
-
-    # a model that is nearly the original's finds it: the study commits to one of its neighbours
-    original = None
-    if committed_slopes and study.design.constant is None:
-        original = _with_other_constants(study, model, nonce)
-    elif committed is False and not study.sealed:
-        original = _neighbour(study, model, study.design.coordinates.of_theta(theta))
-    return Agreement(original, committed, committed_slopes)
-
-
-def _with_other_constants(study: GlmStudy, model: GlmModel, nonce: str | None) -> GlmModel | None:
-    """The original's model, if only its constants differ: the nearest ones that it commits to."""
-    n_scores = study.design.loss.n_scores
-    reach = {1: 200, 2: 8, 3: 3}.get(n_scores, 1)
-    places = np.arange(n_scores) * study.design.coordinates.n_columns
-
-    # nearest first, as far as that takes no time
-    moves = product(sorted(range(-reach, reach + 1), key=abs), repeat=min(n_scores, 6))
-    for move in sorted(moves, key=lambda m: sum(map(abs, m))):
-        codes = model.codes.copy()
-        codes[places[: len(move)]] += np.array(move)
-        other = GlmModel(study.design, codes)
-        if study.commits_to(other.fingerprint, nonce):
-            return other
-    return None
-
-
-def compare_with_original(
-    study: GlmStudy,
-    model: GlmModel,
-    theta: Matrix,
-    n_rows: int,
-    agreement: Agreement,
-    findings: Later[tuple[Finding, ...]] | None = None,
-    evidence: Later[Evidence] | None = None,
-    support: Later[Support | None] | None = None,
-) -> GlmReplication:
-    """What a lab's fit says about the original's model."""
-    design, agreed = study.design, study.design.is_agreed
-    names = tuple(name for name, one in zip(design.number_names, agreed, strict=True) if one)
-
-    # where the numbers of this lab lie, in cells from that of the original
-    z = design.coordinates.of_theta(theta)
-    offsets = design.cells.offsets(z, design.published)[agreed]
-    known = model if agreement.original is None else agreement.original
-    own, codes = model.codes[agreed], known.codes[agreed]
-
-    # codes that differ, the furthest first; and numbers next to a wall
-    apart = np.flatnonzero(own != codes)
-    furthest = apart[np.argsort(-np.abs(offsets - codes)[apart], kind="stable")]
-    nearest = np.argsort(np.abs(np.abs(offsets - own) - 0.5), kind="stable")[:5]
-
-    reach = 1.96 * study.stated_spreads / math.sqrt(n_rows) / study.widths
-    return GlmReplication(
-        same=agreement.same,
-        same_slopes=agreement.same_slopes,
-        fingerprint=model.fingerprint,
-        n_rows=n_rows,
-        disagreement=study.disagreement(n_rows),
-        at_new_centre=study.disagreement(n_rows, new_centre=True),
-        apart=tuple(names[i] for i in furthest),
-        nearest=tuple(names[i] for i in nearest),
-        names=names,
-        landed=Landed(offsets - codes, reach[agreed]),
-        replication_rows=study.n_replication,
-        local_constant=design.constant == "local",
-        evidence_later=evidence or Later(lambda: study.evidence(model)),
-        findings_later=findings or Later(tuple),
-        support_later=support or Later(lambda: None),
-    )
-
-
-def _neighbour(study: GlmStudy, model: GlmModel, z: Vector) -> GlmModel | None:
-    """The original's model, if one or two numbers next to a wall make the difference."""
-    offsets = study.design.cells.offsets(z, study.design.published) - model.codes
-    order = np.argsort(np.abs(np.abs(offsets) - 0.5), kind="stable")
-    walls = order[study.design.is_agreed[order]][:_MOVED].tolist()
-
-    # each beyond its wall, alone or in pairs
-    across = np.where(offsets > 0, 1, -1)
-    for places in (*combinations(walls, 1), *combinations(walls[:8], 2)):
-        codes = model.codes.copy()
-        for i in places:
-            codes[i] += across[i]
-        other = GlmModel(study.design, codes)
-        if study.commits_to(other.fingerprint):
-            return other
-    return None

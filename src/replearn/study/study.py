@@ -233,6 +233,7 @@ class GlmStudy(Study):
         problems: Iterable[str] = (),
     ) -> "GlmStudy":
         """What an original states of itself; before it commits to a model, nobody is first."""
+        # in three digits: a reader computes with the numbers that the file has
         deviations = spread.between.deviations.tolist()
         return cls(
             design=design,
@@ -249,6 +250,8 @@ class GlmStudy(Study):
     def committed_to(self, model: GlmModel, nonce: str | None = None) -> "GlmStudy":
         """The same study with commitments to a model and to its slopes, which a nonce seals."""
         prints = [model.fingerprint, model.without_constants.fingerprint]
+
+        # a hash of nonce and fingerprint hides both until the original sends the nonce
         if nonce is not None:
             prints = [sealed_commitment(nonce, one) for one in prints]
         commitment, slopes_commitment = prints
@@ -283,6 +286,7 @@ class GlmStudy(Study):
 
     def check(self) -> None:
         """Check that cell widths are consistent with rows and spreads, and that parts fit."""
+        # one number for each coefficient
         if len(self.spreads) != self.design.n_numbers:
             raise Unfit(f"spreads must be {self.design.n_numbers} numbers")
         if len(self.between) != self.design.n_numbers:
@@ -298,6 +302,7 @@ class GlmStudy(Study):
         if self.sealed and self.commitment is None:
             raise Unfit("sealed must be false without a commitment")
 
+        # the parts speak of the same columns
         if not self.profile.is_of(self.design.encoding, self.design.classes):
             raise Unfit("the profile must have the columns and the target of the design")
         if not 0 < float(self.max_disagreement) < 1:
@@ -324,12 +329,12 @@ class GlmStudy(Study):
     @cached_property
     def stated_spreads(self) -> Vector:
         """Standard deviation of one row's influence on each number, as the original states it."""
-        return np.array([float(spread) for spread in self.spreads])
+        return np.array(self.spreads, dtype=np.float64)
 
     @cached_property
     def centres(self) -> Between:
         """What a new centre differs by, as the original states it."""
-        return Between(np.array([float(one) for one in self.between]), self.n_centres)
+        return Between(np.array(self.between, dtype=np.float64), self.n_centres)
 
     @property
     def implied_widths(self) -> Vector:
@@ -365,6 +370,7 @@ class GlmStudy(Study):
         if new_centre:
             centres = self.centres
 
+        # cells are wider than the stated spreads imply: by upper confidence bounds of these
         upper = np.sqrt(self.widths / self.implied_widths)
         plan = self.plan(self.stated_spreads * upper, centres)
         return GLM.stability(plan, n_rows, None).in_mode(plan.mode)
@@ -432,24 +438,22 @@ class GlmStudy(Study):
         design = self.design
         decoded = design.cells.decode(model.codes, design.published)
         counts = ~design.is_constant  # the base rate gives constants away
+        believed = stated = self.stated_spreads
         if spreads is not None:
-            ratio = self.stated_spreads / np.maximum(spreads, 1e-30)
+            ratio = stated / np.maximum(spreads, 1e-30)
             counts &= (ratio > 1 / MOST_SPREAD) & (ratio < MOST_SPREAD)
+            # a lab's own rows may show nothing
+            believed = np.minimum(stated, np.maximum(spreads, _LEAST_SPREAD * stated))
 
         # the rows that a match takes
-        rows = rows_to_match(self.plan(self._believed_spreads(spreads), self.centres))
+        rows = rows_to_match(self.plan(believed, self.centres))
+
+        # the guesses that find it
         offsets = design.cells.offsets(np.zeros(design.n_numbers), design.published)
         bits = guess_bits(self.widths[counts], offsets[counts], decoded[counts])
         if self.n_centres > 1:  # learned widths tell how strong each slope is, not its sign
             bits = min(bits, float(np.count_nonzero(counts)))
         return Evidence(rows, bits, is_open=self.commitment is not None and not self.sealed)
-
-    def _believed_spreads(self, spreads: Vector | None) -> Vector:
-        """The smaller of what the study states and a lab's own rows show, which may be nothing."""
-        stated = self.stated_spreads
-        if spreads is None:
-            return stated
-        return np.minimum(stated, np.maximum(spreads, _LEAST_SPREAD * stated))
 
     def planned_bits(self, model: GlmModel, n_rows: int) -> float:
         """What a match would prove in cells of one population, planned for labs of so many rows.
@@ -469,8 +473,10 @@ class GlmStudy(Study):
         design = self.design
         one_population = Between.none(design.n_numbers)
         widths = self._widths_for(replace(self.promise, n_there=n_rows), one_population)
+
+        # slopes alone: the base rate gives constants away
         decoded = design.cells.decode(model.codes, design.published)
-        is_slope = np.arange(design.n_numbers) % design.coordinates.n_columns > 0
+        is_slope = ~design.is_constant
         offsets = design.cells.offsets(np.zeros(design.n_numbers), design.published)
         return guess_bits(widths[is_slope], offsets[is_slope], decoded[is_slope])
 
@@ -552,9 +558,7 @@ class GlmStudy(Study):
         # shapes that cannot be those of this design
         loss, asked, counts = self.design.loss, state.newton, state.counts
         shape = (loss.n_scores, 1 + RowEncoder.of(self.design).n_terms)
-        n_totals = 1
-        if loss.by_class:
-            n_totals = loss.n_scores + 1
+        n_totals = len(self.design.classes or (self.design.target,))
         if (asked is not None and asked.theta.shape != shape) or (
             counts is not None and counts.totals.size != n_totals
         ):
@@ -581,6 +585,8 @@ class GlmStudy(Study):
             A verdict, rows and figures: what ``print`` shows.
         """
         design = self.design
+
+        # in a registered study nobody is first
         if self.commitment is None:
             verdict = "A registered study: nobody is first, every lab may fit it."
         else:

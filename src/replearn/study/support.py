@@ -24,7 +24,7 @@ from replearn.glm import (
     shift_of,
     slopes_of,
 )
-from replearn.rows import THETA_BITS, Rows, on_grid, pieces, sampled, scores, with_constant
+from replearn.rows import THETA_BITS, Rows, on_grid, pieces, sampled
 from replearn.study.performance import (
     Measure,
     Performance,
@@ -214,14 +214,9 @@ class ScoredRows:
         """Of coefficients in whole units, on at most two million rows."""
         kept = sampled(rows, n_rows, _MOST_MEASURED, salt=6)
         parts = [p for block in kept.blocks() for p in pieces(block, thetas[0].shape[1])]
-        masses = [np.ones(p.n_rows) if p.weights is None else p.weights for p in parts]
+        by_model = [np.concatenate([p.scores(theta) for p in parts]) for theta in thetas]
         targets = np.concatenate([p.targets for p in parts])
-
-        by_model = []
-        for theta in thetas:
-            of_parts = [scores(with_constant(p.terms), theta, p.offset) for p in parts]
-            by_model.append(np.concatenate(of_parts))
-        return cls(tuple(by_model), targets, np.concatenate(masses))
+        return cls(tuple(by_model), targets, np.concatenate([p.masses for p in parts]))
 
 
 def rungs_of(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> ScoreTest:

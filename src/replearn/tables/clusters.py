@@ -67,11 +67,8 @@ class Clusters:
     def count(self, table: Table, look: TableScan) -> None:
         """Say of each level of a look, and of missing cells, what their rows are worth."""
         shared: dict[str, Counter[tuple[str, int]]] = {name: Counter() for name in look.columns}
-        done = 0
         for batch in table.batches():
-            groups = self.codes[done : done + batch.n_rows]
-            done += batch.n_rows
-
+            groups = self.codes[batch.rows]
             for name, column in look.columns.items():
                 if column.is_counted and not column.too_many:
                     codes, texts = levels_of(batch.column(name))
@@ -93,11 +90,8 @@ class Clusters:
     def worth_apart(self, table: Table, centres: dict[str, float]) -> dict[str, float]:
         """What rows are worth that differ from the centre of their column."""
         counts = {name: np.zeros(self.n_groups) for name in centres}
-        done = 0
         for batch in table.batches():
-            groups = self.codes[done : done + batch.n_rows]
-            done += batch.n_rows
-
+            groups = self.codes[batch.rows]
             for name, centre in centres.items():
                 values = numbers_of(batch.column(name))[0]
                 apart = (values != centre) & ~np.isnan(values)

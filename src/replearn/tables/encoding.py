@@ -425,7 +425,7 @@ class Encoding(Part):
 
     def _write_matrix(self, batch: Batch, out: Array, seen: EncodingCounts | None) -> None:
         """Only z: a whole array at a time, in pieces that stay in the cache."""
-        matrix = self._ordered(batch)
+        matrix = batch.ordered(self.names)
         if is_sparse(matrix):
             matrix = matrix.toarray()
         low, high, centres, spreads = self._scales
@@ -476,12 +476,6 @@ class Encoding(Part):
         for place, values in enumerate(some):
             seen.keep(place, values[~np.isnan(values)])
 
-    def _ordered(self, batch: Batch) -> Any:
-        """The columns of a matrix in the order of this encoding."""
-        if batch.names == self.names:
-            return batch.matrix
-        return batch.matrix[:, [batch.places[name] for name in self.names]]
-
     def _refuse_gaps(self, n_missing: Ints) -> None:
         for place in np.flatnonzero(n_missing)[:1].tolist():
             self._refuse_missing(place, int(n_missing[place]))
@@ -498,7 +492,7 @@ class Encoding(Part):
         """Only z around 0: zeros stay zeros."""
         from scipy import sparse
 
-        rows = self._ordered(batch)
+        rows = batch.ordered(self.names)
         low, high, _, spreads = self._scales
         values, columns = rows.data.astype(np.float64), rows.indices
 

@@ -138,6 +138,7 @@ class CsvFile:
 
         # the header, and some rows to guess from
         self.options = replace(options, delimiter=options.delimiter or _delimiter(text))
+        _allow_long_cells()
         rows = csv.reader(io.StringIO(text, newline=""), delimiter=str(self.options.delimiter))
         with reading(path):
             records = [row for row, _ in zip(rows, range(_SNIFFED_ROWS + 2), strict=False) if row]
@@ -221,7 +222,11 @@ class CsvFile:
             if np.count_nonzero(~np.isfinite(values)) != array.null_count:
                 raise _NoNumbers({name})  # such as NAN, which is a text, or inf
             readers[name] = partial(np.asarray, values)
-        return columns_from(self.path, readers)
+        try:
+            return columns_from(self.path, readers)
+        except ReplearnError:
+            self._refuse_swallowed_rows()  # which make one long text
+            raise
 
     def _stream(self, names: Sequence[str]) -> Iterator[Any]:
         import pyarrow as pa
@@ -271,9 +276,14 @@ class CsvFile:
                 "file is complete."
             )
 
+        if watched.n_lines > n_rows + 1:
+            self._refuse_swallowed_rows()
+
+    def _refuse_swallowed_rows(self) -> None:
         # a row of two cells has one delimiter, as many a text has
-        is_suspect = len(self.names) > 2 and watched.n_lines > n_rows + 1
-        if is_suspect and (line := _swallowing_line(self.path, delimiter)):
+        if len(self.names) > 2 and (
+            line := _swallowing_line(self.path, str(self.options.delimiter))
+        ):
             raise ReplearnError(
                 f"{self.path}, line {line:,}, must not begin a quote that takes the rows after it "
                 "into one cell. Remove the stray quote, or write it twice."
@@ -289,6 +299,7 @@ class CsvFile:
             return _NoNumbers(odd.intersection(names) or set(names))
 
         if "straddl" in text:
+            self._refuse_swallowed_rows()
             return ReplearnError(
                 f"{self.path} cannot be read: a row is longer than 4 MB. Check the quotes."
             )
@@ -363,10 +374,14 @@ class _Watched:
         return self.n_quotes % 2 == 1 or self.before_last in (b"\n", b"\r", delimiter.encode())
 
 
+def _allow_long_cells() -> None:
+    csv.field_size_limit(max(csv.field_size_limit(), _BLOCK_BYTES))
+
+
 @contextmanager
 def _records(path: str, delimiter: str, *after: str) -> Iterator[Any]:
     """The records of a text as Python reads them, and of lines after it."""
-    csv.field_size_limit(max(csv.field_size_limit(), _BLOCK_BYTES))
+    _allow_long_cells()
     with _opener(path)(path, "rt", encoding="utf-8", newline="") as file:
         yield csv.reader(chain(file, after), delimiter=delimiter)
 
@@ -385,11 +400,14 @@ def _swallowing_line(path: str, delimiter: str) -> int:
     """
     with _records(path, delimiter) as records:
         n_before = 0  # lines up to this record
-        for cells in records:
-            several = records.line_num > n_before + 1
-            if several and any(_is_of_rows(cells, i, delimiter) for i in range(len(cells))):
-                return n_before + 1
-            n_before = records.line_num
+        try:
+            for cells in records:
+                several = records.line_num > n_before + 1
+                if several and any(_is_of_rows(cells, i, delimiter) for i in range(len(cells))):
+                    return n_before + 1
+                n_before = records.line_num
+        except csv.Error:  # a cell of more than 4 MB
+            return n_before + 1
     return 0
 
 

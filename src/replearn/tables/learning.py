@@ -13,6 +13,7 @@ from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.tables.cells import named_columns
 from replearn.tables.clusters import Clusters
+from replearn.tables.counts import MOST_MISSING
 from replearn.tables.encoding import (
     CLIP,
     MISSING,
@@ -113,6 +114,7 @@ def learn_encoding(
             f"{named_columns(names)}."
         )
 
+    _refuse_lost_gaps(columns, look, least_rows)
     encoding = Encoding(tuple(columns), missing=missing)
     if interactions:
         pairs = _column_pairs(encoding, interactions)
@@ -135,6 +137,24 @@ def _refuse_gaps(look: TableScan) -> None:
                 f"column {name!r} must have a value in every row, got {scan.n_missing:,} missing "
                 'ones. Fill or leave out such rows, or pass missing="indicator".'
             )
+
+
+def _refuse_lost_gaps(
+    columns: Sequence[NumberColumn | LevelColumn], look: TableScan, least_rows: int
+) -> None:
+    """Refuse columns with many gaps that are worth too few rows for a coefficient of their own."""
+    for column in columns:
+        scan = look.columns[column.name]
+        has_term = any(kind == "missing" for kind, _ in column.terms)
+        if has_term or scan.n_missing <= MOST_MISSING * look.n_rows:
+            continue
+        raise ReplearnError(
+            f"column {column.name!r} is missing in {scan.n_missing:,} of {look.n_rows:,} rows. "
+            f"They are worth {scan.worth_missing:.0f} independent ones, and {least_rows} must "
+            "stand behind a coefficient of gaps: groups are few, or alike. Leave the column out "
+            f"(drop=['{column.name}']) or fill its gaps in. If the groups are hospitals, name them "
+            "as centres."
+        )
 
 
 # --- numbers --------------------------------------------------------------------------------------

@@ -46,14 +46,16 @@ _ID_NAME = re.compile(
 _CENTRE_WORD = re.compile(
     r"cent(er|re)s?|sites?|hospitals?|clinics?|labs?|laborator(y|ies)|practices?|institutions?"
 )
+_CODE_WORD = re.compile(r"ids?|code|type")
 _NUMBER_WORD = re.compile(r"ids?|key|nr|no|nbr|num|number|code|name|index")
 #: Words before a centre's that make it something else: time_in_hospital, distance to the clinic.
 _PLACE_WORDS = frozenset(
     ("in", "to", "at", "from", "per", "of", "prior", "previous", "days", "time", "stay", "distance")
 )
 _TIME_NAME = re.compile(
-    r"(fu|follow ?up|survival|event|censoring)? ?(time|days|weeks|months|years)|fu ?time|futime"
-    r"|follow ?up|(time|days|months|years) to (event|death|relapse|censoring)|os|pfs|rfs|dfs"
+    r"(fu|follow ?up|survival|surv|event|censoring|death|relapse|d|r|p|os|pfs|rfs|dfs|efs)? ?"
+    r"(time|days|weeks|months|years)"
+    r"|follow ?up|(time|days|months|years) to (event|death|relapse|censoring)|os|pfs|rfs|dfs|efs"
 )
 #: Values that people write where they know none.
 _CODES = frozenset((-1.0, -7.0, -8.0, -9.0, -88.0, -99.0, -999.0, -9999.0)) | frozenset(
@@ -88,8 +90,8 @@ class Remark:
     """What is odd about a column; the reason is half a sentence, after its name.
 
     Kinds "identifier", "date", "text", "copy" must not be published; "tells", "time", "centre",
-    "code", "gaps", "repeats" are questions; "constant", "hardly", "rare" and "empty" columns are
-    left out, and "folded" ones lose levels.
+    "code", "coded", "gaps", "repeats" are questions; "constant", "hardly", "rare" and "empty"
+    columns are left out, and "folded" ones lose levels.
     """
 
     column: str
@@ -184,7 +186,8 @@ def _on_sampled_numbers(name: str, look: TableScan, meant: bool) -> list[Remark 
         joint = _joint_counts(look.cells(name), look.classes)
         has_all = int(joint.sum()) == look.n_sampled
         remark = _on_label(name, joint, has_all, meant)
-        if remark is not None and not meant and _is_graded_outcome(joint):
+        is_copy = remark is not None and remark.kind == "copy"
+        if remark is not None and not is_copy and not meant and _is_graded_outcome(joint):
             remark = Remark(name, "copy", "is the outcome before a threshold")
         remarks.append(remark)
     elif not meant and look.classes.max() == 1:
@@ -279,6 +282,14 @@ def _on_numbers(name: str, n_known: int, distinct: Vector, meant: bool) -> Remar
 
     if distinct.size > 2 and _names_centres(name):
         return _centre(name)
+    words = re.findall(r"[a-z]+", _spaced(name))
+    if distinct.size > 2 and words and _CODE_WORD.fullmatch(words[-1]):
+        return Remark(
+            name,
+            "coded",
+            f"holds {distinct.size:,} whole numbers that its name calls codes, and counts as a "
+            f"quantity: if they are levels, say so (--categories {name})",
+        )
     return None
 
 

@@ -133,7 +133,7 @@ def look_at(
     for batch in table.batches():
         mine = np.zeros(batch.n_rows, np.int64)  # one class, if there are no labels
         if classes is not None:
-            mine = classes[done : done + batch.n_rows]
+            mine = classes[batch.rows]
         if batch.matrix is not None and not as_levels:
             _look_at_matrix(batch, looks, mine)
         else:
@@ -167,7 +167,7 @@ def numbers_apart(table: Table, centres: dict[str, float]) -> dict[str, Vector]:
     apart: dict[str, list[Vector]] = {name: [] for name in centres}
     for batch in table.batches():
         if is_sparse(batch.matrix):
-            columns = batch.matrix[:, [batch.places[name] for name in centres]].tocsc()
+            columns = batch.ordered(centres).tocsc()
             stored = np.split(columns.data, columns.indptr[1:-1])
         else:
             stored = [numbers_of(batch.column(name))[0] for name in centres]
@@ -290,9 +290,7 @@ def _number_rows(batch: Batch, names: Sequence[str], rows: Any) -> Any:
     if batch.matrix is None:
         return np.column_stack([numbers_of(batch.column(name))[0][rows] for name in names])
 
-    some = batch.matrix[rows]
-    if tuple(names) != batch.names:
-        some = some[:, [batch.places[name] for name in names]]
+    some = batch.ordered(names)[rows]
     if is_sparse(some):
         return some
     return np.asarray(some, dtype=np.float64)

@@ -1,7 +1,7 @@
 """A table: rows of named columns from memory or a file, some at a time, as often as one likes."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -44,6 +44,7 @@ class Batch:
 
     names: tuple[str, ...]  # feature columns
     n_rows: int
+    first: int = 0  # place of its first row in the table
     # all features, where the source is one array of numbers or CSR; NaN where a cell is missing
     matrix: Any = None
     stored: Mapping[str, Column] = field(default_factory=dict)
@@ -58,6 +59,17 @@ class Batch:
     def places(self) -> dict[str, int]:
         """The place of each feature."""
         return {name: place for place, name in enumerate(self.names)}
+
+    @property
+    def rows(self) -> slice:
+        """Places of its rows in the table."""
+        return slice(self.first, self.first + self.n_rows)
+
+    def ordered(self, names: Iterable[str]) -> Any:
+        """The matrix with these columns, in this order."""
+        if tuple(names) == self.names:
+            return self.matrix
+        return self.matrix[:, [self.places[name] for name in names]]
 
     def column(self, name: str) -> Column:
         """One feature: numbers with NaN where a cell is missing, or texts."""
@@ -87,12 +99,11 @@ class Batch:
         return np.column_stack(columns)
 
 
-def _batch_of(names: tuple[str, ...], columns: Any) -> Batch:
+def _batch_of(names: tuple[str, ...], columns: Any, start: int) -> Batch:
     """Columns by name, or one array of them."""
     if not isinstance(columns, dict):
-        return Batch(names, columns.shape[0], columns)
-    first = next(iter(columns.values()))
-    return Batch(names, len(first), stored=columns)
+        return Batch(names, columns.shape[0], start, columns)
+    return Batch(names, len(columns[names[0]]), start, stored=columns)
 
 
 @dataclass(eq=False)
@@ -119,8 +130,8 @@ class Table:
         wanted = tuple(dict.fromkeys([*self.names, *named]))
         done = 0
         for columns in self.read(wanted, n_rows):
-            everything = _batch_of(wanted, columns)
-            roles = self._roles_of(everything, done)
+            everything = _batch_of(wanted, columns, done)
+            roles = self._roles_of(everything)
             done += everything.n_rows
             self._check_lengths(done, is_all=False)
 
@@ -137,14 +148,14 @@ class Table:
         self._check_lengths(done)
         self.n_rows = done
 
-    def _roles_of(self, batch: Batch, start: int) -> dict[str, Any]:
-        """Targets, weights and so on of a batch that begins at a row."""
+    def _roles_of(self, batch: Batch) -> dict[str, Any]:
+        """Targets, weights and so on of a batch."""
         roles = {}
         for name, role in self.roles.items():
             if isinstance(role, str):
                 roles[name] = batch.column(role)
             elif role is not None:
-                roles[name] = role[start : start + batch.n_rows]
+                roles[name] = role[batch.rows]
         if "target" in roles:
             roles["y"] = roles.pop("target")
         return roles
@@ -183,6 +194,8 @@ class Table:
             raise ReplearnError(
                 f"{option} must be a sequence of names, got the text {given!r}. Pass {[given]!r}."
             )
+        if not isinstance(given, Iterable):
+            raise ReplearnError(f"{option} must be a sequence of names, got {short(given)}.")
 
         known = set(self.names)
         if absent := [name for name in given if name not in known]:
@@ -279,6 +292,7 @@ def open_table(
     }
     for name, role in roles.items():
         if role is not None and not isinstance(role, str):
+            refuse_lazy(role)
             try:
                 roles[name] = column_from(role)
             except OddCells as odd:

@@ -12,7 +12,7 @@ from replearn.words.facts import (
     percent,
     wrapped,
 )
-from replearn.words.meter import progress, threads, tracked, warn
+from replearn.words.meter import followed, progress, threads, tracked, warn, warned_once
 from replearn.words.pictures import (
     MOST_DRAWN,
     Landed,

@@ -16,7 +16,7 @@ MAX_LINES = 10
 #: Lines of items, whatever is told about rows.
 LEAST_LINES = 4
 #: Rows of a table that a terminal shows; JSON and pages have all.
-MAX_TABLE_ROWS = 40
+MAX_TABLE_ROWS = 500
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class Row:
     --------
     >>> Row("deaths", 0.0712, "%", (0.0671, 0.0755), "at this lab").shown
     '7.1% (6.7% to 7.5%), at this lab'
+    >>> Row("income", 1.000310, interval=(1.000287, 1.000334)).shown  # ends are told apart
+    '1.00031 (1.00029 to 1.00033)'
     """
 
     name: str  # in the user's words
@@ -40,7 +42,8 @@ class Row:
     @property
     def shown(self) -> str:
         """The value in words."""
-        value, *ends = in_words([self.value, *(self.interval or ())], self.unit)
+        numbers = [self.value, *(self.interval or ())]
+        value, *ends = in_words(numbers, self.unit, ends_apart=len(numbers) > 1)
         unit = ""
         if self.unit not in ("", "%"):  # a percentage has its sign already
             unit = f" {self.unit}"
@@ -62,7 +65,8 @@ class Table:
     rows: Sequence[Sequence[Any]]  # cells as in `Row`
     units: Sequence[str] = ()  # of the columns, as in `Row`; by default none
     key: str = ""  # its name in JSON; by default the title in snake case
-    # significant digits of each number of a column that has no one precision; 0: it has
+    # significant digits of each number of a column that has no one precision; 0: it has one, and
+    # less than 0: it holds ratios, of which those near 1 need more
     digits: Sequence[int] = ()
 
     @property
@@ -252,8 +256,10 @@ class Spoken:
 # ---------------------------------------------------------------- values in words
 
 
-def in_words(values: Sequence[Any], unit: str = "") -> list[str]:
+def in_words(values: Sequence[Any], unit: str = "", *, ends_apart: bool = False) -> list[str]:
     """Values of one row or column in words, numbers with one precision.
+
+    With ``ends_apart`` it tells the smallest number from the largest.
 
     Examples
     --------
@@ -272,6 +278,9 @@ def in_words(values: Sequence[Any], unit: str = "") -> list[str]:
     decimals = max(3 - exponent, 0)
     if exponent < 0:
         decimals = 2 - exponent
+    if ends_apart and numbers:
+        width = max(values) - min(values)
+        decimals = max(decimals, -_exponent(width)) if width > 1e-9 * largest else decimals
 
     # counts have none
     has_fractions = any(isinstance(value, float) and value < 1e15 for value in values)
@@ -301,9 +310,25 @@ def _cell_words(cells: Sequence[Any], unit: str, digits: int) -> list[str]:
     for i, cell in enumerate(cells):
         if cell is None:
             words[i] = ""
+        elif digits < 0 and _is_number(cell):
+            words[i] = ratio(cell, -digits)
         elif digits and _is_number(cell):
             words[i] = significant(cell, digits)
     return words
+
+
+def ratio(number: float, digits: int) -> str:
+    """A ratio with so many significant digits, and two of how far it is from 1.
+
+    Examples
+    --------
+    >>> ratio(1.3934, 4), ratio(1.00031, 4), ratio(0.99914, 4), ratio(1.0, 4)
+    ('1.393', '1.00031', '0.99914', '1.000')
+    """
+    away = _exponent(number - 1.0)
+    if not -6 <= away < 2 - digits:
+        return significant(number, digits)
+    return format(number, f".{1 - away}f")
 
 
 def significant(number: float, digits: int) -> str:

@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import re
 import sys
 import time
 import warnings
@@ -9,12 +10,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from replearn.errors import printable
 
 if TYPE_CHECKING:  # help needs no NumPy
     from replearn.types import BlockMap
+
+Thing = TypeVar("Thing")
 
 #: Takes how much is done by now, in the units of the total.
 Advance = Callable[[float], None]
@@ -69,12 +72,19 @@ def tracked(run: "BlockMap", label: str) -> "BlockMap":
 
     def tracked_run(function: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
         every_block = list(blocks)
-        with progress(label, len(every_block), verbose=True) as advance:
-            for done, result in enumerate(run(function, every_block), start=1):
-                advance(done)
-                yield result
+        return followed(run(function, every_block), label, len(every_block), verbose=True)
 
     return tracked_run
+
+
+def followed(
+    things: Iterable[Thing], label: str, total: int, verbose: bool = False
+) -> Iterator[Thing]:
+    """The same things, and how many of them are done."""
+    with progress(label, total, verbose) as advance:
+        for done, thing in enumerate(things, start=1):
+            yield thing
+            advance(done)
 
 
 def threads(n_jobs: int | None) -> "BlockMap":
@@ -113,3 +123,18 @@ def warn(message: str, category: type[Warning]) -> None:
     while frame is not None and frame.f_code.co_filename.startswith(_HOME):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+@contextmanager
+def warned_once() -> Iterator[None]:
+    """Of many fits: repeat no warning that differs from an earlier one in its numbers alone."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+
+    told = set()
+    for one in caught:
+        words = re.sub(r"\d[\d.,]*", "#", str(one.message))
+        if words not in told:
+            told.add(words)
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)

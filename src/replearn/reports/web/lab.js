@@ -2,8 +2,9 @@
 import { Refusal } from "./exact.js";
 import { findings, refuseUnknown } from "./check.js";
 import {
-  compared, copiesFinding, inSentences, inWords, picture, spreadFinding, updateOf,
+  compared, copiesFinding, inSentences, inWords, spreadFinding, updateOf,
 } from "./compare.js";
+import { forest, picture } from "./pictures.js";
 import { fitted, readTable, rowsOf, scaleOf } from "./replicate.js";
 import { checkStudy } from "./stability.js";
 import { labSums } from "./sums.js";
@@ -48,7 +49,7 @@ function ownModel(study, read, opened, onProgress) {
   if (same === false) found.model = null;  // nobody's fit: no file may look like a usable model
   const update = possibleUpdate(study, { ...comparison, known }, rows);
   return { ...found, ...comparison, ...words, update, support: plain, findings: odd,
-    questions: inSentences(odd), picture: picture(comparison) };
+    questions: inSentences(odd), picture: picture(comparison), forest: support && forest(support) };
 }
 
 /** The original's model with a base risk of these rows; null where that is not enough, or too much. */

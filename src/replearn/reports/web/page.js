@@ -143,14 +143,21 @@
     byId("save-update").hidden = !found.update;  // the original's slopes, with a base risk of here
     byId("update-words").textContent = found.update ? found.update.words : "";
     if (hasModel) {
-      const drawn = new DOMParser().parseFromString(found.picture, "image/svg+xml");
-      byId("picture").replaceChildren(document.adoptNode(drawn.documentElement));
+      byId("picture").replaceChildren(drawn(found.picture));
+      byId("effects").hidden = !found.forest;
+      if (found.forest) byId("forest").replaceChildren(drawn(found.forest));
       byId("details").replaceChildren(...listed(found.details.filter(isNew)));
     }
     byId("sums-words").textContent = found.sums.words ?? `No sums file: ${found.sums.refused}`;
     byId("save-sums").hidden = !found.sums.file;
     byId("result").hidden = false;
     verdict.focus();
+  }
+
+  /** A picture as a part of the page. */
+  function drawn(picture) {
+    const read = new DOMParser().parseFromString(picture, "image/svg+xml");
+    return document.adoptNode(read.documentElement);
   }
 
   /** A table with a title and a header. */

@@ -209,7 +209,8 @@ class CsvReader {
     }
     this.rest = buffer.slice(start);
     if (this.rest.length > MOST_RECORD) {
-      throw new Refusal(`${this.place} cannot be read: a row is longer than 4 MB. Check the quotes.`);
+      throw new Refusal(`${this.place}, line ${counted(this.line)}, begins a row that is longer than ` +
+        "4 MB. Check the quotes.");
     }
     if (isLast && this.names === null) {
       throw new Refusal(

@@ -1,0 +1,389 @@
+"""What an original may promise of its own rows, and what speaks against publishing it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from replearn.codes import least_whole
+from replearn.glm import (
+    GLM,
+    MOST_INFLATION,
+    PROMISED_ROWS,
+    Between,
+    CentreFits,
+    GlmDesign,
+    GlmModel,
+    GlmPlan,
+    Hazard,
+    Loss,
+    OwnSpread,
+    Promise,
+    RidgeFit,
+)
+from replearn.glm import sketched as glm
+from replearn.rows import (
+    MOST_TRIED,
+    ROW_BITS,
+    MemoryBlocks,
+    Rows,
+    pieces,
+    sampled,
+    squared,
+    with_constant,
+)
+from replearn.study.performance import Performance
+from replearn.types import Matrix, Vector
+from replearn.words import Facts, Figure, Row, Rung, Spoken, counted, ladder, percent
+
+#: Rows of equal weight that weighted ones must count as, at the smallest lab; or the share that
+#: weights must leave of rare rows, which would be too few without them, too.
+LEAST_EFFECTIVE, LEAST_KEPT = 30, 0.5
+
+
+@dataclass(frozen=True)
+class Certificate(Spoken):
+    """How likely a replication gets this model; estimated, not proved.
+
+    Attributes
+    ----------
+    expected : float
+        Estimated probability that a replication with ``n_replication`` rows gets a different
+        model, given where this original lies in its cells.
+    planned : float
+        What was asked for, as a mean over originals.
+    n_original : int
+        Rows of this original.
+    n_replication : int
+        Rows of the smallest replication that is promised the model.
+    n_numbers : int
+        Coefficients.
+    effective_rows : float
+        Behind the coefficient that the fewest rows carry.
+    weakest : str
+        Its name.
+    inflation : float
+        How much more parts of these rows differ than single rows explain, in squares.
+    n_repeated : int
+        Rows that occur before among those that were looked at.
+    at_new_centre : float
+        The same as ``expected`` for a centre whose truth differs as centres do.
+    n_centres : int
+        Centres that showed how they differ; 1: typical centres are assumed, 0: none differ.
+    problems : tuple of str
+        Why the study must not be published.
+    cautions : tuple of str
+        What to know before the study is published.
+
+    See Also
+    --------
+    ReplicableLogisticClassifier : its ``certificate_`` is one.
+    replearn.codes.Bound : the same for the paper's algorithms.
+
+    Notes
+    -----
+    Rates are estimated by ``stability`` of the recipe, not proved: the chance that the
+    difference of two labs leaves a cell, added up over coefficients. For a new centre it has
+    heavier tails.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> table = rl.datasets.load_readmission("Ashford", 1000)
+    >>> y = table.pop("readmitted")
+    >>> first = rl.ReplicableLogisticClassifier().fit(table, y)
+    >>> certificate = first.certificate_
+    >>> certificate.planned, certificate.n_original, certificate.n_numbers, certificate.problems
+    (0.01, 1000, 22, ())
+    >>> certificate.expected < certificate.at_new_centre < 0.01
+    True
+    """
+
+    expected: float
+    planned: float
+    n_original: int
+    n_replication: int
+    n_numbers: int
+    effective_rows: float
+    weakest: str
+    inflation: float
+    n_repeated: int
+    at_new_centre: float
+    n_centres: int
+    problems: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+
+    @property
+    def centre_words(self) -> str:
+        """For which new centres the second rate is promised."""
+        if self.n_centres == 0:
+            return "a lab of the same population"
+        if self.n_centres == 1:
+            return "a new centre that differs as is typical"
+        return f"a new centre like these {self.n_centres}"
+
+    @property
+    def assumed(self) -> list[str]:
+        """What is assumed of new centres."""
+        if self.n_centres < 2:
+            return []
+        return [
+            f"Assumed: of 1,000 new centres 406 differ as these {self.n_centres} do, 504 twice as "
+            "much, 83 four times, 7 eight times or more, in all coefficients together."
+        ]
+
+    def facts(self) -> Facts:
+        """In words."""
+        verdict = (
+            f"A sample of {self.n_replication:,} rows of this population gets the same model in "
+            f"{percent(1 - self.expected)} of cases, {self.centre_words} in "
+            f"{percent(1 - self.at_new_centre)} (estimated)."
+        )
+        if self.problems:
+            verdict = "No promise can be made for these rows."
+        behind = counted(round(self.effective_rows), "row")
+        return Facts(
+            verdict,
+            [
+                *self.problems,
+                Row("agreement rate", 1 - self.planned, "%", note="planned"),
+                Row("rows here", self.n_original),
+                Row("coefficients", self.n_numbers),
+                Row("weakest coefficient", self.weakest, note=behind),
+                *self.cautions,
+            ],
+            details=[
+                *self.assumed,
+                Row("parts of these rows differ", self.inflation, "times the expected square"),
+                Row("repeated rows", self.n_repeated),
+            ],
+            figures=[] if self.problems else [Figure("Agreement rate", self._picture)],
+        )
+
+    def _picture(self) -> str:
+        rates = {"planned": 1 - self.planned, "estimated here": 1 - self.expected}
+        rungs = [Rung(name, rate, percent(rate), "") for name, rate in rates.items()]
+        return ladder(rungs, f"agreement rate of labs with {self.n_replication:,} rows")
+
+
+def certificate_of(
+    trial: RidgeFit,
+    rows: Rows,
+    model: GlmModel,
+    promise: Promise,
+    worth: Performance,
+    shares: Vector,
+) -> Certificate:
+    """What the fit of an original and its rows let it promise.
+
+    ``worth`` is that of the rounded model, ``shares`` are those of the classes.
+    """
+    design, agreed = model.design, model.design.is_agreed
+    names = ("(constant)", *design.encoding.term_names)
+
+    # what speaks against any promise
+    no_model, problems = without_model(design.loss, shares, promise, trial.theta)
+    problems += _about_rows(promise, trial.spread.inflation)
+    problems += _about_weights(rows, names, design.loss, promise)
+
+    # where the numbers that labs agree on lie in their cells
+    z = trial.coordinates.of_theta(trial.theta)
+    residual = (z - design.cells.decode(model.codes, design.published))[agreed]
+    sampling = trial.spread.central(promise.n_here, promise.n_there)[agreed]
+    own = OwnSpread(sampling, residual)
+
+    def disagreement(between: Between) -> float:
+        """A model that differs, or none at all."""
+        stated = np.array(trial.spread.stated, dtype=np.float64)
+        plan = GlmPlan(promise, stated, between, design.cells.widths).of(agreed)
+        differs = GLM.stability(plan, promise.n_there, own).in_mode(plan.mode)
+        return differs + no_model * (1.0 - differs)
+
+    # the coefficient that the fewest rows carry
+    effective = trial.spread.influence.effective
+    weakest = int(np.argmin(np.where(agreed, effective, np.inf)))
+
+    # what a reader should know: rows of one person look like repeated ones
+    n_repeated, n_compared = _repeated(rows, design.loss)
+    cautions = _cautions(trial, design, worth)
+    is_grouped = any(block.groups is not None for block in rows.blocks())
+    if n_repeated > 0.2 * n_compared and not is_grouped:
+        cautions.append(
+            f"{n_repeated:,} rows occur before. If the same person stands in several rows, pass "
+            "groups; else the promise is too good."
+        )
+
+    return Certificate(
+        expected=disagreement(Between.none(design.n_numbers)),
+        planned=promise.max_disagreement,
+        n_original=promise.n_here,
+        n_replication=promise.n_there,
+        n_numbers=design.n_numbers,
+        effective_rows=float(effective[weakest]),
+        weakest=names[weakest % len(names)],
+        inflation=trial.spread.inflation,
+        n_repeated=n_repeated,
+        at_new_centre=disagreement(trial.spread.between),
+        n_centres=trial.spread.between.n_centres,
+        problems=tuple(problems),
+        cautions=tuple(cautions),
+    )
+
+
+def _about_rows(promise: Promise, inflation: float) -> list[str]:
+    """Rows that are too few or too dependent for a promise."""
+    problems = []
+    if promise.n_here < PROMISED_ROWS:
+        problems.append(
+            f"{promise.n_here} rows are too few for any promise. Get at least {PROMISED_ROWS}."
+        )
+
+    # parts differ more than independent rows do
+    if inflation > MOST_INFLATION:
+        needed = math.ceil(promise.n_here * inflation / 2)
+        problems.append(
+            f"Parts of these rows differ {inflation:.1f} times as much as single rows "
+            f"explain. Get about {_round_up(needed):,} rows, use fewer columns, or pass groups "
+            "if rows come in clusters."
+        )
+    return problems
+
+
+def _about_weights(rows: Rows, names: Sequence[str], loss: Loss, promise: Promise) -> list[str]:
+    """Weights so unequal that a few rows decide: no law of large numbers holds for them."""
+    counted_rows = _effective_rows(rows, len(names), loss)
+    if counted_rows is None:
+        return []
+
+    # a smaller lab has as many fewer; few rows of a rare level are no fault of weights
+    effective, equal = counted_rows * min(1.0, promise.n_there / promise.n_here)
+    short = effective < np.minimum(LEAST_EFFECTIVE, LEAST_KEPT * equal)
+    if not short.any():
+        return []
+
+    # rows as a whole are enough, but not those behind some column
+    if not short[0]:
+        weakest = int(np.argmin(np.where(short, effective, np.inf)))
+        return [
+            f"The weights are so unequal that the coefficient of {names[weakest]!r} rests on "
+            f"{effective[weakest]:.0f} rows of equal weight, and {LEAST_EFFECTIVE} are needed. Cut "
+            "the largest weights, drop the column, or get more rows."
+        ]
+    return [
+        f"The weights are so unequal that {promise.n_there:,} rows count as {effective[0]:.0f} of "
+        f"equal weight, and {LEAST_EFFECTIVE} are needed. Cut the largest weights, or get more "
+        "rows."
+    ]
+
+
+def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> Matrix | None:
+    """Rows of equal weight behind each coefficient, the constant first; None without weights.
+
+    They come twice: as the rows are weighted, and as they would be with equal weights. Rows with
+    the weights w count as ``(sum w)^2 / sum w^2``; behind the coefficient of a column x it is
+    ``w x^2`` in place of w. Those of each class are counted apart, because a weight that a whole
+    class has makes no row of it decide.
+    """
+    n_classes = 1
+    if loss.by_class:
+        n_classes = loss.n_scores + 1
+
+    totals, squares = np.zeros((2, 2, n_columns, n_classes))
+    for block in rows.blocks():
+        if block.weights is None:
+            return None
+
+        for piece in pieces(block, n_columns):
+            second = squared(with_constant(piece.terms) * 2.0**-ROW_BITS)
+            fourth = squared(second)
+
+            # rows of each class for themselves
+            label = piece.targets if loss.by_class else np.zeros(piece.n_rows)
+            of_class = (label[:, None] == np.arange(n_classes)).astype(np.float64)
+
+            # as they are weighted, and with equal weights
+            for kind, weights in enumerate((piece.masses[:, None] * of_class, of_class)):
+                totals[kind] += second.T @ weights
+                squares[kind] += fourth.T @ weights**2
+    return (totals**2 / np.maximum(squares, 1e-300)).sum(axis=2)
+
+
+def _cautions(trial: RidgeFit, design: GlmDesign, worth: Performance) -> list[str]:
+    """What does not stop a study, but whoever reads it should know."""
+    cautions = []
+    if worth.is_useless:
+        cautions.append("The model is no better than the base rate.")
+    if design.constant == "local":
+        cautions.append("Each lab fits its own constant (base risk): labs agree on slopes.")
+    cautions += _about_centres(trial.centre_fits)
+    cautions += trial.validation.untried
+    return cautions
+
+
+def _about_centres(fits: CentreFits | None) -> list[str]:
+    """Centres that could not show how they differ."""
+    if fits is None:
+        return []
+    cautions = []
+    if len(fits.names) < 2:
+        cautions.append(
+            "Fewer than two centres have a fit of their own, so centres are taken to be typical."
+        )
+
+    # centres that were left out
+    if fits.without_fit:
+        named = ", ".join(map(repr, fits.without_fit[:3]))
+        cautions.append(
+            f"{len(fits.without_fit)} centres are too small for a fit of their own ({named}); the "
+            "others show how centres differ."
+        )
+    return cautions
+
+
+def _repeated(rows: Rows, loss: Loss) -> tuple[int, int]:
+    """Rows whose encoded numbers and target occurred before, and how many were compared.
+
+    Of rows at risk only those with the event: a person has one of them, and the others are alike
+    for all who have the same columns and live longer.
+    """
+    if not isinstance(rows, MemoryBlocks):
+        return 0, 0
+
+    block = sampled(rows, rows.block.n_rows, MOST_TRIED, salt=4).block
+    if isinstance(loss, Hazard):
+        block = block.part(block.targets > 0)
+    hashes = block.hashes
+    return len(hashes) - len(np.unique(hashes)), len(hashes)
+
+
+def without_model(
+    loss: Loss, shares: Vector, promise: Promise, theta: Matrix
+) -> tuple[float, list[str]]:
+    """How often rows of the smallest lab have no model at all, and what to do if that is often."""
+    n_there, problems = promise.n_there, []
+    if glm.is_steep(theta):
+        problems.append(
+            "Some column nearly separates the classes, so that a replication may have no bounded "
+            "fit. Use a larger ridge."
+        )
+
+    # half of what is promised may be labs without a model
+    allowed = promise.max_disagreement / 2
+    no_model = loss.no_model_chance(shares, n_there)
+    if no_model > allowed:
+        needed = _round_up(
+            least_whole(lambda n_rows: loss.no_model_chance(shares, n_rows) <= allowed)
+        )
+        problems.append(
+            f"Of labs with {n_there:,} rows {percent(no_model)} have {loss.no_model_message}, and "
+            f"so no model. Promise it to labs with at least {needed:,} rows: "
+            f"replication_rows={needed}."
+        )
+    return no_model, problems
+
+
+def _round_up(number: float) -> int:
+    """Two digits, upwards."""
+    digits = 10 ** max(0, math.floor(math.log10(number)) - 1)
+    return math.ceil(number / digits) * digits

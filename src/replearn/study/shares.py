@@ -1,0 +1,266 @@
+"""Sums that nobody sees: each lab splits its own into random shares, one for each lab.
+
+A lab adds up the shares that it got, one from each lab, and sends the result to whoever combines.
+Modulo 2^128 the shares of a lab add up to its sums, and all of them but one are random. So the
+results of all labs give the total of all labs, and without one of them nothing.
+"""
+
+import os
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Annotated, Any
+
+import numpy as np
+
+from replearn.documents import Document, Integers, Length, Sha256, Text, Unfit
+from replearn.errors import ReplearnError, short
+from replearn.glm import State as NewtonState
+from replearn.rows import ExactSums
+from replearn.rows import Integers as Whole
+from replearn.study.disclosure import count_groups, groups_counted, refuse_heavy_rows
+from replearn.study.passes import LEAST_LABS, State, add_up, refuse_other_codes, table_of
+from replearn.study.study import GlmStudy
+from replearn.tables import LEAST_COUNT, Table
+from replearn.words import Facts, Row, Spoken
+
+#: Shares are whole numbers modulo this: far more than any total.
+MODULUS = 1 << 128
+_MOST_LABS = 1000
+
+_Name = Annotated[str, Text(200)]
+
+
+@dataclass(frozen=True)
+class Share(Spoken, Document):
+    """A part of the sums of one lab, or what a lab gets by adding up such parts of all labs.
+
+    Attributes
+    ----------
+    study, state : SHA-256
+        What the sums were made with.
+    labs : tuple of str
+        All labs that take part, in the order of their names.
+    to : str
+        The lab that adds up.
+    numbers : array
+        Modulo 2^128: random, without those of all other labs.
+    lab : str or None
+        Whose sums it is a part of. None: the parts of all labs are added up.
+    """
+
+    FORMAT = "replearn/share"
+
+    study: Sha256
+    state: Sha256
+    labs: Annotated[tuple[_Name, ...], Length(LEAST_LABS, _MOST_LABS)]
+    to: _Name
+    numbers: Annotated[Whole, Integers(1, 0, MODULUS - 1, 1 << 24)]
+    lab: _Name | None = None
+
+    def check(self) -> None:
+        """Labs are different, and named in order."""
+        if list(self.labs) != sorted(set(self.labs)):
+            raise Unfit("labs must be different, in the order of their names")
+        if self.to not in self.labs or self.lab not in (None, *self.labs):
+            raise Unfit("lab and to must be among the labs")
+
+    def facts(self) -> Facts:
+        """What it is, and where it goes."""
+        size = f"{self.numbers.size:,} random numbers"
+        rows = [Row("labs", len(self.labs)), Row("study", self.study), Row("state", self.state)]
+        if self.lab is None:
+            headline = f"What {self.to!r} got from {len(self.labs)} labs, added up: {size}."
+            sent = "Send the file to whoever combines: with those of all labs it gives totals."
+        else:
+            headline = f"A share of the sums of {self.lab!r} for {self.to!r}: {size}."
+            sent = f"Send the file to {self.to!r} alone, on a way that nobody else can read."
+        return Facts(headline, [sent], details=rows)
+
+
+def lab_shares(
+    study: "GlmStudy | str | os.PathLike[str]",
+    table: Any,
+    state: State | None = None,
+    *,
+    lab: str,
+    labs: Sequence[str],
+    least_count: int = LEAST_COUNT,
+) -> dict[str, Share]:
+    """Secret shares of the sums of a lab's rows, one for each lab of a coalition.
+
+    Parameters
+    ----------
+    study : GlmStudy or path
+        The study that all labs fit together.
+    table : path, dataframe, Arrow data or Table
+        With the columns and the target of the study.
+    state : State, optional
+        What `combine` gave after the last round; ``study.begin()`` in the first.
+    lab : str
+        Name of this lab.
+    labs : sequence of str
+        Names of all labs, this one included: three or more.
+    least_count : int, default=10
+        At the coefficients of the round, as many rows must weigh about the same.
+
+    Returns
+    -------
+    shares : dict of str and Share
+        By the lab that each is for. This lab keeps its own.
+
+    See Also
+    --------
+    lab_sums : sums that whoever combines may see.
+    combine : adds up the shares that a lab got; then what all labs made of them.
+
+    Notes
+    -----
+    Additive secret sharing [BGW88]: all shares but one are drawn at random modulo 2^128, and the
+    last makes up for them. What all labs but one, and whoever combines, see together is their own
+    and the total. Counts of rows travel along: `combine` refuses totals of 1 to 9 rows.
+
+    References
+    ----------
+    .. [BGW88] Ben-Or, Goldwasser and Wigderson. Completeness theorems for non-cryptographic
+       fault-tolerant distributed computation. STOC 1988.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> labs = {name: rl.datasets.load_readmission(name, 900) for name in rl.datasets.CENTRES[:3]}
+    >>> table = rl.datasets.load_readmission("Ashford", 3000)
+    >>> study = rl.ReplicableLogisticClassifier().fit(table, table.pop("readmitted")).study_
+    >>> sent = [rl.lab_shares(study, labs[name], lab=name, labs=[*labs]) for name in labs]
+    >>> added = [rl.combine(study, *(shares[name] for shares in sent)) for name in labs]
+    >>> rl.combine(study, *added).counts.rows
+    2700
+    """
+    if not isinstance(study, GlmStudy):
+        study = GlmStudy.load(study)
+    state = study.begin() if state is None else state
+    study.check_state(state)
+    names = _checked_names(lab, labs)
+
+    source = table if isinstance(table, Table) else table_of(study.design, table)
+    source = source.kept()  # what single rows weigh takes passes of its own
+    sums = study.sums([source], state)
+    if sums.seen is not None:
+        refuse_other_codes(study.design, sums)
+    if state.newton is not None:
+        refuse_heavy_rows(study.design, source, state.newton, least_count, of_terms=False)
+
+    # counts of rows travel along, so that totals of few are noticed before they are used
+    counts = count_groups(study.design, source, _threshold(state.newton))
+    left = _in_one_line({**sums.values, "counted": counts.astype(object)})
+    shares = {}
+    for name in names:
+        part = left
+        if name != names[-1]:
+            part = _random(left.size)
+            left = (left - part) % MODULUS
+        shares[name] = Share(study.fingerprint, state.fingerprint, names, name, part, lab)
+    return shares
+
+
+def add_shares(shares: Iterable[Share]) -> Share | Whole:
+    """What one lab got from all labs, added up; or the totals, if all labs did so."""
+    shares = list(shares)
+    first = shares[0]
+    for one in shares:
+        if (one.study, one.state, one.labs) != (first.study, first.state, first.labs):
+            raise ReplearnError(
+                "shares must be of one round and of the same labs, got those of two. Make them "
+                "anew with the same --state and --shares."
+            )
+        if one.numbers.size != first.numbers.size:
+            raise ReplearnError("shares must have as many numbers each, got different ones.")
+
+    is_sent = {one.lab is not None for one in shares}
+    if is_sent == {True}:
+        if len({one.to for one in shares}) > 1:
+            raise ReplearnError(
+                "a lab adds up the shares that are for itself, got those for "
+                f"{_listed({one.to for one in shares})}. Take those for one lab."
+            )
+        _check_all(first.labs, [str(one.lab) for one in shares], "one share from")
+    elif is_sent == {False}:
+        _check_all(first.labs, [one.to for one in shares], "what was added up at")
+    else:
+        raise ReplearnError(
+            "shares must be those that one lab got, or those that all labs added up, got both."
+        )
+
+    total = reduce(add, (one.numbers for one in shares)) % MODULUS
+    if is_sent == {True}:
+        return Share(first.study, first.state, first.labs, first.to, total)
+    return np.where(total >= MODULUS // 2, total - MODULUS, total)  # some sums are negative
+
+
+def unpack_total(study: GlmStudy, state: State, total: Whole) -> tuple[ExactSums, Whole]:
+    """The sums of all labs, and counts of rows of each group, from what was added up."""
+    groups, classes = groups_counted(study.design)
+    asked = dict(add_up(study.design, state, ()).values)
+    asked["counted"] = np.zeros((2, len(groups), len(classes)), dtype=object)
+    sizes = [asked[name].size for name in sorted(asked)]
+    if total.size != sum(sizes):
+        raise ReplearnError(
+            "the shares are not those that the round asks for. Make them anew with its state."
+        )
+
+    parts = np.split(total, np.cumsum(sizes)[:-1])
+    values = {
+        name: part.reshape(asked[name].shape)
+        for name, part in zip(sorted(asked), parts, strict=True)
+    }
+    counted = values.pop("counted")
+    return ExactSums(state.fingerprint, values), counted
+
+
+def _in_one_line(values: dict[str, Whole]) -> Whole:
+    """All numbers, in the order of the names of their arrays, modulo 2^128."""
+    line = np.concatenate([values[name].reshape(-1) for name in sorted(values)])
+    return np.asarray(line.astype(object) % MODULUS)
+
+
+def _random(size: int) -> Whole:
+    drawn = secrets.token_bytes(16 * size)
+    numbers = [int.from_bytes(drawn[16 * i : 16 * i + 16]) for i in range(size)]
+    return np.array(numbers, dtype=object)
+
+
+def _threshold(asked: NewtonState | None) -> int:
+    """Rows whose mark is below it make the matrix of the round."""
+    return 0 if asked is None else asked.sample_threshold
+
+
+def _checked_names(lab: str, labs: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(labs, str):
+        raise ReplearnError(f"labs must be a sequence of names, got the text {labs!r}.")
+    names = tuple(sorted(set(labs)))
+    if len(names) < LEAST_LABS or len(names) < len(labs):
+        raise ReplearnError(
+            f"shares are for {LEAST_LABS} different labs or more, got {short(list(labs))}: of two "
+            "each could take its own from the total."
+        )
+    if lab not in names:
+        raise ReplearnError(
+            f"lab must be one of the labs that take part, got {lab!r}. They are {_listed(names)}."
+        )
+    return names
+
+
+def _check_all(labs: Sequence[str], found: Sequence[str], what: str) -> None:
+    """Each lab must be there, once."""
+    absent = sorted(set(labs) - set(found))
+    if absent:
+        raise ReplearnError(f"there must be {what} each lab, got none of {_listed(absent)}.")
+    if len(found) > len(labs):
+        twice = sorted({name for name in found if found.count(name) > 1})
+        raise ReplearnError(f"there must be {what} each lab, got two of {_listed(twice)}.")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)[:5])
