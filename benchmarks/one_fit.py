@@ -1,6 +1,7 @@
-"""What chose the ridge and the rows of Algorithm 1's practical plans: populations that judge nothing.
+"""What chose the constants of Algorithm 1's plans: populations that judge nothing.
 
     python benchmarks/one_fit.py [--ridges 1e-3 1e-4 1e-5] [--only 12 100] [--repeats 8]
+    python benchmarks/one_fit.py --batches    # variance of a batch of certified plans
 
 The populations of tests/populations.py judge the plans, so these are others. Margins begin with a
 jump at tau, with a density of at least 1/(3 tau); sides of the plane are alike.
@@ -12,7 +13,7 @@ jump at tau, with a density of at least 1/(3 tau); sides of the plane are alike.
 Printed is ``V n^2 tau^2 / d`` for each ridge, in units of max_error tau^2: V is the variance of
 ``tau u``. Two rules follow. The ridge is the largest power of ten that costs no more than a factor
 of two in V where n is planned. `one_fit_variance` is at least the largest V, and at most four times
-as large; the last columns are its own value and the ratio.
+as large where n is planned; the last column is its own value.
 """
 
 import argparse
@@ -21,10 +22,11 @@ from dataclasses import replace
 import numpy as np
 from scipy.stats import truncnorm
 
-from replearn.codes import Promise, Sizes
-from replearn.exact import squared_hinge, unit_rows
+from replearn.codes import Coins, Promise, Sizes
+from replearn.exact import PAIR_UNIT, squared_hinge, unit_rows
 from replearn.halfspaces.rounded import one_fit_variance
 from replearn.halfspaces.svm import SVM
+from replearn.rows import MemoryRows
 
 #: Columns, margin, error; and rows in multiples of the plan.
 CASES = (
@@ -69,12 +71,32 @@ def variance(kind, n, d, promise, ridge, repeats):
     return float(np.array(found).var(axis=0, ddof=1).sum())
 
 
+def batches():
+    """Print the variance of the vector of a batch of certified plans."""
+    print("columns margin  rows of a batch  population  variance")
+    for d, promise in ((10, Promise(0.3, 0.1, 0.1)), (20, Promise(0.2, 0.1, 0.1)),
+                       (5, Promise(0.5, 0.2, 0.2, 0.2)), (40, Promise(0.3, 0.2, 0.2))):  # fmt: skip
+        plan = SVM.sizes(promise, d, "certified", Sizes())
+        for kind in KINDS:
+            n_rows = 200 * plan.batch_size
+            rows = draw(kind, n_rows, d, promise.margin, np.random.default_rng(3))
+            sample = MemoryRows(rows, np.ones(n_rows, np.int8))
+            counts = SVM.run(sample, plan, Coins("batches")).spread.counts
+            found = counts["pair_sum"] * PAIR_UNIT / 2 / counts["pairs"]
+            print(f"{d:>7} {promise.margin:>6} {plan.batch_size:>16}  {kind:10} {found:9.4f}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--ridges", nargs="+", type=float, default=[1e-3, 1e-4, 1e-5])
     parser.add_argument("--only", nargs="+", type=int, help="columns")
     parser.add_argument("--repeats", type=int, default=8)
+    parser.add_argument("--batches", action="store_true", help="of certified plans, in place")
     given = parser.parse_args()
+    if given.batches:
+        batches()
+        return
+
     print("columns margin error    rows  population", *(f"{r:>9.0e}" for r in given.ridges), "  plan")
 
     for d, tau, eps, times in CASES:

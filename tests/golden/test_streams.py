@@ -96,7 +96,7 @@ def test_codes(rounding, bits):
 
 
 FITS = {
-    "ReplicableSVMClassifier": "985a6a9b76ec789a",
+    "ReplicableSVMClassifier": "eefc8a21cd49fe78",
     "ReplicableSGDClassifier": "907d12eb66bd9e02",
 }
 

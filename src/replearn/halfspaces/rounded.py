@@ -80,10 +80,10 @@ MIN_BATCHES = 10
 #: One fit of all rows is made again without each of so many groups of rows: a jackknife.
 N_GROUPS = 16
 
-#: A certified plan without bits asks for so many times the batches that labs need whose batches are
-#: all alike. So it never asks for more than twice what rows need, and no population chose that. What
-#: variance then passes, `calm_variance` and `variance_allowed` tell.
-TIMES_ALIKE = 2
+#: Variance of a batch vector for which certified plans without bits ask for rows; labs look at
+#: theirs. Twice the largest that `benchmarks/one_fit.py --batches` prints for 5 to 20 columns, in one
+#: digit: of populations that judge nothing. 40 columns in short batches have more, and are told.
+TYPICAL_VARIANCE = 0.02
 
 #: With a sketch, few rows are cut into this many batches, whose spread sets the widths.
 ENOUGH_BATCHES = 32
@@ -197,8 +197,9 @@ def rounded_bound(plan: BatchPlan, n_rows: int, spread: BatchSpread | None, prio
 
     proved = _proved(plan, variance, n_batches, width)
     if plan.looks and proved > plan.promise.max_disagreement:
+        counts = _typical_counts(n_batches) if spread is None else spread.counts
+        tested = seen_disagreement(plan, counts, n_batches)
         # a lab that passes has the promise, neither more nor less
-        tested = _tested(plan, spread, n_batches)
         proved = min(proved, max(tested, plan.promise.max_disagreement))
 
     return Bound(
@@ -245,13 +246,10 @@ def seen_disagreement(plan: BatchPlan, counts: dict[str, int], n_batches: int) -
     return _proved(plan, seen, n_batches, plan.grid_width)
 
 
-def _tested(plan: BatchPlan, spread: BatchSpread | None, n_batches: int) -> float:
-    """What a lab saw; without rows, what it would see in fewer batches that are all alike."""
-    if spread is not None:
-        return seen_disagreement(plan, spread.counts, n_batches)
-
-    fewest = n_batches // TIMES_ALIKE
-    return seen_disagreement(plan, {"pairs": fewest // 2, "pair_sum": 0}, fewest)
+def _typical_counts(n_batches: int) -> dict[str, int]:
+    """Pairs as a plan expects them."""
+    pairs = n_batches // 2
+    return {"pairs": pairs, "pair_sum": math.ceil(2 * TYPICAL_VARIANCE * pairs / PAIR_UNIT)}
 
 
 def rows_that_pass(plan: BatchPlan, spread: BatchSpread) -> int:
