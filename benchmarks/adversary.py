@@ -1,6 +1,6 @@
 """Is the proof fair? Forgers who have a study file and no patient, or few patients.
 
-    python benchmarks/adversary.py [--rows 8000] [--write docs/results]
+    python benchmarks/adversary.py [DATA] [--rows 8000] [--write docs/results]
 
 A forger reads the study file alone: cells, the byte of each number, the base rate of its target,
 and the commitment. They try models from the most likely one on, as if numbers were normal, and the
@@ -9,8 +9,9 @@ comparison. How strong the model is as a whole they do not know, so they take tu
 strengths. Beside their guesses stands what `publish` prints.
 
 Studies are those that people make: planned for samples of one population (``between=0``), for
-typical centres, for small labs, for sixteen centres; few columns and many. The last lines are
-forgers with some patients of their own, who begin at their own fit.
+typical centres, for small labs, for sixteen centres; few columns and many. Then come forgers with
+some patients of their own, who begin at their own fit. With a folder of tables: studies of real
+patients and flights, planned for small labs.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from tasks import tasks
 
 from replearn.glm import GlmModel
 from replearn.study import GlmStudy, Original, Request, publish, replicate
@@ -38,6 +40,8 @@ STUDIES = {
     "typical centres, labs of 1,200": {"replication_rows": 1200},
     "sixteen typical centres": {"max_disagreement": 0.0006},
 }
+#: Real tables, and rows of the smallest lab.
+REAL = {"hospital, again": 3500, "hospital, within 30 days": 3500, "flights, late": 1200}
 
 
 def patients(n_rows: int, n_columns: int, rng: np.random.Generator) -> tuple[dict, np.ndarray]:
@@ -123,9 +127,25 @@ def best_first(
 def by_study(n_rows: int, n_columns: int, name: str, n_originals: int) -> dict:
     """What forgers without a patient need for one kind of study, and what the study says."""
     options = STUDIES[name]
+    originals = [original_of(n_rows, n_columns, seed, options) for seed in range(n_originals)]
+    return without_patients(name, n_columns, originals)
+
+
+def by_table(folder: Path) -> Iterator[dict]:
+    """The same for real rows, of which an original has 20,000."""
+    for name, n_there in REAL.items():
+        task = next(tasks(folder, [name]))
+        here = task.split(0)[0]
+        request = Request(categories=task.categories, replication_rows=n_there)
+        original = publish(task.table(here), request)
+        title = f"{name}, labs of {n_there:,}"
+        yield without_patients(title, task.columns.shape[1], [original])
+
+
+def without_patients(name: str, n_columns: int, originals: list[Original]) -> dict:
+    """A line of forgers who have the study file alone."""
     guesses, stated, rows = [], [], []
-    for seed in range(n_originals):
-        original = original_of(n_rows, n_columns, seed, options)
+    for original in originals:
         study, model = original.study, original.model
         evidence = study.evidence(model)
         zero = np.zeros(study.design.n_numbers)
@@ -133,13 +153,12 @@ def by_study(n_rows: int, n_columns: int, name: str, n_originals: int) -> dict:
         guesses.append(forged(study, int(model.codes[0]), zero, deviations))
         stated.append(evidence.bits)
         rows.append(evidence.rows)
-    tries = np.median(guesses)
     return {
         "study": name,
         "columns": n_columns,
         "patients": 0,
         "matches at once": 0.0,
-        "guesses": tries,
+        "guesses": np.median(guesses),
         "stated bits": np.median(stated),
         "stated rows": np.median(rows),
         "forged": float(np.isfinite(guesses).mean()),
@@ -175,6 +194,7 @@ def with_patients(n_rows: int, n_columns: int, n_here: int, n_labs: int) -> dict
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path, nargs="?", help="folder of tables, for real studies")
     parser.add_argument("--rows", type=int, default=8000, help="of the original")
     parser.add_argument("--originals", type=int, default=2)
     parser.add_argument("--write", type=Path, help="folder for adversary.csv")
@@ -187,6 +207,9 @@ def main() -> None:
     for n_here in (200, 1000, 3000):
         lines.append(with_patients(options.rows, 20, n_here, 2 * options.originals))
         print(lines[-1], flush=True)
+    for line in by_table(options.data) if options.data is not None else ():
+        lines.append(line)
+        print(line, flush=True)
     table = pd.DataFrame(lines)
     print(table.to_string(index=False))
     if options.write is not None:

@@ -74,7 +74,7 @@ class Centres:
 
 def tables(folder: Path, chosen: list[str] | None, of_r: Path | None = None) -> Iterator[Centres]:
     """The tables whose rows name a centre; those of R if their folder is given."""
-    for name, make in (CHOOSE | NEW_GROUPINGS).items():
+    for name, make in (CHOOSE | NEW_GROUPINGS | NEW_NUMBERS).items():
         if not chosen or name in chosen:
             yield make(folder, name)
 
@@ -112,10 +112,18 @@ def _flights(folder: Path, name: str) -> Centres:
     return Centres(name, Task(name, columns, task.target, task.kind), centre)
 
 
+def _numbers(folder: Path, name: str, column: str) -> Centres:
+    """Minutes of delay."""
+    task = next(tasks(folder, ["flights, delay (linear)"]))
+    centre = task.columns[column].to_numpy()
+    return Centres(name, replace(task, columns=task.columns.drop(columns=[column])), centre)
+
+
 def _hospital(folder: Path, name: str) -> Centres:
-    is_count = name == "diabetes, days by payer"
-    task = next(tasks(folder, ["hospital, days (Poisson)" if is_count else "hospital, again"]))
-    column = "medical_specialty" if name == "diabetes, specialties" else "payer_code"
+    targets = {"days": "hospital, days (Poisson)", "stays": "hospital, stays (Poisson)"}
+    target = name.split()[1]
+    task = next(tasks(folder, [targets.get(target, "hospital, again")]))
+    column = "medical_specialty" if "specialt" in name else "payer_code"
     table = pd.read_csv(folder / "diabetes130.csv.gz", usecols=[column], dtype=str)
     centre = table[column].fillna("").to_numpy(str)
     names, counts = np.unique(centre, return_counts=True)
@@ -145,13 +153,35 @@ def _heart(folder: Path, name: str) -> Centres:
     # have no patient with some of them
     gaps = task.columns.isna().groupby(site.to_numpy()).mean().max()
     columns = task.columns.loc[:, gaps < 0.1]
-    return Centres(name, Task(name, columns, task.target), site.to_numpy(str))
+    if name != "heart rate by site":
+        return Centres(name, Task(name, columns, task.target), site.to_numpy(str))
+
+    rate = task.columns["thalach"].to_numpy(float)
+    known = np.isfinite(rate)
+    task = Task(name, columns[known].reset_index(drop=True), rate[known], "linear")
+    return Centres(name, task, site.to_numpy(str)[known])
 
 
 def _forest(folder: Path, name: str) -> Centres:
     task = next(tasks(folder, ["forest 2 v rest"]))
     area = task.columns["area"].to_numpy(str)
     return Centres(name, Task(name, task.columns.drop(columns=["area", "soil"]), task.target), area)
+
+
+def _elevation(folder: Path, name: str, column: str) -> Centres:
+    """Metres above the sea, of what grows there and where it lies."""
+    task = next(tasks(folder, ["forest 2 v rest"]))
+    columns = task.columns.drop(columns=["Elevation", "area", "soil"])
+    height = task.columns["Elevation"].to_numpy(float)
+    return Centres(name, Task(name, columns, height, "linear"), task.columns[column].to_numpy(str))
+
+
+def _air(folder: Path, name: str) -> Centres:
+    """Carbon dioxide in a room."""
+    days = _days(folder, name)
+    air = days.task.columns["CO2"].to_numpy(float)
+    task = Task(name, days.task.columns.drop(columns=["CO2"]), air, "linear")
+    return Centres(name, task, days.centre)
 
 
 def _elevations(folder: Path, name: str) -> Centres:
@@ -236,6 +266,34 @@ NEW_GROUPINGS = {
     "flights, days of the month": _flights,
     "flights, hours": _flights,
     "forest, elevations": _elevations,
+}
+#: Numbers and counts by centre, named before any of them was run: do they differ as is typical?
+NEW_NUMBERS = {
+    "flights, delay by airport": partial(_numbers, column="origin"),
+    "flights, delay by airline": partial(_numbers, column="carrier"),
+    "flights, delay by hour": partial(_numbers, column="hour"),
+    "census, hours by occupation": partial(
+        _by_column, task="census, hours (linear)", column="occupation", also=()
+    ),
+    "census, hours by education": partial(
+        _by_column, task="census, hours (linear)", column="education", also=("educational-num",)
+    ),
+    "census, hours by country": partial(
+        _by_column, task="census, hours (linear)", column="native-country", also=("race",)
+    ),
+    "diabetes, days by specialty": _hospital,
+    "diabetes, days by race": partial(
+        _by_column, task="hospital, days (Poisson)", column="race", also=()
+    ),
+    "diabetes, days by age": partial(
+        _by_column, task="hospital, days (Poisson)", column="age", also=()
+    ),
+    "diabetes, stays by payer": _hospital,
+    "diabetes, stays by specialty": _hospital,
+    "heart rate by site": _heart,
+    "forest, elevation by area": partial(_elevation, column="area"),
+    "forest, elevation by soil": partial(_elevation, column="soil"),
+    "air quality by day": _air,
 }
 #: Nor had anybody looked at these.
 R_TABLES = {

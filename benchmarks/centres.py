@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from centre_tables import CHOOSE, NEW_GROUPINGS, R_TABLES, Centres, tables
+from centre_tables import CHOOSE, NEW_GROUPINGS, NEW_NUMBERS, R_TABLES, Centres, tables
 from tasks import Task
 
 from replearn.errors import ReplearnError
-from replearn.study import GlmReplication, replicate
+from replearn.study import GlmReplication, Original, replicate
 from replearn.tables import open_table
 
 #: Centres of the original, and what its study takes for granted about the others.
@@ -118,7 +118,7 @@ def count(centres: Centres, kinds: list[str], agreement: bool) -> list[dict[str,
     for n_centres, kind in KINDS:
         if n_centres >= len(names) or (kinds and kind not in kinds):
             continue
-        key = {"table": centres.name, "role": centres.role, "K": n_centres, "between": kind}
+        key = _key(centres, n_centres, kind)
         # cells of one population: agreement alone is counted
         line = Line(key, asks_support=kind != "none" and not agreement)
         for first in chosen(names, n_centres):
@@ -129,6 +129,12 @@ def count(centres: Centres, kinds: list[str], agreement: bool) -> list[dict[str,
         lines.append(_halves(centres))
         show(lines[-1:])
     return lines
+
+
+def _key(centres: Centres, n_centres: int, kind: str) -> dict[str, Any]:
+    """What a line is about."""
+    key = {"table": centres.name, "role": centres.role, "target": centres.task.kind}
+    return {**key, "K": n_centres, "between": kind}
 
 
 def _replicated(centres: Centres, first: list[Any], kind: str, line: Line) -> None:
@@ -152,15 +158,22 @@ def _replicated(centres: Centres, first: list[Any], kind: str, line: Line) -> No
         trees = Trees(centres.task, places)
     for name in others:
         here = centres.rows(name)
-        try:
-            found = replicate(original.study, centres.task.table(here), opened=original.model)[1]
-        except ReplearnError as error:
-            print(f"  {centres.name}, {name}: {error}")
-            line.n_refused += 1
-            continue
-        line.add(found)
-        if trees is not None:
+        if _replicated_by(centres, original, here, name, line) and trees is not None:
             line.trees.append(trees.loss(here))
+
+
+def _replicated_by(
+    centres: Centres, original: Original, here: np.ndarray, name: Any, line: Line
+) -> bool:
+    """Whether some rows have a model; if so it counts."""
+    try:
+        found = replicate(original.study, centres.task.table(here), opened=original.model)[1]
+    except ReplearnError as error:
+        print(f"  {centres.name}, {name}: {error}")
+        line.n_refused += 1
+        return False
+    line.add(found)
+    return True
 
 
 class Trees:
@@ -189,8 +202,7 @@ class Trees:
 
 def _halves(centres: Centres) -> dict[str, Any]:
     """Random samples of the whole table, as many rows as a centre has: one population."""
-    key = {"table": centres.name, "role": centres.role, "K": 0, "between": "none"}
-    line = Line(key, asks_support=False)
+    line = Line(_key(centres, 0, "none"), asks_support=False)
     rows = np.concatenate([centres.rows(name) for name in centres.names])
     size = min(int(np.median([len(centres.rows(name)) for name in centres.names])), len(rows) // 2)
     groups = np.arange(len(rows)) if centres.task.groups is None else centres.task.groups[rows]
@@ -198,10 +210,14 @@ def _halves(centres: Centres) -> dict[str, Any]:
     for number in range(N_ORIGINALS):
         rng = np.random.default_rng([2030, number])
         order = rows[np.argsort(rng.permutation(len(kinds))[places], kind="stable")]
-        original = centres.original(order[:size], 0, False, size)
+        try:
+            original = centres.original(order[:size], 0, False, size)
+        except ReplearnError as error:
+            print(f"  {centres.name}, a random sample: {error}")
+            line.n_originals_refused += 1
+            continue
         for start in range(size, min(5 * size, len(order) - size + 1), size):
-            table = centres.task.table(order[start : start + size])
-            line.add(replicate(original.study, table, opened=original.model)[1])
+            _replicated_by(centres, original, order[start : start + size], "a random sample", line)
     return line.values()
 
 
@@ -276,7 +292,7 @@ def write(path: Path, lines: list[dict[str, Any]], key: list[str]) -> None:
     if path.exists():
         table = pd.concat([pd.read_csv(path), table], ignore_index=True)
         table = table.drop_duplicates(key, keep="last")
-    names = [*CHOOSE, *NEW_GROUPINGS, *R_TABLES]
+    names = [*CHOOSE, *NEW_GROUPINGS, *NEW_NUMBERS, *R_TABLES]
     order = table["table"].map(names.index)
     table.loc[order.sort_values(kind="stable").index].to_csv(path, index=False)
 

@@ -32,7 +32,7 @@ from replearn.engines.replication import work
 from replearn.glm import newton
 from replearn.study import GlmStudy, Request, State, combine, encode, lab_sums, publish, replicate
 from replearn.study import encoder as rows
-from replearn.study.coalition import near_copies
+from replearn.study.participants import near_copies
 from replearn.tables import open_table
 
 GROUP_ROWS = 500_000

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+import replearn as rl
 from replearn.glm import Estimates, GlmModel, Summary, fit
 from replearn.glm.sandwich import Z95
 from replearn.study import Request, RowEncoder, TableRows, publish, read_rows
@@ -111,6 +112,29 @@ def counted(kind: Any, draw: Draw, truth: Draw, n_samples: int) -> tuple[Any, An
     return hits[:, 1:] / n_samples, shrunk_hits[:, 1:] / n_samples, model.design.ridge
 
 
+def of_hazards(n_patients: int, n_samples: int) -> tuple[Any, Any, str]:
+    """The same of hazard ratios: half of the patients leave before their event."""
+    truth = {"age": 0.06, "weight": -0.01, "rare": 0.8, "ward = B": 0.5, "ward = C": -0.4}
+    rng, hits, shrunk_hits, ridge = np.random.default_rng(0), [], [], ""
+    for _ in range(n_samples):
+        X = columns(rng, n_patients)
+        death = rng.exponential(np.exp(-score_of(X)))
+        end = rng.exponential(1.0, n_patients)
+        y = np.empty(n_patients, dtype=[("died", "?"), ("years", "f8")])
+        y["died"], y["years"] = death <= end, np.minimum(death, end)
+
+        fitted = rl.ReplicableSurvivalAnalysis(between=0).fit(pd.DataFrame(X), y)
+        found, ridge = fitted.coefficients_, fitted.model_.design.ridge
+        low, high = found.own.interval
+        for name, value in truth.items():
+            place = found.terms.index(name)
+            reach = Z95 * found.own.standard_error[0, place]
+            hits.append(low[0, place] <= value <= high[0, place])
+            shrunk_hits.append(abs(found.model[0, place] - value) <= reach)
+    shape = n_samples, len(truth)
+    return np.reshape(hits, shape).mean(axis=0), np.reshape(shrunk_hits, shape).mean(axis=0), ridge
+
+
 #: Simulated populations: kind, rows of a lab and constant. Real tables: task and rows of a lab.
 SIMULATED = [
     ("logistic", 300, 0.0),
@@ -160,9 +184,12 @@ def main() -> None:
     options = parser.parse_args()
     print("covered  lowest  highest  around the ridge's  ridge")
     lines = []
-    for name, kind, draw, truth in populations(options.data):
+    work = [("survival, 800 patients", lambda: of_hazards(800, options.samples))]
+    for name, *population in populations(options.data):
+        work.append((name, lambda given=population: counted(*given, options.samples)))
+    for name, count in work:
         begun = time.process_time()
-        hits, shrunk, ridge = counted(kind, draw, truth, options.samples)
+        hits, shrunk, ridge = count()
         shares = [float(part) for part in (hits.mean(), hits.min(), hits.max(), shrunk.mean())]
         line = "{:7.3f} {:7.3f} {:8.3f} {:19.3f}".format(*shares)
         print(f"{line}  {ridge:5}  {name} ({time.process_time() - begun:.0f} s)", flush=True)

@@ -39,12 +39,13 @@ suppressMessages(library(survival))
 part <- commandArgs(TRUE)[1]
 d <- read.csv(part)
 fit <- coxph(Surv(time, event) ~ ., d, x = TRUE)
+robust <- sqrt(diag(coxph(Surv(time, event) ~ ., d, robust = TRUE)$var))
 horizon <- as.numeric(readLines(sub("csv$", "txt", part)))
 base <- basehaz(fit, centered = TRUE)
 H <- max(c(0, base$hazard[base$time <= horizon]))
 risk <- 1 - exp(-H * exp(predict(fit, type = "lp")))
 found <- list(names = names(coef(fit)), coef = unname(coef(fit)),
-              se = unname(sqrt(diag(fit$var))), risk = risk,
+              se = unname(sqrt(diag(fit$var))), robust = unname(robust), risk = risk,
               concordance = unname(fit$concordance["concordance"]))
 writeLines(jsonlite::toJSON(found, auto_unbox = TRUE, digits = 12), sub("csv$", "json", part))
 """
@@ -151,6 +152,12 @@ def measured(name: str, folder: Path) -> tuple[str, str]:
     first = f"{name:10} {len(frame):5,} {int(frame.event.sum()):5,} {n_beyond:6,} "
     first += "".join(f"{value:10.2f}" for value in apart)
 
+    # standard errors beside the larger of R's, robust and not
+    errors = dict(zip(terms, columns_of["standard_error"], strict=True))
+    theirs = zip(cox["names"], map(max, cox["se"], cox["robust"]), strict=True)
+    off = max(abs(errors[name] / error - 1) for name, error in theirs if name in errors)
+    first += f"{off:10.1%}"
+
     risks = fitted.predict_risk(frame.drop(columns=["time", "event"]), horizon)
     found = [
         AtHorizon.of(evaluate_at(fitted.model_, frame, horizon).concordance, risks, frame, horizon),
@@ -172,8 +179,9 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         lines = [measured(name, Path(folder)) for name in TABLES]
-    print("Standard errors from coxph: own hazard ratios, those of lifelines, the shared model's")
-    print("table       rows events beyond       own lifelines    shared")
+    print("Standard errors from coxph: own hazard ratios, those of lifelines, the shared model's;")
+    print("and how far own standard errors are from the larger of coxph's, robust and not")
+    print("table       rows events beyond       own lifelines    shared    errors")
     print("\n".join(first for first, _ in lines))
     print("\nAt the horizon: here, coxph, lifelines (if it is installed)")
     print("table     horizon  concordance         mean risk           Brier score         O/E")

@@ -7,9 +7,12 @@ much, or they lack effects; no real table is looked at.
 """
 
 import argparse
+import sys
+from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.theory.test_between import PLANNED, SPREADS, UNLIKE, leaving
 
 SIZES = {"alike": (800, 4000), "unequal": (300, 10_000)}

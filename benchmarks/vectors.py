@@ -30,6 +30,7 @@ from replearn.glm import (
     derivatives,
     fit,
     newton,
+    preconditioners,
     support,
     unpacked,
 )
@@ -116,6 +117,11 @@ def cases() -> dict[str, tuple[Block, Loss, str]]:
     terms = rows_from_coins("many", 1000, 505)
     targets = targets_from_coins("many", terms, Bernoulli())
     found["many coefficients"] = Block(terms, targets), Bernoulli(), "0.1"
+    terms = rows_from_coins("many classes", 400, 10)
+    order = np.argsort(terms[:, 0] + 4 * terms[:, 1], kind="stable")
+    targets = np.empty(400)
+    targets[order] = (np.arange(400) * 7 % 51 + np.arange(400) // 80) % 51
+    found["many classes"] = Block(terms, targets), Multinomial(51), "0.01"
     return found
 
 
@@ -136,7 +142,8 @@ def fit_vector(block: Block, loss: Loss, ridge: str) -> dict[str, Any]:
     cells = Cells.drawn(np.full(z.size, 0.0625), 3, Coins("vectors"))
     codes, sketch = cells.publish(z)
     first = dict(sums[0].values)
-    first["information"] = unpacked(first["information"], first["gradient"].shape)
+    shape = first["gradient"].shape
+    first["information"] = unpacked(first["information"], shape[1], derivatives.form_of(shape))
     return {
         "loss": loss.content(),
         "ridge": ridge,
@@ -285,15 +292,16 @@ def constants() -> dict[str, Any]:
         "LN2_HI": elementary.LN2_HI,
         "LN2_LO": elementary.LN2_LO,
         "ROOT_HALF": elementary._SQRT_HALF,
-        "ALL": derivatives._EVERY,
-        "LEAST_PIVOT": derivatives.LEAST_PIVOT,
+        "ALL": rows.EVERY_ROW,
+        "LEAST_PIVOT": preconditioners.LEAST_PIVOT,
         "NEAR": newton._NEAR,
         "NEAR_ENOUGH": newton.NEAR_ENOUGH,
         "MAX_THETA": newton.MAX_THETA,
         "ROWS_PER_COEFFICIENT": newton.ROWS_PER_COEFFICIENT,
         "LARGE_STEP": newton._LARGE_STEP,
         "MOST_STEPS": newton._MOST_STEPS,
-        "MOST_STEERED": newton.MOST_STEERED,
+        "MOST_STEERED": derivatives.MOST_STEERED,
+        "MOST_BY_CLASS": newton._MOST_BY_CLASS,
         "MEMORY": newton._MEMORY,
         "TRIANGLE_BITS": coordinates.TRIANGLE_BITS,
         "EXPONENTS": passes._EXPONENTS,

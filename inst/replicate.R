@@ -421,15 +421,30 @@ scores_of <- function(rows, theta) {
   if (is.null(rows$offset)) scores else scores + rows$offset
 }
 
-# Gradient and information at theta, a row for each score. X has the constant, 4096, first. Without
-# `whole` the information has a first row and a diagonal for each score.
-sums_at <- function(rows, loss, theta, share, whole = TRUE) {
+# How many coefficients are steered: "pairs", by matrices of all pairs of scores; "classes", by one of
+# each class; "alone", by a first row and a diagonal of each class.
+form_of <- function(S, p)
+  if (S * p <= 500) "pairs" else if (p <= 500) "classes" else "alone"
+
+# Second derivatives of rows for a pair of scores; score 0 is the first class.
+curvature_at <- function(loss, means, k, l) {
+  if (k > 0) return(curvature(loss, k, l, means[, k], means[, l]))
+  first <- rep(1, nrow(means))
+  for (column in seq_len(ncol(means))) first <- first - means[, column]
+  first <- pmax(first, 0)
+  first * (1 - first)
+}
+
+# Gradient and information at theta, a row for each score. X has the constant, 4096, first.
+sums_at <- function(rows, loss, theta, share, form = "pairs") {
   p <- ncol(theta)
   bits <- loss_bits(loss)
   gradient <- list(hi = matrix(0, p, nrow(theta)), lo = matrix(0, p, nrow(theta)))
   S <- seq_len(nrow(theta))
-  pair <- if (whole) subset(expand.grid(l = S, k = S), k <= l) else data.frame(l = S, k = S)
-  zeros <- matrix(0, if (whole) p else 2, p)
+  own <- if (nrow(theta) > 1) c(0, S) else S  # by class, the first class too
+  pair <- if (form == "pairs") subset(expand.grid(l = S, k = S), k <= l)
+          else data.frame(l = own, k = own)
+  zeros <- matrix(0, if (form == "alone") 2 else p, p)
   information <- if (share > 0) rep(list(list(hi = zeros, lo = zeros)), nrow(pair))
   weight <- sampled <- 0
   for (start in seq(1, rows$n, by = BLOCK)) {
@@ -449,8 +464,9 @@ sums_at <- function(rows, loss, theta, share, whole = TRUE) {
       for (i in seq_len(nrow(pair))) {
         k <- pair$k[i]
         l <- pair$l[i]
-        values <- on_grid(curvature(loss, k, l, means[some, k], means[some, l]) * weights[some], bits)
-        found <- if (whole) crossprod(coarse * values, coarse)
+        values <- curvature_at(loss, means[some, , drop = FALSE], k, l)
+        values <- on_grid(values * weights[some], bits)
+        found <- if (form != "alone") crossprod(coarse * values, coarse)
                  else rbind(crossprod(values, coarse) * 256, crossprod(values, coarse^2))
         information[[i]] <- pairs_added(information[[i]], found)
       }
@@ -515,21 +531,39 @@ remembered <- function(points, inverse) {
   found
 }
 
-# Inverse information of uncorrelated columns, once the constant is taken out, times a vector.
-solved_alone <- function(sums, right, loss, ridge, S, p) {
-  penalty <- if (S == 1) ridge else ridge * (1 - 1 / (S + 1))
-  found <- numeric(S * p)
-  for (k in seq_len(S)) {
-    part <- reals(sums$information[[k]]) * POWER(-loss_bits(loss)) / max(sums$sampled, 1)
-    head <- max(part[1, 1], POWER(-24))
-    own <- part[2, -1] + penalty
-    slope <- part[1, -1] / head
-    alone <- pmax(own - part[1, -1] * slope, own / 64, POWER(-24))
-    at <- (k - 1) * p + seq_len(p)
-    found[at[-1]] <- (right[at[-1]] - slope * right[at[1]]) / alone
-    found[at[1]] <- right[at[1]] / head - in_order(slope * found[at[-1]])
+# Inverse information, or nearly, times a vector: see docs/format.md, section 10.
+preconditioner_of <- function(sums, loss, ridge, S, p, form) {
+  if (form == "pairs") {
+    lower <- cholesky(mean_information(sums, loss, ridge, S, p), POWER(-24))
+    return(function(right) solved(lower, right))
   }
-  found
+  solvers <- lapply(sums$information, function(one) {
+    part <- reals(one) * POWER(-loss_bits(loss)) / max(sums$sampled, 1)
+    if (form == "alone") return(function(right) solved_alone(part, right, ridge))
+    lower <- cholesky(part + diag(c(0, rep(ridge, p - 1)), p), POWER(-24))
+    function(right) solved(lower, right)
+  })
+  function(right) by_class(solvers, right, p)
+}
+
+# Each class is solved alone; scores are differences to the first class.
+by_class <- function(solvers, right, p) {
+  if (length(solvers) == 1) return(solvers[[1]](right))
+  by_score <- matrix(right, p)
+  first <- rep(0, p)
+  for (k in seq_len(ncol(by_score))) first <- first - by_score[, k]
+  base <- solvers[[1]](first)
+  unlist(lapply(seq_len(ncol(by_score)), function(k) solvers[[k + 1]](by_score[, k]) - base))
+}
+
+# Inverse information of columns that are alone beside the constant, times a vector.
+solved_alone <- function(part, right, ridge) {
+  head <- max(part[1, 1], POWER(-24))
+  own <- part[2, -1] + ridge
+  slope <- part[1, -1] / head
+  alone <- pmax(own - part[1, -1] * slope, own / 64, POWER(-24))
+  found <- (right[-1] - slope * right[1]) / alone
+  c(right[1] / head - in_order(slope * found), found)
 }
 
 # Coefficients at which the mean loss with its ridge is smallest: whole numbers of units of 2^-26, a
@@ -538,15 +572,15 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL,
                 near = min(2^16, max(1, floor(2^20 / sqrt(rows$n))))) {
   S <- n_scores(loss)
   p <- ncol(rows$X)
-  whole <- S * p <= 500
+  form <- form_of(S, p)
   rows$marks <- marks(rows$X)
   passed <- function(there, some) {
     on_pass(there, some)
-    sums_at(rows, loss, there, some, whole)
+    sums_at(rows, loss, there, some, form)
   }
   theta <- matrix(0, S, p)
   theta[, 1] <- on_grid(start_of(loss, shares_of(rows, loss)), 26)
-  share <- if (whole) share_of(rows$n, S * p) else ALL
+  share <- if (form == "alone") ALL else share_of(rows$n, S * p)
   sums <- passed(theta, share)
   if (share < ALL && abs(sums$sampled / sums$weight - share / ALL) > share / ALL / 8) {
     share <- ALL  # few different rows: no share stands for all
@@ -559,12 +593,10 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL,
     if (all(abs(gradient) <= POWER(17 - loss_bits(loss)) * rows$n / sums$weight)) return(theta)
     if (!is.null(sums$information)) {
       points <- list()  # since the information was made
-      steering <- if (!whole) sums
-        else cholesky(mean_information(sums, loss, ridge, S, p), POWER(-24))
+      precondition <- preconditioner_of(sums, loss, ridge, S, p, form)
     }
     points <- utils::tail(c(points, list(list(theta = as.vector(t(theta)), gradient = gradient))), 11)
-    move <- -remembered(points, function(right)
-      if (whole) solved(steering, right) else solved_alone(steering, right, loss, ridge, S, p))
+    move <- -remembered(points, precondition)
     size <- max(abs(move))
     units <- on_grid(move, 26)
     largest <- max(abs(units))
@@ -585,7 +617,9 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL,
         length <- length / 2
         next
       }
-      sums <- passed(there, if (whole && (steers_badly || length * size > 1 / 8)) share else 0)
+      again <- if (form == "pairs") length * size > 1 / 8
+               else form == "classes" && (length * size > 1 || length(points) == 10)
+      sums <- passed(there, if (steers_badly || again) share else 0)
       ahead <- as.vector(t(mean_gradient(sums, loss, ridge, there)))
       if (in_order(ahead * move) <= -slope / 4) break
       length <- length / 2

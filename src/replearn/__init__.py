@@ -14,6 +14,8 @@ if TYPE_CHECKING:  # editors and type checkers see what is imported on first use
     from replearn.errors import ReplearnError as ReplearnError
     from replearn.errors import ReplicabilityWarning as ReplicabilityWarning
     from replearn.errors import UselessModelWarning as UselessModelWarning
+    from replearn.estimators.batches import ReplicableSGDClassifier as ReplicableSGDClassifier
+    from replearn.estimators.batches import ReplicableSVMClassifier as ReplicableSVMClassifier
     from replearn.estimators.boosting import (
         ReplicableBoostingClassifier as ReplicableBoostingClassifier,
     )
@@ -21,8 +23,6 @@ if TYPE_CHECKING:  # editors and type checkers see what is imported on first use
     from replearn.estimators.glm import ReplicableLinearRegressor as ReplicableLinearRegressor
     from replearn.estimators.glm import ReplicableLogisticClassifier as ReplicableLogisticClassifier
     from replearn.estimators.glm import ReplicablePoissonRegressor as ReplicablePoissonRegressor
-    from replearn.estimators.halfspaces import ReplicableSGDClassifier as ReplicableSGDClassifier
-    from replearn.estimators.halfspaces import ReplicableSVMClassifier as ReplicableSVMClassifier
     from replearn.estimators.net import ReplicableNetClassifier as ReplicableNetClassifier
     from replearn.estimators.survival import (
         ReplicableSurvivalAnalysis as ReplicableSurvivalAnalysis,
@@ -54,14 +54,14 @@ _PLACES = {
     "ReplicableLinearRegressor": "estimators.glm",
     "ReplicablePoissonRegressor": "estimators.glm",
     "ReplicableSurvivalAnalysis": "estimators.survival",
-    "ReplicableSVMClassifier": "estimators.halfspaces",
-    "ReplicableSGDClassifier": "estimators.halfspaces",
+    "ReplicableSVMClassifier": "estimators.batches",
+    "ReplicableSGDClassifier": "estimators.batches",
     "ReplicableNetClassifier": "estimators.net",
     "ReplicableDPClassifier": "estimators.dp",
     "ReplicableBoostingClassifier": "estimators.boosting",
     "Study": "study.study",
     "register_study": "study.registered",
-    "lab_sums": "study.coalition",
+    "lab_sums": "study.sums",
     "lab_shares": "study.shares",
     "combine": "study.coalition",
     "plan": "reports.plans",

@@ -10,6 +10,7 @@ import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
 from replearn.errors import ReplicabilityWarning, UselessModelWarning
+from replearn.estimators.batches import ReplicableSGDClassifier, ReplicableSVMClassifier
 from replearn.estimators.boosting import ReplicableBoostingClassifier
 from replearn.estimators.dp import ReplicableDPClassifier
 from replearn.estimators.glm import (
@@ -17,7 +18,6 @@ from replearn.estimators.glm import (
     ReplicableLogisticClassifier,
     ReplicablePoissonRegressor,
 )
-from replearn.estimators.halfspaces import ReplicableSGDClassifier, ReplicableSVMClassifier
 from replearn.estimators.net import ReplicableNetClassifier
 
 ESTIMATORS = [

@@ -20,8 +20,8 @@ from replearn.halfspaces.rounded import (
     seen_disagreement,
     variance_allowed,
 )
-from replearn.halfspaces.spaces import Turned
 from replearn.halfspaces.svm import SVM, stability
+from replearn.halfspaces.turned_signs import Turned
 from tests.error_budget import assert_rate_at_most
 from tests.populations import draw
 from tests.theory.labs import differ, error, pair, sample

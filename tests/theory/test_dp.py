@@ -49,8 +49,8 @@ def test_agreement_follows_its_law(seeds):
     p, q = np.array([0.7, 0.1, 0.1, 0.05, 0.05]), np.array([0.1, 0.1, 0.2, 0.3, 0.3])
     n_same = 0
     for seed in seeds(trials):
-        noise = Coins(seed).gumbels("net/gumbel", 5)
-        n_same += np.argmax(np.log(p) + noise) == np.argmax(np.log(q) + noise)
+        clocks = Coins(seed).exponentials("net/gumbel", 5)
+        n_same += np.argmax(p / clocks) == np.argmax(q / clocks)
     assert_rate_close(n_same, trials, agreement(p, q))
     # would catch a law that is wrong by 0.06 with probability above 0.95
     assert power(trials, agreement(p, q), agreement(p, q) - 0.06, FALSE_ALARM / 2) > 0.95

@@ -11,7 +11,7 @@ from scipy import stats
 
 from replearn.codes import CELLS, CodeSpace, Coins, projection_matrix
 from replearn.codes.projection import lift, project
-from replearn.halfspaces.spaces import proved_space, sign_lost
+from replearn.halfspaces.turned_signs import proved_space, sign_lost
 from tests.error_budget import assert_mean_close, assert_rate_at_most, assert_rate_close
 from tests.reference import gaussian_matrix, hadamard_matrix, rotation_matrix
 

@@ -1,10 +1,12 @@
 """Audits by real centres: each left out once; random-effects summaries against plain formulas."""
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import optimize, stats
 
 import replearn as rl
 from replearn.errors import ReplearnError
@@ -44,6 +46,46 @@ def test_equal_errors_have_a_closed_form() -> None:
     assert found.mean.high - found.mean.value == pytest.approx(2.776445 * error, rel=1e-6)
     ahead = 3.182446 * math.sqrt(between + error**2)
     assert found.new_centre[0] == pytest.approx(np.mean(values) - ahead, rel=1e-6)
+
+
+#: Thirteen trials of a vaccine: ill and well of those with it, and of those without (Colditz 1994).
+BCG = np.array([
+    [4, 119, 11, 128], [6, 300, 29, 274], [3, 228, 11, 209], [62, 13536, 248, 12619],
+    [33, 5036, 47, 5761], [180, 1361, 372, 1079], [8, 2537, 10, 619], [505, 87886, 499, 87892],
+    [29, 7470, 45, 7232], [17, 1699, 65, 1600], [186, 50448, 141, 27197], [5, 2493, 3, 2338],
+    [27, 16886, 29, 17825],
+])  # fmt: skip
+
+
+def test_a_published_meta_analysis_with_unequal_errors() -> None:
+    """Log risk ratios; metafor has 0.3181 for Paule and Mandel's variance, and a mean of -0.715."""
+    ill, well, ill_without, well_without = BCG.T
+    n_with, n_without = ill + well, ill_without + well_without
+    values = np.log(ill / n_with) - np.log(ill_without / n_without)
+    squares = 1 / ill - 1 / n_with + 1 / ill_without - 1 / n_without
+    ratios = [
+        Measure(*np.exp([value, value - 1.96 * error, value + 1.96 * error]))
+        for value, error in zip(values, np.sqrt(squares), strict=True)
+    ]
+    found = pooled(ratios, LogScale())
+    assert found is not None
+    assert found.n_centres == 13
+    assert found.between**2 == pytest.approx(0.3181, abs=5e-5)
+    assert math.log(found.mean.value) == pytest.approx(-0.7150, abs=5e-5)
+
+    # the rest by hand: least squares on the constant, with weights
+    def fit(between: float) -> tuple[float, float, float]:
+        root = 1 / np.sqrt(squares + between)
+        mean, residual = np.linalg.lstsq(root[:, None], root * values, rcond=None)[:2]
+        return float(mean[0]), float(residual[0]), float(root @ root)
+
+    between = optimize.brentq(lambda one: fit(one)[1] - 12, 0, 5, xtol=1e-14)
+    mean, residual, information = fit(between)
+    error = math.sqrt(residual / 12 / information)  # Hartung and Knapp
+    ends = mean + error * stats.t.ppf([0.025, 0.975], 12)
+    assert np.log([found.mean.low, found.mean.high]) == pytest.approx(ends, rel=1e-6)
+    ends = mean + math.hypot(math.sqrt(between), error) * stats.t.ppf([0.025, 0.975], 11)
+    assert np.log(found.new_centre) == pytest.approx(ends, rel=1e-6)
 
 
 def test_ratios_and_shares_are_pooled_on_their_own_scales() -> None:
@@ -119,6 +161,31 @@ def test_each_centre_replicates_the_model_of_all_others() -> None:
     assert all(figure.draw().startswith("<svg") for figure in found.facts().figures)
 
 
+def test_measures_are_those_of_a_fit_of_all_others() -> None:
+    """Scikit-learn fits the other hospitals, and formulas measure it at the one that is left."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import roc_auc_score
+
+    table = hospitals(4, 1500)
+    columns = ["age", "dose"]
+    ours = rl.ReplicableLogisticClassifier(ridge=1e-6)
+    found = rl.audit(ours, table[[*columns, "hospital"]], table["died"], by="hospital")
+    for one in found.centres:
+        is_here = (table["hospital"] == one.name).to_numpy()
+        others, here = table[~is_here], table[is_here]
+        fit = LogisticRegression(C=1e6, max_iter=1000).fit(others[columns], others["died"])
+        risks, died = fit.predict_proba(here[columns])[:, 1], here["died"].to_numpy()
+        score = np.log(risks / (1 - risks))
+        again = LogisticRegression(C=1e6).fit(score[:, None], died)  # calibration
+        expected = {
+            "AUC": roc_auc_score(died, risks),
+            "observed to expected": died.mean() / risks.mean(),
+            "calibration slope": again.coef_[0, 0],
+        }
+        for name, value in expected.items():
+            assert one.measure(name).value == pytest.approx(value, rel=0.005), (one.name, name)
+
+
 def test_an_array_names_centres_as_a_column_does() -> None:
     table = hospitals(3, 300)
     by_name = audited(table, by="hospital")
@@ -141,6 +208,17 @@ def test_a_centre_that_is_unlike_all_others_is_named() -> None:
     found = audited(table, by="hospital")
     assert found.centres[2].verdict in ("contradicted", "different")
     assert found.contradicting
+
+
+def test_a_short_text_begins_with_a_new_centre_and_centres_that_differ() -> None:
+    table = hospitals(6, 600)
+    table.loc[table["hospital"] == "h4", "dose"] *= -1
+    lines = audited(table, by="hospital").facts().text().split("\n")
+    start = next(i for i, line in enumerate(lines) if line.endswith("a new centre"))
+    assert "calibration slope" in lines[start + 2]
+    first = next(line.split()[0] for line in lines if re.match(r"  h\d", line))
+    assert first == "h4"
+    assert len(lines) <= 12
 
 
 def test_a_centre_without_events_has_no_model_and_stops_nothing() -> None:

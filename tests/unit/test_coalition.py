@@ -180,7 +180,7 @@ def test_sums_grow_beyond_int64():
 def patient_of(study, sums, term):
     """The encoded row of the only patient with a term, from sums alone."""
     found = sums.values
-    line = unpacked(found["information"], found["gradient"].shape)[0][1 + term]
+    line = unpacked(found["information"], found["gradient"].shape[1])[0][1 + term]
     return np.rint(line[1:].astype(float) / float(line[1 + term]) * 2**12).astype(int)
 
 
@@ -223,7 +223,7 @@ def test_a_single_event_is_a_patient_and_is_not_sent(plain):
     state = study.step(study.sums([rows], study.begin()), study.begin())
     state = replace(state, newton=replace(state.newton, sample_threshold=1 << 32))
     values = study.sums([rows], state).values  # at the constant model all rows have one curvature
-    line = unpacked(values["information"], values["gradient"].shape)[0][0].astype(float)
+    line = unpacked(values["information"], values["gradient"].shape[1])[0][0].astype(float)
     rate = 1 / 800
     all_rows = line / line[0] * 800
     gradient = values["gradient"][0].astype(float) / 2.0**34
@@ -311,7 +311,7 @@ def test_a_narrow_spread_singles_out_nobody(plain):
     state = at_coefficients(study, hospital(3000, 2), 0, 31, 0, 0, 0, 0)
 
     sums = study.sums([rows], state).values
-    line = unpacked(sums["information"], sums["gradient"].shape)[0][0].astype(float)
+    line = unpacked(sums["information"], sums["gradient"].shape[1])[0][0].astype(float)
     guess = np.rint(line / line[0] * 4096)[1:]
     assert np.abs(guess - encoded(study, rows)[3]).max() <= 8
     with pytest.raises(ReplearnError, match="'age, not clipped'"):
@@ -551,7 +551,7 @@ def test_information_that_is_not_positive_is_refused(plain, labs):
     state = state_after(study, labs, 1)
     sums = [lab_sums(study, rows, state, lab=lab) for lab, rows in labs.items()]
     found = sums[0].sums.values
-    whole = unpacked(found["information"], found["gradient"].shape)[0]
+    whole = unpacked(found["information"], found["gradient"].shape[1])[0]
     for i, j in ((1, 2), (1, 3), (2, 3)):  # each pair is possible, the three together are not
         whole[i, j] = whole[j, i] = -int(0.6 * np.sqrt(float(whole[i, i] * whole[j, j])))
     below = np.tril_indices(len(whole))

@@ -197,7 +197,7 @@ def test_a_time_beside_an_outcome_is_asked_about():
         y=y, futime=time, time_in_hospital=time, days_to_death=time, dtime=time, rfs_time=time
     )
     assert set(found) == {"futime", "days_to_death", "dtime", "rfs_time"}
-    assert "use --time and --event" in found["futime"].reason
+    assert "or use --time and --event" in found["futime"].reason
     chance = rng.exponential(900, 2000)
     assert outcome_remarks(y=y, futime=chance) == {}
 

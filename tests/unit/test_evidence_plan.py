@@ -30,7 +30,14 @@ def test_a_refusal_names_options_that_prove_enough(table, capsys):
     assert not (table / "study.json").exists()
     plan = re.search(r"--between 0 --rows \d+", words)
     assert plan is not None
-    assert publish("--evidence", "17", *plan[0].split()) == 0  # an estimate: a few bits less
+    assert publish("--evidence", "20", *plan[0].split()) == 0
+
+
+@pytest.mark.parametrize("bits", ["-3", "0", "nan", "inf"])
+def test_bits_that_are_no_number_of_guesses_are_refused(table, capsys, bits):
+    assert publish("--evidence", bits) == 2
+    assert "from 0 to 1000 bits" in capsys.readouterr().err
+    assert not (table / "study.json").exists()
 
 
 def test_what_no_plan_reaches_is_refused(table, capsys):

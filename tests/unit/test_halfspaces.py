@@ -17,8 +17,8 @@ from replearn.errors import (
     ReplicabilityWarning,
     UselessModelWarning,
 )
+from replearn.estimators.batches import ReplicableSGDClassifier, ReplicableSVMClassifier
 from replearn.estimators.boosting import ReplicableBoostingClassifier
-from replearn.estimators.halfspaces import ReplicableSGDClassifier, ReplicableSVMClassifier
 from replearn.estimators.table import ESTIMATORS
 from replearn.reports.compare import compare
 from replearn.reports.files import load

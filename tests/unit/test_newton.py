@@ -23,7 +23,7 @@ LOSSES = {
 def lab(loss: Loss, n_rows: int = 1500, weighted: bool = False) -> MemoryBlocks:
     """Sparse rows with more coefficients than get a whole matrix; some columns are correlated."""
     rng = np.random.default_rng(5)
-    n_terms = newton.MOST_STEERED // loss.n_scores + 3
+    n_terms = derivatives.MOST_STEERED // loss.n_scores + 3
     terms = rng.integers(0, 9000, (n_rows, n_terms)) * (rng.random((n_rows, n_terms)) < 0.1)
     terms[:, 1] = terms[:, 0] // 2 + terms[:, 2] // 2
     score = (terms[:, 0] - 2 * terms[:, 3]) / 4096 - 0.5
@@ -55,7 +55,7 @@ def test_fits_end_where_they_say_from_their_limit(monkeypatch, loss, weighted):
     summary = Summary.of(rows, loss)
     near = 2**20 / np.sqrt(summary.n_rows)
     for steered in (500, 10**6):
-        monkeypatch.setattr(newton, "MOST_STEERED", steered)
+        monkeypatch.setattr(derivatives, "MOST_STEERED", steered)
         found = fit(rows, loss, "0.1", summary)
         limit = fit(rows, loss, "0.1", summary, tolerance_units=0)
         assert np.abs(found - limit).max() < 2 * near

@@ -106,7 +106,7 @@ def test_rows_are_sampled_by_all_of_their_columns():
     assert 800 < chosen.sum() < 1200
     assert sums.count("sampled") == int(chosen.sum()) << 16
     X = np.column_stack([np.full(chosen.sum(), 256), (terms[chosen] + 8) // 16]).astype(object)
-    whole = derivatives.unpacked(sums.values["information"], (1, 3))[0]
+    whole = derivatives.unpacked(sums.values["information"], 3)[0]
     assert (whole == X.T @ X * 2**20).all()  # a quarter in units of 2^-22
 
 

@@ -366,3 +366,25 @@ def test_the_methods_of_a_paper_count_no_interval_as_a_predictor(original):
     assert "rows at risk, as it states" in words
     answers = dict(row[::2] for row in tripod_items(original.study_).rows)
     assert answers["9b"] == "2, under Predictors"
+
+
+def test_levels_and_table_1_are_of_persons(tmp_path):
+    """Three persons at risk in twenty intervals are sixty rows, and still three persons."""
+    frame = trial(4000, seed=5)
+    frame["ward"] = np.where(frame.index < 3, "rare", np.where(frame.index % 2, "a", "b"))
+    frame.loc[:2, "days"] = frame.days.max()
+    table = open_table(frame, target="days", offset="died")
+    original = publish(table, Request(kind="survival", time="days", target="died"))
+
+    (ward,) = (one for one in original.study.design.encoding.columns if one.name == "ward")
+    assert {ward.reference, *ward.levels} == {"a", "b"}
+    cohort = {row[0]: row[1] for row in original.cohort().rows}
+    assert cohort["rows"] == "4,000"
+    assert cohort["treated"].startswith(f"{int(frame.treated.sum()):,} ")
+    (about,) = (one for one in original.study.profile.columns if one.name == "ward")
+    assert all(float(share) == 0 or float(share) >= 20 / 4000 for share in about.shares)
+
+    frame["patient"] = np.random.default_rng(1).permutation(4000)
+    table = open_table(frame, target="days", offset="died")
+    original = publish(table, Request(kind="survival", time="days", target="died"))
+    assert {remark.column for remark in original.remarks if remark.refused} == {"patient"}

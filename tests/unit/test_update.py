@@ -16,7 +16,8 @@ from replearn.cli import main
 from replearn.codes import HalfspaceModel
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
 from replearn.glm import GlmModel
-from replearn.study import calibration_line
+from replearn.study import Request, calibration_line, publish
+from replearn.tables import open_table
 from tests.error_budget import assert_rate_at_least, assert_rate_at_most
 
 EFFECTS = np.array([0.8, -0.5, 0.3])
@@ -124,6 +125,17 @@ def test_classes_get_a_constant_each(originals):
     assert found.slope is None
     with pytest.raises(ReplearnError, match="slope must be False for 3 classes"):
         rl.update(model, X, y, slope=True)
+
+
+def test_a_column_that_lacks_is_named_whatever_the_offset():
+    rng = np.random.default_rng(0)
+    columns = {name: rng.normal(size=400) for name in ("age", "dose")} | {"days": np.full(400, 0.1)}
+    table = open_table(columns | {"n": rng.poisson(1.0, 400)}, target="n", offset="days")
+    model = publish(table, Request(kind="poisson", target="n", offset="days", ridge=0.01)).model
+    for lacks, words in (("days", "needs the offset column 'days'"), ("dose", "no column 'dose'")):
+        some = {name: values for name, values in columns.items() if name != lacks}
+        with pytest.raises(ReplearnError, match=words):
+            model.predict(some)
 
 
 def test_offsets_are_kept(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 
 from replearn import ReplicableLogisticClassifier
 from replearn.errors import NotConverged, ReplearnError
-from replearn.glm import Bernoulli, Multinomial, newton, validation
+from replearn.glm import Bernoulli, Multinomial, derivatives, newton, validation
 from replearn.glm.validation import best_ridge, folds_of
 from replearn.rows import Block, MemoryBlocks
 
@@ -60,7 +60,7 @@ def test_many_classes_with_a_weak_ridge_converge():
     x = centres[y] + rng.normal(size=(1500, 6))
     hats = np.concatenate([np.maximum(0, 1 - np.abs(x - knot)) for knot in range(-3, 4)], axis=1)
     kept, loss = kept_rows(np.concatenate([x / 3, hats], axis=1), y.astype(float)), Multinomial(12)
-    assert loss.n_scores * (kept.n_terms + 1) > newton.MOST_STEERED
+    assert loss.n_scores * (kept.n_terms + 1) > derivatives.MOST_STEERED
     summary = newton.Summary.of(kept, loss)
     theta = newton.fit(kept, loss, "0.0001", summary, newton.NEAR_ENOUGH)
     gradient = newton.mean_gradient(newton.sums_at(kept.blocks(), loss, theta), theta, loss, 1e-4)

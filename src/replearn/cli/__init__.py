@@ -245,8 +245,7 @@ def _check_page(page: str | None, options: argparse.Namespace) -> None:
     from replearn.documents import check_page
 
     others = [getattr(options, name, None) for name in ("out", "keep", "study_out")]
-    taken = [*inputs_of(options), *(path for path in others if path)]
-    check_output_path(page, "page", taken, None)
+    check_output_path(page, "page", None, [path for path in others if path])
     check_page(page)
 
 

@@ -6,12 +6,11 @@ from typing import Any
 
 from replearn.cli.command import (
     CSV,
-    DIFFERENT,
-    DONE,
     OF_HALFSPACES,
     Outcome,
     Parser,
     add_promise,
+    answered,
     csv_options,
     lab_table,
     refuse_unused,
@@ -58,8 +57,7 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.by is not None:  # centres are what they are
         refuse_unused(options, "an audit with --by", "n_pairs", "n_rows")
     audited = _of_study(options) if options.study else _of_estimator(options)
-    code = DIFFERENT if audited.verdict == "exceeds" else DONE
-    return Outcome(audited.facts(), code, title="Audit", n_rows=audited.n_rows)
+    return answered(audited, "Audit", audited.verdict == "exceeds")
 
 
 def _of_study(options: argparse.Namespace) -> Any:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from replearn.cli.command import CSV, DIFFERENT, DONE, Outcome, Parser, lab_table, working
+from replearn.cli.command import CSV, Outcome, Parser, answered, lab_table, working
 
 EPILOG = """\
 examples:
@@ -27,6 +27,5 @@ def run(options: argparse.Namespace) -> Outcome:
 
     study = GlmStudy.load(options.study)
     with working("reading the table"):
-        found = check(study, lab_table(options, study.design), options.show_values)
-    code, title = DONE if found.ok else DIFFERENT, f"Check of {options.table}"
-    return Outcome(found.facts(), code, title=title, n_rows=found.n_rows)
+        checked = check(study, lab_table(options, study.design), options.show_values)
+    return answered(checked, f"Check of {options.table}", not checked.ok)

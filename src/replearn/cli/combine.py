@@ -9,7 +9,6 @@ from replearn.cli.command import (
     Outcome,
     Parser,
     check_output_path,
-    inputs_of,
     keep,
     may_leave,
     refuse_unused,
@@ -100,7 +99,7 @@ def run(options: argparse.Namespace) -> Outcome:
     if any(isinstance(one, Share) and one.lab is not None for one in sums):
         refuse_unused(options, "a lab that adds up shares", "begin", "opened", "page")
         made = ["replearn/share"]
-    check_output_path(options.out, "model", inputs_of(options), tuple(made))
+    check_output_path(options.out, "model", tuple(made))
     if isinstance(first, LabColumns):
         rounds = ("state", "begin", "opened", "publish", "replication_rows", "page")
         refuse_unused(options, "a draft from columns", *rounds)
@@ -164,7 +163,7 @@ def _publish(
     """Write the study of all labs together, and keep their model."""
     may_leave("study", n_rows, n_numbers, original.study)
     path = f"{options.out.removesuffix('.json')}.model.json"
-    check_output_path(options.out, "study", [], ("replearn/study/glm",))
+    check_output_path(options.out, "study", ("replearn/study/glm",))
     keep({path: original.model})
     original.study.save(options.out)
 

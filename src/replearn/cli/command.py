@@ -8,7 +8,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -54,6 +54,12 @@ class Outcome:
     page: Facts | None = None
 
 
+def answered(result: Any, title: str, is_bad: bool = False) -> Outcome:
+    """What a result says; of a bad one with the exit code that a script looks for."""
+    code = DIFFERENT if is_bad else DONE
+    return Outcome(result.facts(), code, title=title, n_rows=getattr(result, "n_rows", None))
+
+
 def width() -> int:
     """Columns of a line: those of the terminal, at most 78."""
     return max(20, min(shutil.get_terminal_size().columns, WIDEST))
@@ -95,10 +101,10 @@ class Parser(argparse.ArgumentParser):
 
 def names(text: str) -> list[str]:
     """Names with commas between them."""
-    found = [name.strip() for name in text.split(",")]
-    if not all(found):
+    listed = [name.strip() for name in text.split(",")]
+    if not all(listed):
         raise argparse.ArgumentTypeError(f"must be names with commas between them, got {text!r}")
-    return found
+    return listed
 
 
 _OF_COLUMNS: dict[str, Any] = {"type": names, "default": []}
@@ -288,6 +294,7 @@ def csv_options(options: argparse.Namespace) -> "CsvOptions":
 
     if not _may_be_csv(options.table):
         refuse_unused(options, f"reading {options.table}", *CSV)
+    # a shell makes it hard to type a tab
     delimiter = {"tab": "\t", "\\t": "\t"}.get(options.delimiter, options.delimiter)
     return CsvOptions(delimiter, options.decimal, options.thousands)
 
@@ -311,15 +318,18 @@ _INPUTS = ("table", "study", "model", "models", "file", "sums", "state", "opened
 
 def inputs_of(options: argparse.Namespace) -> list[str]:
     """The paths that a command reads."""
-    found: list[str] = []
+    paths: list[str] = []
     for name in _INPUTS:
         value = getattr(options, name, None)
-        found += [value] if isinstance(value, str) else value or []
-    return found
+        paths += [value] if isinstance(value, str) else value or []
+    return paths
 
 
 def check_output_path(
-    path: str | None, kind: "Kind | None", inputs: list[str], formats: tuple[str, ...] | None = ()
+    path: str | None,
+    kind: "Kind | None",
+    formats: tuple[str, ...] | None = (),
+    beside: Sequence[str] = (),
 ) -> None:
     """Refuse before the work what could not, or must not, be written; no kind: it stays here.
 
@@ -337,7 +347,7 @@ def check_output_path(
         raise ReplearnError(f"{path} cannot be written: {folder} is no folder. Make it first.")
     if not os.access(folder, os.W_OK):
         raise ReplearnError(f"{path} cannot be written: no right to write to {folder}.")
-    for read in inputs:
+    for read in (*Parser.inputs, *beside):
         same = os.path.realpath(path) == os.path.realpath(read)
         if same or (os.path.exists(path) and os.path.exists(read) and os.path.samefile(path, read)):
             raise ReplearnError(f"{path} is a file that this command needs. Name a different one.")
@@ -356,6 +366,7 @@ def keep(kept: "dict[str, Document]") -> None:
             kept[path].save(path, private=True, new=True)
             written.append(path)
     except ReplearnError:
+        # half of what belongs together would look like all of it
         for path in written:
             os.unlink(path)
         raise
@@ -386,6 +397,7 @@ def may_leave(
 
 def policies_here() -> "list[Policy]":
     """The data owner's policies: in the working folder, beside each input, and as named."""
+    # several names of one file are one policy
     folders = {os.path.dirname(path) for path in Parser.inputs}
     places = sorted(os.path.join(folder, _POLICY) for folder in {"", *folders})
     paths = {os.path.realpath(place): place for place in places if _is_there(place)}

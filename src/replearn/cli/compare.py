@@ -2,7 +2,7 @@
 
 import argparse
 
-from replearn.cli.command import DIFFERENT, DONE, Outcome, Parser
+from replearn.cli.command import Outcome, Parser, answered
 
 EPILOG = """\
 examples:
@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.reports.compare import compare
     from replearn.study import Study
 
+    # without the study nobody knows what a match proves
     study = None if options.study is None else Study.load(options.study)
-    found = compare(*options.models, study=study)
-    code = DONE if found.same else DIFFERENT
-    return Outcome(found.facts(), code, title="Comparison of models")
+    comparison = compare(*options.models, study=study)
+    return answered(comparison, "Comparison of models", not comparison.same)

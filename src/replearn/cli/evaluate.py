@@ -3,16 +3,7 @@
 import argparse
 from typing import Any
 
-from replearn.cli.command import (
-    CSV,
-    DIFFERENT,
-    DONE,
-    Outcome,
-    Parser,
-    csv_options,
-    refuse_unused,
-    working,
-)
+from replearn.cli.command import CSV, Outcome, Parser, answered, csv_options, refuse_unused, working
 
 EPILOG = """\
 examples:
@@ -40,31 +31,21 @@ def run(options: argparse.Namespace) -> Outcome:
     """Score the rows and measure."""
     from replearn.reports.evaluate import evaluate
     from replearn.reports.files import load_model
-
-    model = load_model(options.model)
-    if options.horizon is not None and model.design.recipe == "survival":
-        return _at_horizon(model, options)
-    refuse_unused(options, "a model without times", "horizon")
-    with working("scoring the rows"):
-        found = evaluate(
-            model,
-            options.table,
-            options.target,
-            by=options.by,
-            sample_weight=options.weights,
-            csv=csv_options(options),
-        )
-    code, title = DIFFERENT if found.is_inverted else DONE, f"Performance of {options.model}"
-    return Outcome(found.facts(), code, title=title, n_rows=found.performance.n_rows)
-
-
-def _at_horizon(model: Any, options: argparse.Namespace) -> Outcome:
-    """The same of a survival model, at one time."""
     from replearn.reports.horizon import evaluate_at
 
-    refuse_unused(options, "--horizon", "target", "by", "weights")
+    # of survival there are risks at one time; nothing else has one
+    model, csv = load_model(options.model), csv_options(options)
+    at_one_time = options.horizon is not None and model.design.recipe == "survival"
+    if at_one_time:
+        refuse_unused(options, "--horizon", "target", "by", "weights")
+    else:
+        refuse_unused(options, "a model without times", "horizon")
+
+    evaluation: Any
     with working("scoring the rows"):
-        found = evaluate_at(model, options.table, options.horizon, csv_options(options))
-    code = DIFFERENT if found.is_inverted else DONE
-    title = f"Performance of {options.model}"
-    return Outcome(found.facts(), code, title=title, n_rows=found.n_rows)
+        if at_one_time:
+            evaluation = evaluate_at(model, options.table, options.horizon, csv)
+        else:
+            columns = {"by": options.by, "sample_weight": options.weights}
+            evaluation = evaluate(model, options.table, options.target, csv=csv, **columns)
+    return answered(evaluation, f"Performance of {options.model}", evaluation.is_inverted)

@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.reports.files import load_model
 
     # the ending says which program will read it
-    check_output_path(options.out, "model", [options.model])
+    check_output_path(options.out, "model")
     model = load_model(options.model)
     kind = options.out.rpartition(".")[2].lower()
     if kind != "sql":
@@ -47,6 +47,7 @@ def run(options: argparse.Namespace) -> Outcome:
     elif kind == "sql":
         from replearn.exports.sql import to_sql
 
+        # one line end at the end, as editors and diffs expect it
         text = to_sql(model, options.table, dialect=options.dialect)
         write_atomically(options.out, (text.rstrip("\n") + "\n").encode())
     elif kind == "onnx":

@@ -5,11 +5,10 @@ from typing import Any
 
 from replearn.cli.command import (
     CSV,
-    DIFFERENT,
-    DONE,
     Outcome,
     Parser,
     add_promise,
+    answered,
     check_output_path,
     csv_options,
     may_leave,
@@ -57,9 +56,9 @@ def estimator_of(options: argparse.Namespace) -> Any:
 def run(options: argparse.Namespace) -> Outcome:
     """Fit, and say how replicable that is."""
     # 1 what can be refused before the work
-    check_output_path(options.out, "model", [options.table], ("replearn/model/halfspace",))
-    taken = [path for path in (options.table, options.out) if path]
-    check_output_path(options.study_out, "study", taken, ("replearn/study/halfspace",))
+    check_output_path(options.out, "model", ("replearn/model/halfspace",))
+    beside = [options.out] if options.out else []
+    check_output_path(options.study_out, "study", ("replearn/study/halfspace",), beside)
     estimator = estimator_of(options)
     if options.study_out is not None and not getattr(estimator, "sketch_bits", 0):
         raise ReplearnError("--study-out needs svm or sgd with --bits 1 to 4.")
@@ -98,9 +97,8 @@ def replicate(options: argparse.Namespace, study: HalfspaceStudy) -> Outcome:
     with working("fitting the study"):
         estimator.fit_table(table)
     _save_model(estimator, options.out)
-    found, title = estimator.replication_, f"Replication of {options.study}"
-    code = DONE if found.succeeded else DIFFERENT
-    return Outcome(found.facts(), code, title=title, n_rows=found.n_rows)
+    replication = estimator.replication_
+    return answered(replication, f"Replication of {options.study}", not replication.succeeded)
 
 
 def _save_model(estimator: Any, path: str | None) -> None:

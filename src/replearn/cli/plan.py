@@ -2,7 +2,7 @@
 
 import argparse
 
-from replearn.cli.command import Outcome, Parser, add_promise, promise_of
+from replearn.cli.command import Outcome, Parser, add_promise, answered, promise_of
 
 EPILOG = """\
 examples:
@@ -25,5 +25,5 @@ def run(options: argparse.Namespace) -> Outcome:
     """Arithmetic, no rows."""
     from replearn.reports.plans import plan
 
-    found = plan(options.algorithm, n_features=options.n_features, **promise_of(options))
-    return Outcome(found.facts(), title=f"Plan of {options.algorithm}")
+    planned = plan(options.algorithm, n_features=options.n_features, **promise_of(options))
+    return answered(planned, f"Plan of {options.algorithm}")

@@ -12,7 +12,6 @@ from replearn.cli.command import (
     Parser,
     check_output_path,
     csv_options,
-    inputs_of,
     may_leave,
     refuse_unused,
     working,
@@ -45,8 +44,9 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.exports.coefficients import harmless
     from replearn.reports.files import load_model
 
+    # who prints predictions lets them leave, too
     may_leave("predictions")
-    check_output_path(options.out, "predictions", inputs_of(options))
+    check_output_path(options.out, "predictions")
     model = load_model(options.model)
 
     # rows are read some at a time; what they give is text, and fits into memory

@@ -4,6 +4,7 @@ import argparse
 import os
 from contextlib import suppress
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.command import (
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from replearn.glm import GlmDesign, GlmModel
-    from replearn.study import GlmStudy, Original, Request
+    from replearn.study import Original, Request
     from replearn.tables import Remark, Table
+
+#: Plans that are tried for more evidence.
+_PLANS_TRIED = 8
 
 EPILOG = """\
 examples:
@@ -154,22 +158,27 @@ def run(options: argparse.Namespace) -> Outcome:
     # 1 what can be refused before the work
     stem = os.path.basename(options.table).split(".")[0] or "original"
     model_path = options.keep or os.path.join(os.path.dirname(options.out), f"{stem}.model.json")
-    check_output_path(options.out, "study", [options.table], ("replearn/study/glm",))
-    check_output_path(model_path, None, [options.table, options.out], ("replearn/model/glm",))
+    check_output_path(options.out, "study", ("replearn/study/glm",))
+    check_output_path(model_path, None, ("replearn/model/glm",), [options.out])
     _refuse_forgotten(options)
     _refuse_unused(options)
     _prepare_survival(options)
+    bits = options.evidence
+    if bits is not None and not 0 < bits <= 1000:
+        raise ReplearnError(f"--evidence must be from 0 to 1000 bits, got {bits:g}. 30 is usual.")
     table = _table(options)
     if options.registered:
         return _register(table, options)
 
     # 2 the fit, and what must not be published
+    request = _request(options)
     with working("fitting the original"):
-        original = publish(table, _request(options))
+        original = publish(table, request)
     refuse_unsafe(original.remarks)
     study, model = original.study, original.model.stating(original.own())
     study.refuse_problems()
-    _refuse_weak(study, model, options.evidence)
+    if bits is not None:
+        _refuse_weak(original, table, request, bits)
     may_leave("study", study.n_original, study.design.n_numbers, study)
     if options.page is not None:  # it has all coefficients
         may_leave("model", study.n_original, study.design.n_numbers)
@@ -292,20 +301,16 @@ def _refuse_unused(options: argparse.Namespace) -> None:
         refuse_unused(options, "a study without --registered", "scores")
 
 
+_NOT_OF_SURVIVAL = ("target", "weights", "offset", "class_weight", "scores", "kind", "registered")
+
+
 def _prepare_survival(options: argparse.Namespace) -> None:
     """With --time and --event the study is one of survival, whose target is the event."""
     if options.time is None and options.event is None:
         return
     if options.time is None or options.event is None:
         raise ReplearnError("survival needs both --time and --event. Name both columns.")
-    given = {"target", "weights", "offset", "class_weight", "scores"}
-    found = [f"--{name.replace('_', '-')}" for name in sorted(given) if getattr(options, name)]
-    if options.kind != "logistic":
-        found.append("--kind")
-    if options.registered:
-        found.append("--registered")
-    if found:
-        raise ReplearnError(f"--time and --event do not go with {', '.join(found)}. Leave it out.")
+    refuse_unused(options, "a study of --time and --event", *_NOT_OF_SURVIVAL)
     options.kind, options.target = "survival", options.event
 
 
@@ -351,26 +356,43 @@ def _between(text: str) -> Any:
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
-def _refuse_weak(study: "GlmStudy", model: "GlmModel", asked: float | None) -> None:
+def _refuse_weak(original: "Original", table: "Table", request: "Request", asked: float) -> None:
     """Stop where a match would prove less than was asked for, with a plan that proves enough."""
-    if asked is None or (evidence := study.evidence(model)).bits >= asked:
+    bits = original.study.evidence(original.model).bits
+    if bits >= asked:
         return
+    with working("planning for more evidence"):
+        plan = _plan_for(original, table, request, asked)
     raise ReplearnError(
-        f"--evidence must be at most what the study gives, 2^{evidence.bits:.1f} guesses, got "
-        f"2^{asked:g}. {_plan_for(study, model, asked)} The study was not published."
+        f"--evidence must be at most what the study gives, 2^{bits:.1f} guesses, got 2^{asked:g}. "
+        f"{plan} The study was not published."
     )
 
 
-def _plan_for(study: "GlmStudy", model: "GlmModel", asked: float) -> str:
-    """Options with which cells are narrow enough: one population, and labs of more rows."""
-    from replearn.codes import least_whole
+def _plan_for(original: "Original", table: "Table", request: "Request", asked: float) -> str:
+    """Options with which cells are narrow enough: one population, and labs of more rows.
 
-    most = 100 * study.n_original
-    needed = least_whole(lambda n_rows: study.planned_bits(model, n_rows) >= asked, most=most)
-    if needed > most:
-        return "No --rows reaches it with these columns: get more rows or columns that matter."
-    rows = max(needed, study.n_replication)
-    return f"Narrower cells prove more: --between 0 --rows {rows} gives it (estimated)."
+    They are tried before they are named, since more rows bring more columns and other cells.
+    """
+    from replearn.codes import least_whole
+    from replearn.study import publish
+
+    most, excess = 100 * original.study.n_original, 0.0
+    tried = original.study.n_replication * 2 // 3
+    for _ in range(_PLANS_TRIED):
+        planned = partial(original.study.planned_bits, original.model)
+        goal = asked + excess
+        rows = least_whole(lambda n_rows: planned(n_rows) >= goal, most=most)  # noqa: B023
+        rows = tried = max(rows, tried * 3 // 2)
+        if rows > most:
+            break
+
+        original = publish(table, replace(request, between=0, replication_rows=rows))
+        bits = original.study.evidence(original.model).bits
+        if bits >= asked and not original.certificate.problems:
+            return f"Narrower cells prove more: --between 0 --rows {rows} gives 2^{bits:.1f}."
+        excess = original.study.planned_bits(original.model, rows) - bits
+    return "No --rows reaches it with these columns: get more rows or columns that matter."
 
 
 def _refuse_forgotten(options: argparse.Namespace) -> None:
@@ -461,7 +483,7 @@ def _details(original: "Original", notes: list[str]) -> list[Any]:
         Row(
             "patients needed to match", study.evidence(original.model).rows, note="half of the time"
         ),
-        *sample_size_row(original.rows_needed, study.n_original),
+        *sample_size_row(original.rows_needed, study.n_original, study.design.loss.counted),
         *original.certificate.assumed,
         *notes,
         original.cohort(),

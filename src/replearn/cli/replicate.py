@@ -12,7 +12,6 @@ from replearn.cli.command import (
     Outcome,
     Parser,
     check_output_path,
-    inputs_of,
     lab_table,
     may_leave,
     working,
@@ -47,7 +46,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.cli import fit
     from replearn.study import Study
 
-    check_output_path(options.out, "model", inputs_of(options), ("replearn/model",))
+    check_output_path(options.out, "model", ("replearn/model",))
     study: Any = Study.load(options.study)
     roads: dict[str, Callable[[argparse.Namespace, Any], Outcome]]
     roads = {"glm": _replicate, "halfspace": fit.replicate}
@@ -63,24 +62,24 @@ def _replicate(options: argparse.Namespace, study: "GlmStudy") -> Outcome:
     # own estimates, and the page's performance, take passes of their own
     table = lab_table(options, study.design).kept()
     with working("fitting the study"):
-        model, found = replicate(study, table, opened, nonce)
-    facts = found.facts()
-    stated = model.stating(found.own)
+        model, replication = replicate(study, table, opened, nonce)
+    facts = replication.facts()
+    stated = model.stating(replication.own)
     # after a mismatch nothing looks like a model: only what this lab's own rows say
     facts = replace(facts, details=[*facts.details, *stated.coefficients.own_tables()])
-    if found.same is False:
+    if replication.same is False:
         facts = replace(facts, figures=[*facts.figures, *stated.coefficients.figures()])
     if options.out is not None or options.page is not None:  # the page has all coefficients
-        may_leave("model", found.n_rows, study.design.n_numbers)
-    if options.out is not None and found.same is not False:
+        may_leave("model", replication.n_rows, study.design.n_numbers)
+    if options.out is not None and replication.same is not False:
         stated.save(options.out)
     elif options.out is not None:  # what these rows give is nobody's fit
         facts = replace(facts, items=["No model file was written.", *facts.items])
     page = facts
-    if options.page is not None and found.same is not False:
+    if options.page is not None and replication.same is not False:
         from replearn.reports.evaluate import evaluate
 
         whose = "of the original's model, made without this lab's rows:"
         page = with_methods(facts, study, stated, (whose, evaluate(model, table)))
-    code, title = DONE if found.succeeded else DIFFERENT, f"Replication of {options.study}"
-    return Outcome(facts, code, title=title, n_rows=found.n_rows, page=page)
+    code, title = DONE if replication.succeeded else DIFFERENT, f"Replication of {options.study}"
+    return Outcome(facts, code, title=title, n_rows=replication.n_rows, page=page)

@@ -10,7 +10,6 @@ from replearn.cli.command import (
     Parser,
     check_output_path,
     csv_options,
-    inputs_of,
     lab_table,
     least_count,
     may_leave,
@@ -65,7 +64,7 @@ def run(options: argparse.Namespace) -> Outcome:
     name = options.lab or os.path.basename(options.table).split(".")[0]
     if options.study is None:
         refuse_unused(options, "a lab without a study", "state", "shares")
-        check_output_path(options.out, "sums", inputs_of(options), ("replearn/columns",))
+        check_output_path(options.out, "sums", ("replearn/columns",))
         return _columns(options, name)
     refuse_unused(options, "a lab with a study", "kind", "categories", "drop")
 
@@ -74,7 +73,7 @@ def run(options: argparse.Namespace) -> Outcome:
     state = None if options.state is None else State.load(options.state)
     if options.shares is not None:
         return _shares(options, study, state, name)
-    check_output_path(options.out, "sums", inputs_of(options), ("replearn/sums",))
+    check_output_path(options.out, "sums", ("replearn/sums",))
     with working("adding up rows"):
         sums = lab_sums(
             study, lab_table(options, study.design), state, lab=name, least_count=least_count()
@@ -94,7 +93,7 @@ def _shares(
     paths = {name: f"{stem}.for-{name}.json" for name in options.shares}
     may_leave("sums")
     for path in paths.values():  # private files: each is for the eyes of one lab
-        check_output_path(path, None, inputs_of(options), ("replearn/share",))
+        check_output_path(path, None, ("replearn/share",))
 
     table = lab_table(options, study.design)
     with working("adding up rows"):
@@ -133,7 +132,7 @@ def _columns(options: argparse.Namespace, lab: str) -> Outcome:
     )
 
     with working("looking at columns"):
-        found = lab_columns(table, options.kind, lab, options.categories, least_count())
-    may_leave("sums", found.rows)
-    found.save(options.out)
-    return Outcome(found.facts())
+        columns = lab_columns(table, options.kind, lab, options.categories, least_count())
+    may_leave("sums", columns.rows)
+    columns.save(options.out)
+    return Outcome(columns.facts())

@@ -3,7 +3,15 @@
 import argparse
 from contextlib import nullcontext
 
-from replearn.cli.command import PROMISE, Outcome, Parser, add_numbers, refuse_unused, working
+from replearn.cli.command import (
+    PROMISE,
+    Outcome,
+    Parser,
+    add_numbers,
+    answered,
+    refuse_unused,
+    working,
+)
 
 EPILOG = """\
 example:
@@ -37,7 +45,7 @@ def run(options: argparse.Namespace) -> Outcome:
         refuse_unused(options, "a table without --run", "certified")
     given = {name: getattr(options, name) for name in (*PROMISE, *_OWN)}
     with nullcontext() if options.measure else working("planning"):  # counting shows its own
-        found = table1(**given)
+        planned = table1(**given)
     if options.exponents or options.measure:
         options.details = True  # who asks for a second table wants all of it
-    return Outcome(found.facts(), title="Table 1")
+    return answered(planned, "Table 1")

@@ -9,7 +9,6 @@ from replearn.cli.command import (
     Parser,
     check_output_path,
     csv_options,
-    inputs_of,
     may_leave,
     working,
 )
@@ -44,6 +43,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.errors import ReplearnError
     from replearn.reports.update import update
 
+    # neither, or both: it is for the user to say what may change
     if options.constant == options.slope:
         raise ReplearnError(
             "update needs either --constant or --slope: the base risk alone, or with one factor on "
@@ -51,9 +51,9 @@ def run(options: argparse.Namespace) -> Outcome:
         )
 
     # one or two numbers are fitted here; all others are the parent's
-    check_output_path(options.out, "model", inputs_of(options), ("replearn/model/glm",))
+    check_output_path(options.out, "model", ("replearn/model/glm",))
     with working("updating the model"):
-        found = update(
+        updated = update(
             options.model,
             options.table,
             options.target,
@@ -63,9 +63,9 @@ def run(options: argparse.Namespace) -> Outcome:
             csv=csv_options(options),
         )
 
-    facts = found.facts()
+    facts = updated.facts()
     if options.out is not None:
-        may_leave("model", found.n_rows, 1 + len(found.shifts))
-        found.model.save(options.out)
+        may_leave("model", updated.n_rows, 1 + len(updated.shifts))
+        updated.model.save(options.out)
         facts = replace(facts, items=[*facts.items, Row("updated model", options.out, key="out")])
-    return Outcome(facts, title=f"Update of {options.model}", n_rows=found.n_rows)
+    return Outcome(facts, title=f"Update of {options.model}", n_rows=updated.n_rows)

@@ -96,10 +96,6 @@ class Coins:
         """``n`` standard normals."""
         return draws.normals(self.words(stream, n, row))
 
-    def gumbels(self, stream: str, n: int, row: int = 0) -> Vector:
-        """``n`` standard Gumbel draws: maxima of exponential clocks, ``-ln(-ln u)``."""
-        return draws.gumbels(self.words(stream, n, row))
-
     def exponentials(self, stream: str, n: int, row: int = 0) -> Vector:
         """``n`` standard exponential draws, ``-ln u``."""
         return draws.exponentials(self.words(stream, n, row))

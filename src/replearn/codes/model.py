@@ -106,14 +106,12 @@ class Model(Spoken, Document):
     @property
     def classes(self) -> tuple[Label, ...] | None:
         """Labels; None if the model predicts numbers."""
-        classes: tuple[Label, ...] | None = self.design.classes
-        return classes
+        return self.design.classes
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Columns that it needs."""
-        names: tuple[str, ...] = self.design.feature_names
-        return names
+        return self.design.feature_names
 
     def strongest_effects(self, most: int) -> list[Row]:
         """The clearest of its lab's own estimates; none where it states none."""

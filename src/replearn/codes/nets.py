@@ -15,11 +15,10 @@ from typing import Annotated, Literal
 import numpy as np
 
 from replearn.codes.coins import Coins
-from replearn.codes.projection import check_components, lift, n_draws
+from replearn.codes.projection import check_decoding, lift
 from replearn.codes.space import MAX_INPUTS
 from replearn.codes.stability import least_whole
 from replearn.documents import Part, Range, Text, Unfit
-from replearn.errors import ReplearnError
 from replearn.exact import normals
 from replearn.types import Codes, Matrix, Order, Vector
 
@@ -65,13 +64,7 @@ class NetSpace(Part):
 
     def check(self) -> None:
         """Refuse spaces that do not exist, or that nobody could decode."""
-        try:
-            check_components(self.projection, self.n_components, self.n_inputs)
-        except ReplearnError as problem:
-            raise Unfit(str(problem).split(". ")[0]) from None
-        drawn = n_draws(self.projection, self.n_inputs, self.n_components)
-        if drawn > MAX_DRAWS:
-            raise Unfit(f"decoding must draw at most {MAX_DRAWS:,} numbers, got {drawn:,}")
+        check_decoding(self.projection, self.n_components, self.n_inputs, MAX_DRAWS)
 
     def check_codes(self, codes: Codes) -> None:
         """Refuse codes that the space does not have."""

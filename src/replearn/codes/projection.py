@@ -21,6 +21,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from replearn.codes.coins import Coins
+from replearn.documents import Unfit
 from replearn.errors import ReplearnError
 from replearn.exact import length, normals, row_products
 from replearn.types import Matrix, Order, Vector
@@ -106,13 +107,6 @@ def projection_matrix(name: str, n_inputs: int, n_components: int, coins: Coins)
     return project(name, np.eye(n_inputs), n_components, coins)
 
 
-def n_draws(name: str, n_inputs: int, n_components: int) -> int:
-    """Numbers that are drawn to project or lift once."""
-    if name in ("gaussian", "rotation"):
-        return n_inputs * n_components
-    return n_inputs
-
-
 def check_components(name: str, n_components: int, n_inputs: int) -> None:
     """Refuse a number of components that a map cannot have."""
     if name not in PROJECTIONS:
@@ -126,6 +120,21 @@ def check_components(name: str, n_components: int, n_inputs: int) -> None:
             f"n_components must be {rule} for projection {name!r}, got {n_components}. Leave it "
             'out, or use projection="gaussian".'
         )
+
+
+def check_decoding(name: str, n_components: int, n_inputs: int, most: int) -> None:
+    """Refuse what a file says of a map that does not exist, or draws more than ``most`` numbers."""
+    try:
+        check_components(name, n_components, n_inputs)
+    except ReplearnError as problem:
+        raise Unfit(str(problem).split(". ")[0]) from None
+
+    # to project or lift once
+    drawn = n_inputs
+    if name in ("gaussian", "rotation"):
+        drawn = n_inputs * n_components
+    if drawn > most:
+        raise Unfit(f"decoding must draw at most {most:,} numbers, got {drawn:,}")
 
 
 def _gaussian_rows(n_inputs: int, n_components: int, coins: Coins) -> Iterator[tuple[int, Matrix]]:

@@ -15,7 +15,7 @@ import numpy as np
 from replearn.codes.cells import Run, check_rounding, runs
 from replearn.codes.coins import Coins
 from replearn.codes.lattices import DITHER, UNITS, nearest_codes
-from replearn.codes.projection import check_components, lift, n_draws, project
+from replearn.codes.projection import check_decoding, lift, project
 from replearn.codes.sketch import Cells
 from replearn.documents import DecimalText, Part, Range, Text, Unfit
 from replearn.errors import ReplearnError
@@ -51,15 +51,13 @@ class CodeSpace(Part):
 
     def check(self) -> None:
         """Refuse spaces that do not exist, or that nobody could decode."""
+        check_decoding(self.projection, self.n_components, self.n_inputs, MAX_DRAWS)
         try:
-            check_components(self.projection, self.n_components, self.n_inputs)
             check_rounding(self.rounding)
         except ReplearnError as problem:
             raise Unfit(str(problem).split(". ")[0]) from None
         if self.sketch_bits and self.rounding != "centre":
             raise Unfit(f'a sketch needs the rounding "centre", got {self.rounding!r}')
-        if self.n_draws > MAX_DRAWS:
-            raise Unfit(f"decoding must draw at most {MAX_DRAWS:,} numbers, got {self.n_draws:,}")
 
     @property
     def n_codes(self) -> int:
@@ -70,11 +68,6 @@ class CodeSpace(Part):
         """Refuse codes that the space does not have."""
         if codes.size != self.n_codes:
             raise Unfit(f"codes must be {self.n_codes:,} numbers, got {codes.size:,}")
-
-    @property
-    def n_draws(self) -> int:
-        """Numbers that are drawn to project or lift once."""
-        return n_draws(self.projection, self.n_inputs, self.n_components)
 
     def project(self, points: Matrix, coins: Coins) -> Matrix:
         """Components of points, one in each row."""

@@ -10,7 +10,7 @@ from typing import Any
 from replearn import __version__
 from replearn.errors import ReplearnError
 from replearn.glm import GlmDesign, GlmModel
-from replearn.rows import MemoryBlocks, joined, row_marks
+from replearn.rows import MemoryBlocks, joined, row_marks, threshold_for
 from replearn.study import (
     Fitted,
     GlmReplication,
@@ -59,7 +59,7 @@ def replicate(
     agreement = agreement_of(study, fitted.model, fitted.theta, n_rows, opened, nonce)
     share = 0
     if agreement.original is not None:
-        share = min(1 << 32, (MOST_HELD << 32) // n_rows)
+        share = threshold_for(MOST_HELD, n_rows)
     rows = MemoryBlocks(joined(_results(pass_over, RowsAsked(state.scale, share))))
 
     # 3 the answer

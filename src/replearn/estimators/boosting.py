@@ -68,6 +68,7 @@ class ReplicableBoostingClassifier(HalfspaceClassifier):
     _remedy = "use a different classifier: this one needs the most"
 
     def _recipe(self) -> Recipe:
+        # constructors of scikit-learn check nothing
         if self.rounding not in ("box", "foam"):
             raise ReplearnError(
                 f'rounding must be "box" or "foam", got {short(self.rounding)}. Boxes take any '

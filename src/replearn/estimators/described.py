@@ -200,6 +200,7 @@ def documented(printed: ModuleType | None = None) -> Callable[[C], C]:
 
 def _head(text: str) -> str:
     """What a module says of the algorithm as it is printed, indented as a class's docstring."""
+    # the first paragraph names the module; what comes after the head is ours
     head = text.split("\n\n", 1)[1]
     for end in _END_OF_PRINTED:
         head = head.split(end, 1)[0]

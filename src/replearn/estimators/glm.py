@@ -106,6 +106,7 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
             _say_unlike(study, sample_weight is not None, offset is not None)
         self._learn(table, names, study)
         if self._kind == "logistic":
+            # labels as this lab spells them, which may be 1.0 for the study's 1
             self.classes_ = classes_like(self.model_.classes or (), y)
         return self
 

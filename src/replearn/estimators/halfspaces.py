@@ -1,6 +1,5 @@
-"""The paper's classifiers as scikit-learn estimators: the shell of all, Algorithms 1 and 2."""
+"""The shell of the paper's classifiers as scikit-learn estimators."""
 
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -34,23 +33,16 @@ from replearn.errors import (
     short,
 )
 from replearn.estimators import HasModel, name_of_target, set_columns, study_of
-from replearn.estimators.described import documented
-from replearn.halfspaces import sgd, svm
-from replearn.halfspaces.batches import OnePass, Trace, refuse_sorted, round_mean, trace
-from replearn.halfspaces.published_plan import PublishedPlan
-from replearn.halfspaces.rounded import rows_that_agree, rows_that_pass
-from replearn.halfspaces.sgd import SGD
-from replearn.halfspaces.svm import SVM
+from replearn.halfspaces.batches import refuse_sorted
+from replearn.halfspaces.rounded import rows_that_pass
 from replearn.rows import MemoryRows, Sample
-from replearn.study import HalfspaceReplication, HalfspaceStudy
+from replearn.study import HalfspaceStudy
 from replearn.tables import CsvOptions, StreamedRows, Table, learn_classes, open_table
 from replearn.types import Array, BlockMap, Ints, Signs, Vector, unmasked
 from replearn.words import threads, tracked, warn
 
-_ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-
-#: What adds up the batches of Algorithms 1 and 2.
-ADDERS = {"svm": svm.adder, "sgd": sgd.adder}
+#: How scikit-learn checks rows of numbers.
+ROW_CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 
 #: Rows that are scored at once.
 _SCORED = 1 << 16
@@ -99,7 +91,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         self : estimator
             Fitted.
         """
-        rows, labels = validate_data(self, unmasked(X), unmasked(y), order="C", **_ROWS)
+        rows, labels = validate_data(self, unmasked(X), unmasked(y), order="C", **ROW_CHECKS)
         self._target = name_of_target(y, getattr(self, "feature_names_in_", ()))
         return self._fit_rows(rows, labels, self._opened())
 
@@ -188,6 +180,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         self.__dict__.pop("_one_pass", None)
         self.classes_, self.n_features_in_ = np.asarray(classes), sample.n_features
         seed, plan = self._planned(sample.n_features, study)
+        # practical mode fits what there is
         if plan.mode != "practical":
             plan.require(sample.n_rows)
 
@@ -200,7 +193,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         self.n_rows_ = sample.n_rows
         if getattr(plan, "looks", False):
             self._require_calm(plan, sample.n_rows, fitted)
-        self.counts_["own_errors"] = _n_errors(self.model_, sample)
+        self.counts_["own_errors"] = n_errors(self.model_, sample)
         if n_held_out:
             self._require_test(plan, sample)
         self._finish(plan, fitted, training.n_rows, study)
@@ -261,7 +254,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         if self.certificate_.proved <= plan.promise.max_disagreement:
             return
         needed = rows_that_pass(plan, fitted.spread)
-        del self.model_
+        del self.model_  # nobody may use a model that breaks the promise
         raise NotEnoughSamples(
             f"certified mode needs about {needed:,} rows of this population, since its batches "
             f"differ more than most, got {n_rows:,}. Get more rows, relax the promise, or use "
@@ -272,7 +265,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
 
     def _require_test(self, plan: Any, sample: Sample) -> None:
         """Certified with bits: publish only a model that rows which did not make it confirm."""
-        n_wrong = _n_errors(self.model_, sample, sample.n_rows - plan.n_held_out)
+        n_wrong = n_errors(self.model_, sample, sample.n_rows - plan.n_held_out)
         self.counts_ |= {"held_out": plan.n_held_out, "held_out_errors": n_wrong}
         if n_wrong > plan.n_allowed:
             model = self.__dict__.pop("model_")
@@ -374,31 +367,31 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         return Coins(key).row_order("order/private", signs.size)
 
     def _labels(self) -> tuple[Label, ...]:
-        found = self.classes_.tolist()
-        whole = all(isinstance(label, float) and label.is_integer() for label in found)
-        found = [int(label) for label in found] if whole else found
-        if not all(isinstance(label, bool | int | str) for label in found):
+        labels = self.classes_.tolist()
+        whole = all(isinstance(label, float) and label.is_integer() for label in labels)
+        labels = [int(label) for label in labels] if whole else labels
+        if not all(isinstance(label, bool | int | str) for label in labels):
             raise ReplearnError(
-                f"labels must be integers, text or booleans, got {short(found)}. A model file "
+                f"labels must be integers, text or booleans, got {short(labels)}. A model file "
                 "must hold them; code them as text."
             )
-        return tuple(found)
+        return tuple(labels)
 
     def _warn(self, n_rows: int, spread: Any) -> None:
         """Say in words what the user must know about this fit."""
-        found = self.certificate_.expected
+        expected = self.certificate_.expected
         if self.plan_.mode != "practical":
             return
-        if found is None:
+        if expected is None:
             warn(
                 f"The disagreement with a second lab cannot be estimated from {n_rows:,} rows. "
                 f"{self._more(n_rows, spread)}.",
                 ReplicabilityWarning,
             )
-        elif found > self.plan_.promise.max_disagreement:
+        elif expected > self.plan_.promise.max_disagreement:
             warn(
                 f"A second lab would get a different model with an estimated probability of "
-                f"{found:.2f}, above max_disagreement={self.plan_.promise.max_disagreement:g}. "
+                f"{expected:.2f}, above max_disagreement={self.plan_.promise.max_disagreement:g}. "
                 f"{self._more(n_rows, spread)}. Or allow more error or disagreement, or "
                 f"{self._remedy}.",
                 ReplicabilityWarning,
@@ -438,7 +431,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
             Distance to the boundary, in units of the row's length.
         """
         model = self._model()
-        X = validate_data(self, unmasked(X), reset=False, **_ROWS)
+        X = validate_data(self, unmasked(X), reset=False, **ROW_CHECKS)
         return model.decision_function(X)
 
     def predict(self, X: Any) -> Array:
@@ -455,7 +448,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
             From ``classes_``.
         """
         model = self._model()
-        X = validate_data(self, unmasked(X), reset=False, **_ROWS)
+        X = validate_data(self, unmasked(X), reset=False, **ROW_CHECKS)
         return np.asarray(self.classes_[model.is_positive(X).astype(np.int64)])
 
     @property
@@ -487,7 +480,7 @@ def table_of(
     return open_table(path, target=target, columns=design.columns, csv=csv)
 
 
-def _n_errors(model: HalfspaceModel, sample: Sample, first: int = 0) -> int:
+def n_errors(model: HalfspaceModel, sample: Sample, first: int = 0) -> int:
     """Rows of the lab, from a first one on, that the model gets wrong; no code depends on it."""
     if isinstance(sample, MemoryRows) and not first:
         sample = replace(sample, order=None)  # which does not count, and takes time
@@ -505,292 +498,3 @@ def _n_errors(model: HalfspaceModel, sample: Sample, first: int = 0) -> int:
 def _plain(value: Any) -> Any:
     """A whole number of NumPy as an int: files hold it."""
     return int(value) if isinstance(value, np.integer) else value
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class BatchClassifier(HalfspaceClassifier):
-    """What Algorithms 1 and 2 share. Not for direct use."""
-
-    n_batches: int | None = None
-    batch_size: int | None = None
-    n_components: int | None = None
-    grid_width: float | None = None
-    projection: str | None = None
-    rounding: str | None = None
-    regularization: float | None = None
-    sketch_bits: int = 0
-    study: "HalfspaceStudy | str | os.PathLike[str] | None" = None
-    trace: bool = False
-
-    _remedy = "publish a sketch"
-
-    def _traced(self, sample: Sample, plan: Any, fitted: Fitted) -> Trace:
-        if not isinstance(sample, MemoryRows):
-            raise ReplearnError(
-                f"trace needs rows in memory, got {type(sample).__name__}. Call fit, and not "
-                "fit_file with shuffle=False, or set trace=False."
-            )
-        add = None if plan.one_fit else ADDERS[plan.recipe](plan)
-        return trace(sample, plan, Coins(self.model_.design.seed), fitted, add)
-
-    def _more(self, n_rows: int, spread: Any) -> str:
-        """Rows that labs of this population need, where its batches or groups show it."""
-        needed = rows_that_agree(self.plan_, spread)
-        if needed <= max(n_rows, self.plan_.n_rows):
-            return super()._more(n_rows, spread)
-        return f"Get more rows: this population needs about {needed:,} rows, got {n_rows:,}"
-
-    def _warn(self, n_rows: int, spread: Any) -> None:
-        super()._warn(n_rows, spread)
-        plan: Any = self.plan_
-        space: Any = self.model_.design.space
-        if plan.mode != "practical" or not space.sketch_bits:
-            return
-        times = float(space.grid_width) / 2**space.sketch_bits / (math.sqrt(12) * plan.noise)
-        if times > 1:
-            warn(
-                f"Cells are {times:.2g} times as coarse as max_error={plan.promise.max_error:g} "
-                f"allows, so the model may be wrong more often: {n_rows:,} rows show their spread "
-                f"only roughly. {self._more(n_rows, spread)}. Or publish more bits.",
-                UselessModelWarning,
-            )
-
-    def _finish(self, plan: Any, fitted: Fitted, n_rows: int, study: HalfspaceStudy | None) -> None:
-        for name in ("study_", "replication_"):
-            self.__dict__.pop(name, None)
-        if study is not None:
-            self.study_ = study
-            nothing = np.zeros(plan.n_components)  # the mean of vectors that point anywhere
-            of_noise = fitted.space.encode(nothing, Coins(study.design.seed), plan.sketch)
-            self.replication_ = HalfspaceReplication(
-                study.commits_to(self.fingerprint_),
-                self.fingerprint_,
-                study.commitment,
-                n_rows,
-                bool((of_noise == fitted.codes).all()),
-            )
-        elif fitted.sketch is not None:
-            spread: Any = fitted.spread
-            published = PublishedPlan.of(plan, fitted.sketch, spread.batch_size)
-            design = self.model_.design
-            self.study_ = HalfspaceStudy(design, published, n_rows, self.fingerprint_)
-
-
-@documented(svm)
-@dataclass(eq=False, repr=False, kw_only=True)
-class ReplicableSVMClassifier(BatchClassifier):
-    """Algorithm 1 of the paper: halfspaces from the mean of batch SVMs.
-
-    Parameters
-    ----------
-    {promise}
-    {batch_sizes}
-    margin_share : float or None, default=None
-        Paper mode: the share of a batch's largest margin that its SVM has; None is 0.5, as printed.
-
-    Attributes
-    ----------
-    {batch_fitted}
-
-    See Also
-    --------
-    ReplicableSGDClassifier : gradient descent in place of SVMs.
-    ReplicableLogisticClassifier : studies, for classes that no halfspace separates.
-    plan : how many rows a promise needs.
-
-    Notes
-    -----
-    {printed}
-
-    The head of ``replearn.halfspaces.svm`` has our constants, their proof, and every departure
-    of ``mode="paper"`` from what is printed.
-
-    References
-    ----------
-    {paper}
-
-    Examples
-    --------
-    Nobody is first: two labs share a seed, and nothing else.
-
-    {two_labs}
-
-    With a sketch a first lab publishes a study, and a second one needs fewer rows.
-
-    >>> few = [rl.datasets.make_margin(4000, 3, margin=0.3, random_state=i) for i in (1, 2)]
-    >>> first = rl.ReplicableSVMClassifier(margin=0.3, sketch_bits=3).fit(*few[0])
-    >>> second = rl.ReplicableSVMClassifier(study=first.study_).fit(*few[1])
-    >>> second.replication_.same
-    True
-    """
-
-    margin_share: float | None = None
-
-    def _recipe(self) -> Recipe:
-        return SVM
-
-
-@documented(sgd)
-@dataclass(eq=False, repr=False, kw_only=True)
-class ReplicableSGDClassifier(BatchClassifier):
-    """Algorithm 2 of the paper: halfspaces from the mean of runs of gradient descent.
-
-    Parameters
-    ----------
-    {promise}
-    {batch_sizes}
-    n_repetitions : int or None, default=None
-        Paper mode: runs of gradient descent on a batch.
-    n_validation : int or None, default=None
-        Paper mode: rows of a batch that choose among its runs.
-    normalize : bool or None, default=None
-        Paper mode: scale the best run to length 1, as printed; None is False.
-
-    Attributes
-    ----------
-    {batch_fitted}
-
-    See Also
-    --------
-    ReplicableSVMClassifier : SVMs in place of gradient descent, for fewer rows in eps.
-    plan : how many rows a promise needs.
-
-    Notes
-    -----
-    {printed}
-
-    The head of ``replearn.halfspaces.sgd`` has our constants, their proof, and every departure
-    of ``mode="paper"`` from what is printed.
-
-    References
-    ----------
-    {paper}
-
-    Examples
-    --------
-    >>> import replearn as rl
-    >>> X, y = rl.datasets.make_margin(12_000, 3, margin=0.3, random_state=1)
-    >>> promise = {"margin": 0.3, "max_error": 0.2, "max_disagreement": 0.5}
-    >>> fitted = rl.ReplicableSGDClassifier(**promise).fit(X, y)
-    >>> bool(fitted.score(X, y) > 0.9)
-    True
-    """
-
-    n_repetitions: int | None = None
-    n_validation: int | None = None
-    normalize: bool | None = None
-
-    def _recipe(self) -> Recipe:
-        return SGD
-
-    # --- rows as they come ------------------------------------------------------------------------
-
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Learn from more rows: afterwards the model is that of all rows so far.
-
-        It is, to the bit, what ``fit`` with ``shuffle=False`` gives for all of them in their order,
-        however they are cut. Two batches of rows are kept at most. Rows must come in random order.
-
-        Parameters
-        ----------
-        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
-            Rows that were not seen before.
-        y : array of shape (n_samples,)
-            Their labels.
-        classes : sequence of two labels, optional
-            Needed at the first call, which may see one of them only. A replication has its study's.
-            After ``fit`` a first call begins anew, with a warning.
-
-        Returns
-        -------
-        self : estimator
-            Fitted. A warning about too much disagreement comes from the planned number of rows on;
-            ``certificate_`` has the estimate at any time.
-        """
-        self._check_one_pass()
-        study = self._opened()
-        is_first = "_one_pass" not in vars(self)
-        rows, labels = validate_data(
-            self, unmasked(X), unmasked(y), reset=is_first, order="C", **_ROWS
-        )
-        known = self._known_classes(classes, study)
-        signs = _signs_among(known, labels)
-        refuse_sorted(signs)
-
-        # 1. plan at the first call
-        if is_first:
-            self.classes_, self._target = known, str(getattr(y, "name", None) or "y")
-            seed, plan = self._planned(rows.shape[1], study)
-            self._one_pass = OnePass(plan, seed)
-        one_pass = self._one_pass
-
-        # 2. sum whole batches, and round the mean of all there are
-        add = sgd.adder(one_pass.plan)
-        one_pass.take(rows, signs, add, self._work())
-        sums, batch_size = one_pass.all_sums(add)
-        plan, n_rows = one_pass.plan, one_pass.n_rows
-        fitted = round_mean(sums, batch_size, plan, Coins(one_pass.seed), n_rows)
-
-        # 3. say what came out
-        self._conclude(plan, fitted, n_rows, study, one_pass.seed)
-        self.n_rows_ = n_rows
-        sample = MemoryRows(rows, signs)
-        self.counts_["own_errors"] = _n_errors(self.model_, sample)  # of the rows of this call
-        self._finish(plan, fitted, n_rows, study)
-        if n_rows >= plan.n_rows:
-            self._warn(n_rows, fitted.spread)
-            self._warn_of_errors(signs.size)
-        return self
-
-    def _check_one_pass(self) -> None:
-        """Refuse what needs all rows at once."""
-        if self.mode != "practical":
-            raise ReplearnError(
-                f'partial_fit needs mode="practical", got mode={self.mode!r}, which fixes the '
-                "number of rows before a fit begins. Call fit_file with shuffle=False: it keeps no "
-                "rows either."
-            )
-        if self.trace or (self.sketch_bits and self.study is None):
-            name = "trace" if self.trace else "sketch_bits"
-            raise ReplearnError(
-                f"{name} must be left out in partial_fit, got {getattr(self, name)!r}: it needs "
-                "all rows at once. Call fit, or leave it out."
-            )
-        if "model_" in vars(self) and "_one_pass" not in vars(self):
-            warn(
-                f"partial_fit begins anew: the {self.n_rows_:,} rows of fit were not kept. Call "
-                "partial_fit from the start to learn from all rows.",
-                ReplicabilityWarning,
-            )
-
-    def _known_classes(self, classes: Any, study: HalfspaceStudy | None) -> Array:
-        """Both labels: of earlier calls, of the study, or as given."""
-        known: Array | None = None
-        if "model_" in vars(self):  # of an earlier call, or of fit
-            known = self.classes_
-        elif study is not None:
-            known = np.array(study.design.classes)
-
-        if classes is None:
-            if known is None:
-                raise ReplearnError("classes must be passed on the first call to partial_fit.")
-            return known
-
-        given = np.unique(classes)
-        if given.size != 2 or (known is not None and set(given) != set(known)):
-            expected = "two labels" if known is None else short(known.tolist())
-            raise ReplearnError(
-                f"classes must be {expected}, got {short(given.tolist())}. Pass both labels."
-            )
-        return given if known is None else known
-
-
-def _signs_among(classes: Array, y: Any) -> Signs:
-    """Labels as -1 and +1, if they are these classes."""
-    unknown = np.setdiff1d(y, classes)
-    if unknown.size:
-        raise ReplearnError(
-            f"y must have the classes {short(classes.tolist())}, got {short(unknown[0].item())}. "
-            "Pass all labels as classes at the first call."
-        )
-    return np.where(y == classes[1], np.int8(1), np.int8(-1))

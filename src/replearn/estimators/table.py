@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from replearn.estimators.batches import ReplicableSGDClassifier, ReplicableSVMClassifier
 from replearn.estimators.boosting import ReplicableBoostingClassifier
 from replearn.estimators.dp import ReplicableDPClassifier
-from replearn.estimators.halfspaces import ReplicableSGDClassifier, ReplicableSVMClassifier
 from replearn.estimators.net import ReplicableNetClassifier
 
 ESTIMATORS: dict[str, Callable[..., Any]] = {

@@ -3,6 +3,8 @@
 No BLAS and no ``np.sum`` of floats: their order of additions depends on version and machine.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from replearn.types import Matrix, Vector
@@ -97,6 +99,25 @@ def backward(upper: Matrix, right: Matrix) -> Matrix:
 def solve(lower: Matrix, right: Matrix) -> Matrix:
     """``(lower lower')^-1 right``."""
     return backward(lower.T, forward(lower, right))
+
+
+def solver_of_each(lowers: Matrix) -> Callable[[Matrix], Matrix]:
+    """`solve` with several triangles of one size, each for a row of what is given."""
+    by_column = np.ascontiguousarray(lowers.transpose(2, 0, 1))  # each is read in one piece
+    by_row = np.ascontiguousarray(lowers.transpose(1, 0, 2))
+
+    def solve_each(right: Matrix) -> Matrix:
+        x = right.astype(np.float64, copy=True)
+        for j, column in enumerate(by_column):
+            x[:, j] /= column[:, j]
+            x[:, j + 1 :] -= column[:, j + 1 :] * x[:, j, None]
+        for j in range(x.shape[1] - 1, -1, -1):
+            row = by_row[j]
+            x[:, j] /= row[:, j]
+            x[:, :j] -= row[:, :j] * x[:, j, None]
+        return x
+
+    return solve_each
 
 
 def eigenvectors(matrix: Matrix) -> tuple[Vector, Matrix]:

@@ -75,8 +75,3 @@ def minus_logs(x: Vector) -> Vector:
 def exponentials(words: Words) -> Vector:
     """Exponential draws, ``-ln p``."""
     return minus_logs(midpoints(words))
-
-
-def gumbels(words: Words) -> Vector:
-    """Gumbel draws, ``-ln(-ln p)``."""
-    return minus_logs(exponentials(words))

@@ -131,6 +131,7 @@ class _Writer:
         n_scores = len(self.rule.constants)
         names = [f'"{_PREFIX}_score"']
         if n_scores > 1:
+            # from 1 on: the first class has no score
             names = [f'"{_PREFIX}_score_{k + 1}"' for k in range(n_scores)]
         scores = [f"{self._score(k)} AS {name},\n" for k, name in enumerate(names)]
         results = self._results([f"{_SCORED}.{name}" for name in names])

@@ -4,7 +4,7 @@ from replearn.glm.between import Between, CentreFits, assumed, excess_variance, 
 from replearn.glm.coefficients import Coefficients
 from replearn.glm.collinear import copies_of_numbers, repeated_columns
 from replearn.glm.coordinates import Coordinates
-from replearn.glm.derivatives import mean_information, unpacked
+from replearn.glm.derivatives import MOST_STEERED, mean_information, over_scores, unpacked
 from replearn.glm.design import DIRECTION_BITS, MAX_NUMBERS, GlmDesign
 from replearn.glm.influence import Influence, influence_of
 from replearn.glm.losses import (
@@ -20,7 +20,7 @@ from replearn.glm.losses import (
     loss_of_numbers,
 )
 from replearn.glm.model import GlmModel, decided
-from replearn.glm.newton import MOST_STEERED, LastIterate, State, Summary, fit, totals_of
+from replearn.glm.newton import LastIterate, State, Summary, fit, totals_of
 from replearn.glm.recalibration import (
     Recalibration,
     fit_constants,

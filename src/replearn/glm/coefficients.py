@@ -100,6 +100,8 @@ class Coefficients(Spoken):
         standard errors, ratios (of the exponential) and the ends of 95% intervals of the ratios.
         """
         rows = self._rows()
+
+        # a ratio has a column, and several classes have one
         header = ["term", "model", "estimate", "standard_error"]
         if self.design.loss.ratio:
             header.append(self.design.loss.ratio.replace(" ", "_"))
@@ -110,8 +112,9 @@ class Coefficients(Spoken):
 
     def _rows(self) -> list[list[Any]]:
         """Class (of several), term, model, estimate, error, ratio (if it has one), low, high."""
+        # a row for each term of each class but the first
         rows = []
-        labels = (self.design.classes or ("", ""))[1:]
+        labels = self.design.score_labels
         for k, label in enumerate(labels):
             for j, term in enumerate(self.terms):
                 coefficient = None
@@ -156,6 +159,7 @@ class Coefficients(Spoken):
         known = {"term": 0, "class": 0, "estimate": 4, "standard_error": 3}
         digits = [known.get(name, of_ratios) for name in shown]
 
+        # how they were made, and what to know of them
         said = "Intervals are 95%, from robust standard errors"
         if self.design.loss.ratio:
             said += f", of the {self.design.loss.ratio}"
@@ -191,7 +195,7 @@ class Coefficients(Spoken):
         ratio, n_scores = self.design.loss.ratio, self.design.loss.n_scores
         header = ["term", "coefficient"]
         if n_scores > 1:
-            header[1:] = [f"of {label}" for label in (self.design.classes or ())[1:]]
+            header[1:] = [f"of {label}" for label in self.design.score_labels]
         rows: list[list[Any]] = [[name, *values] for name, values in self._lines()]
         if ratio and n_scores == 1:
             header.append(ratio)
@@ -277,7 +281,7 @@ class Coefficients(Spoken):
         low, high = (np.where(np.isnan(ends), shown, ends) for ends in (low, high))
 
         ratio, marks = self.design.loss.ratio, list[Mark]()
-        for k, label in enumerate((self.design.classes or ("", ""))[1:]):
+        for k, label in enumerate(self.design.score_labels):
             for j, name in enumerate(self.terms[1:], 1):
                 named = f"{name}, {label}" if len(shown) > 1 else name
                 value = float(shown[k, j])

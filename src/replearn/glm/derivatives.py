@@ -4,20 +4,21 @@ The gradient is that of all rows. The information matrix, the mean of second der
 a share of the rows, chosen by their content, and on a coarser grid: it only steers.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from replearn.exact import algebra
-from replearn.glm.losses import Loss
+from replearn.glm.losses import Loss, Multinomial
 from replearn.rows import (
     COARSE,
     COARSE_BLOCK,
     COARSE_SHIFT,
+    EVERY_ROW,
     ROW_BITS,
     THETA_BITS,
     WEIGHT_BITS,
@@ -35,12 +36,16 @@ from replearn.rows import (
 )
 from replearn.types import Array, BlockMap, Matrix, Vector, is_sparse
 
-#: Pivots of the information matrix are raised to it: what the grid of curvatures can show.
-LEAST_PIVOT = 2.0**-24
+#: How the information of scores and columns is summed up: as matrices over the columns, one for
+#: each pair of scores or one for each class; or as a first row and a diagonal for each class.
+Form = Literal["pairs", "classes", "alone"]
+
+#: Up to so many coefficients all pairs steer a fit; up to so many columns a matrix of each class.
+MOST_STEERED = 500
 #: Rows whose sums int64 holds: an entry of the information has at most 2^42 of each.
 _MOST_ADDED = 1 << 16
-#: The share of all rows, and the constant in the units of the information matrix.
-_EVERY, _COARSE_ONE = 1 << 32, 1 << (ROW_BITS - COARSE_SHIFT)
+#: The constant in the units of the information matrix.
+_COARSE_ONE = 1 << (ROW_BITS - COARSE_SHIFT)
 #: Sparse entries that are kept in float64 during a fit: 32 MB.
 _MOST_READY = 1 << 22
 
@@ -50,7 +55,7 @@ def sums_at(
     loss: Loss,
     theta: Matrix,
     sample_threshold: int = 0,
-    full_information: bool = True,
+    form: Form = "pairs",
     work: BlockMap = map,
 ) -> ExactSums:
     """Gradient and information of the loss, summed up exactly over rows.
@@ -63,21 +68,19 @@ def sums_at(
         Coefficients, in whole units of 2^-26.
     sample_threshold : int
         Rows whose mark is below it make the information; 2^32 takes all, 0 none.
-    full_information : bool
-        Whether the information is that of all pairs of columns, or first rows and diagonals.
+    form : "pairs", "classes" or "alone"
+        See `Form`.
     work : how blocks are passed over
 
     Returns
     -------
     sums : ExactSums
         ``rows``, ``weight``, ``gradient`` (n_scores, n_columns), ``sampled`` (weight) and
-        ``information``: for each pair of scores the lower triangle over the columns, row by row,
-        or if it is not asked for as a whole, for each score its first row and its diagonal.
+        ``information``: for each pair of scores or each class the lower triangle over the columns,
+        row by row; or for each class its first row and its diagonal.
     """
     parts = (part for block in blocks for part in _parts(block))
-    return reduce(
-        add, work(partial(_few_sums, loss, theta, sample_threshold, full_information), parts)
-    )
+    return reduce(add, work(partial(_few_sums, loss, theta, sample_threshold, form), parts))
 
 
 def ready(block: Block) -> list[Block]:
@@ -108,14 +111,16 @@ def _parts(block: Block) -> Iterator[Block]:
 
 
 def _few_sums(
-    loss: Loss, theta: Matrix, sample_threshold: int, full_information: bool, block: Block
+    loss: Loss, theta: Matrix, sample_threshold: int, form: Form, block: Block
 ) -> ExactSums:
     """Sums of so few rows that int64 holds them."""
     gradient = np.zeros(theta.shape, dtype=np.int64)
     information = np.zeros(
-        _room_for_information(theta.shape, sample_threshold, full_information), dtype=np.int64
+        _room_for_information(theta.shape, sample_threshold, form), dtype=np.int64
     )
-    add_information = _add_information if full_information else _add_first_and_diagonal
+    add_information = _add_first_and_diagonal
+    if form != "alone":
+        add_information = partial(_add_matrices, form)
     weight = sampled = 0
 
     # 1 every row counts for the gradient, and all of them for the information if it asks for all
@@ -123,23 +128,21 @@ def _few_sums(
         eta = scores(rows, theta, piece.offset)
         _add_gradient(gradient, loss, rows, eta, piece)
         weight += _total_weight(piece.weights, piece.n_rows)
-        if sample_threshold == _EVERY:
+        if sample_threshold == EVERY_ROW:
             sampled += add_information(information, loss, rows, eta, piece.weights)
 
     # 2 a share of them: one product of many rows is faster than many products of few
-    if 0 < sample_threshold < _EVERY:
+    if 0 < sample_threshold < EVERY_ROW:
         some = block.part(block.marks < sample_threshold)
         rows = _reals(some.terms)
         eta = scores(rows, theta, some.offset)
         sampled = add_information(information, loss, rows, eta, some.weights)
 
     # 3 what is symmetric is told once
-    n_columns = theta.shape[1]
-    if full_information:
-        lower = np.tril_indices(n_columns)
-        information = information[:, lower[0], lower[1]]
-    else:
-        information = information.reshape(len(information), 2 * n_columns)
+    flat: Array = information.reshape(len(information), math.prod(information.shape[1:]))
+    if form != "alone":
+        lower = np.tril_indices(theta.shape[1])
+        flat = information[:, lower[0], lower[1]]
     return ExactSums(
         "a Newton step",
         {
@@ -147,7 +150,7 @@ def _few_sums(
             "weight": integers([weight]),
             "sampled": integers([sampled]),
             "gradient": integers(gradient),
-            "information": integers(information),
+            "information": integers(flat),
         },
     )
 
@@ -215,16 +218,14 @@ def _slopes(loss: Loss, eta: Matrix, piece: Block) -> Matrix:
 
 
 def _room_for_information(
-    shape: tuple[int, ...], sample_threshold: int, full_information: bool
-) -> tuple[int, ...]:
-    """For each pair of scores a matrix over the columns, or for each score two rows."""
-    n_scores, n_columns = shape
-    n_matrices, n_kept = n_scores, 2
-    if full_information:
-        n_matrices, n_kept = n_scores * (n_scores + 1) // 2, n_columns
+    shape: tuple[int, ...], sample_threshold: int, form: Form
+) -> tuple[int, int, int]:
+    """For each pair of scores or each class a matrix over the columns, or two rows."""
+    n_columns = shape[1]
+    n_matrices = information_shape(shape, form)[0]
     if not sample_threshold:
         n_matrices = 0
-    return n_matrices, n_kept, n_columns
+    return n_matrices, 2 if form == "alone" else n_columns, n_columns
 
 
 def _cut(weights: Vector | None, chosen: Any) -> Vector | None:
@@ -239,18 +240,18 @@ def _total_weight(weights: Vector | None, n_rows: int) -> int:
     return int((weights * 2.0**WEIGHT_BITS).astype(np.int64).sum())
 
 
-def _add_information(
-    information: np.ndarray, loss: Loss, X: Any, eta: Matrix, weights: Vector | None
+def _add_matrices(
+    form: Form, information: np.ndarray, loss: Loss, X: Any, eta: Matrix, weights: Vector | None
 ) -> int:
     """Add up ``X' diag(curvature) X`` over some rows, and return their weight."""
     if is_sparse(X):
-        _add_sparse(information, X, _curvature(loss, eta, weights))
+        _add_sparse(information, X, _curvature(form, loss, eta, weights))
     elif isinstance(X, LevelRows):
         numbers = np.floor(with_constant(X.numbers) * (1.0 / COARSE) + 0.5)
-        for pair, values in enumerate(_curvature(loss, eta, weights)):
+        for pair, values in enumerate(_curvature(form, loss, eta, weights)):
             X.add_products(information[pair], numbers, values, COARSE_BLOCK, _COARSE_ONE)
     else:
-        _add_dense(information, loss, X, eta, weights)
+        _add_dense(form, information, loss, X, eta, weights)
     return _total_weight(weights, len(eta))
 
 
@@ -268,7 +269,7 @@ def _add_sparse(information: np.ndarray, X: Any, curvature: Matrix) -> None:
 
 
 def _add_dense(
-    information: np.ndarray, loss: Loss, X: Any, eta: Matrix, weights: Vector | None
+    form: Form, information: np.ndarray, loss: Loss, X: Any, eta: Matrix, weights: Vector | None
 ) -> None:
     """In float64, so few rows at a time that products are exact."""
     # round in place: this is the largest array
@@ -280,7 +281,7 @@ def _add_dense(
     for start in range(0, len(eta), COARSE_BLOCK):
         part = slice(start, start + COARSE_BLOCK)
         coarse = X[part]
-        for pair, values in enumerate(_curvature(loss, eta[part], _cut(weights, part))):
+        for pair, values in enumerate(_curvature(form, loss, eta[part], _cut(weights, part))):
             product = (coarse * values[:, None]).T @ coarse
             information[pair] += product.astype(np.int64)
 
@@ -288,8 +289,7 @@ def _add_dense(
 def _add_first_and_diagonal(
     information: np.ndarray, loss: Loss, X: Any, eta: Matrix, weights: Vector | None
 ) -> int:
-    """Add up the first row and the diagonal of each score's block, and return the weight."""
-    own = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))  # pairs of a score with itself
+    """Add up the first row and the diagonal of each class, and return the weight."""
     if isinstance(X, LevelRows):
         dense = np.empty((len(eta), X.shape[1] + 1))
         X = with_constant(X, dense)
@@ -300,7 +300,7 @@ def _add_first_and_diagonal(
         n_at_once = len(eta)
     for start in range(0, len(eta), n_at_once):
         part = slice(start, start + n_at_once)
-        values = _curvature(loss, eta[part], _cut(weights, part))[own]
+        values = _curvature("alone", loss, eta[part], _cut(weights, part))
         if is_sparse(X):
             values = values.astype(np.int64)
             cells = X.data.astype(np.int16, copy=False) + int(COARSE) // 2
@@ -320,9 +320,12 @@ def _add_first_and_diagonal(
     return _total_weight(weights, len(eta))
 
 
-def _curvature(loss: Loss, eta: Matrix, weights: Vector | None) -> Matrix:
-    """A row for each pair of scores, on the grid."""
-    curvature = loss.curvature(eta)
+def _curvature(form: Form, loss: Loss, eta: Matrix, weights: Vector | None) -> Matrix:
+    """A row for each pair of scores or each class, on the grid."""
+    if form == "pairs" or not isinstance(loss, Multinomial):
+        curvature = loss.curvature(eta)
+    else:
+        curvature = loss.class_curvature(eta)
     if weights is not None:
         curvature = curvature * weights[:, None]
     return on_grid(curvature, loss.bits).T
@@ -369,43 +372,50 @@ def mean_gradient(sums: ExactSums, theta: Matrix, loss: Loss, ridge: Vector | fl
 
 def mean_information(sums: ExactSums, loss: Loss, ridge: Vector | float) -> Matrix:
     """The information matrix of a row with the ridge, over all scores and columns."""
-    parts = _mean_parts(sums, loss)
-    n_columns, n_scores = parts.shape[1], loss.n_scores
-    information = np.empty((n_scores, n_columns, n_scores, n_columns))
-    for pair, (k, m) in enumerate(zip(*np.triu_indices(n_scores), strict=True)):
-        information[k, :, m, :] = parts[pair]
-        information[m, :, k, :] = parts[pair].T
-
-    penalty = Penalty(ridge, n_scores, n_columns).matrix
-    return information.reshape(n_scores * n_columns, n_scores * n_columns) + penalty
+    parts = mean_parts(sums, loss, "pairs")
+    return over_scores(parts, loss.n_scores) + Penalty(ridge, loss.n_scores, parts.shape[1]).matrix
 
 
-def factor_of(sums: ExactSums, loss: Loss, ridge: float) -> Matrix:
-    """Cholesky's, of the information of a row; without all pairs of columns its parts."""
-    if sums.values["information"].shape == information_shape(sums.values["gradient"].shape):
-        return algebra.cholesky(mean_information(sums, loss, ridge), LEAST_PIVOT)
-    return _mean_parts(sums, loss)
+def over_scores(parts: Matrix, n_scores: int) -> Matrix:
+    """One matrix over all scores and columns, from a symmetric one for each pair of scores."""
+    n_columns = parts.shape[1]
+    matrix = np.empty((n_scores, n_columns, n_scores, n_columns))
+    for part, (k, m) in zip(parts, zip(*np.triu_indices(n_scores), strict=True), strict=True):
+        matrix[k, :, m, :] = matrix[m, :, k, :] = part
+    return matrix.reshape(n_scores * n_columns, n_scores * n_columns)
 
 
-def _mean_parts(sums: ExactSums, loss: Loss) -> Matrix:
+def mean_parts(sums: ExactSums, loss: Loss, form: Form) -> Matrix:
     """What sums have of the information matrix, of a row."""
     unit = 2.0 ** (WEIGHT_BITS - loss.bits) / (2.0**ROW_BITS / COARSE) ** 2
-    parts = unpacked(sums.reals("information"), sums.values["gradient"].shape)
+    parts = unpacked(sums.reals("information"), sums.values["gradient"].shape[1], form)
     return parts * unit / float(max(sums.count("sampled"), 1))
 
 
-def information_shape(shape: tuple[int, ...], full_information: bool = True) -> tuple[int, int]:
+def form_of(shape: tuple[int, ...]) -> Form:
+    """Of the information that steers a fit of coefficients of a shape."""
+    n_scores, n_columns = shape
+    if n_scores * n_columns <= MOST_STEERED:
+        return "pairs"
+    if n_columns <= MOST_STEERED:  # then there are several scores
+        return "classes"
+    return "alone"
+
+
+def information_shape(shape: tuple[int, ...], form: Form) -> tuple[int, int]:
     """Rows and numbers of the information about coefficients of a shape, as sums have it."""
     n_scores, n_columns = shape
-    if not full_information:
-        return n_scores, 2 * n_columns
-    return n_scores * (n_scores + 1) // 2, n_columns * (n_columns + 1) // 2
+    triangle = n_columns * (n_columns + 1) // 2
+    if form == "pairs":
+        return n_scores * (n_scores + 1) // 2, triangle
+
+    n_parts = n_scores + 1 if n_scores > 1 else 1
+    return n_parts, triangle if form == "classes" else 2 * n_columns
 
 
-def unpacked(rows: Array, shape: tuple[int, ...]) -> Array:
-    """Symmetric matrices, one for each pair of scores; or first row and diagonal of each score."""
-    n_columns = shape[1]
-    if rows.shape != information_shape(shape):
+def unpacked(rows: Array, n_columns: int, form: Form = "pairs") -> Array:
+    """Symmetric matrices, or first rows with diagonals, of what sums have."""
+    if form == "alone":
         return rows.reshape(len(rows), 2, n_columns)
 
     matrices = np.zeros((len(rows), n_columns, n_columns), dtype=rows.dtype)

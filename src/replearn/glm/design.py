@@ -99,6 +99,11 @@ class GlmDesign(Part):
         return self
 
     @property
+    def score_labels(self) -> tuple[Label, ...]:
+        """What each score is called: all classes but the first; nothing where it is a number's."""
+        return (self.classes or ("", ""))[1:]
+
+    @property
     def n_numbers(self) -> int:
         """Coded numbers."""
         return self.loss.n_scores * self.coordinates.n_columns
@@ -124,7 +129,7 @@ class GlmDesign(Part):
         named = ("(constant)", *terms)
         if self.loss.n_scores == 1:
             return named
-        return tuple(f"{term}, {label}" for label in (self.classes or ())[1:] for term in named)
+        return tuple(f"{term}, {label}" for label in self.score_labels for term in named)
 
     @cached_property
     def cells(self) -> Cells:

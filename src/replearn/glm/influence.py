@@ -124,7 +124,7 @@ def moments_of(pull: "Pull", blocks: Iterable[Block], loss: Loss) -> "Moments":
     moments = Moments.none(len(pull.unit), loss.n_scores)
     for block in blocks:
         # sparse rows are dense once they pull
-        most = most_rows(pull.width)
+        most = pull.most_rows
         for start in range(0, block.n_rows, most):
             moments.add(loss, pull, block.part(slice(start, start + most)))
     return moments
@@ -148,8 +148,8 @@ def influence_from(sums: "Moments", unit: Vector, n_rows: int) -> Influence:
 
     # 3 effective rows of all rows; events that come together count less
     per_sampled = n_rows / sums.n_rows
-    m_observed = _effective_rows(seen, sums.n_rows) * per_sampled
-    m_expected = _effective_rows(sums.likely, sums.n_rows) * per_sampled
+    m_observed = seen.effective(sums.n_rows) * per_sampled
+    m_expected = sums.likely.effective(sums.n_rows) * per_sampled
     m_expected /= design_effect * max(1.0, dispersion)
     return Influence(observed, expected, m_observed, m_expected, n_rows)
 
@@ -173,15 +173,6 @@ def _dispersion(sums: "Moments") -> float:
     if upper < 1.0:
         return upper
     return max(1.0, dispersion)
-
-
-def _effective_rows(moments: "SquareSums", n_rows: int) -> Vector:
-    """Never more than rows.
-
-    Where influences are below the grid, as in a column that follows from others, squares of squares
-    are 0.
-    """
-    return np.minimum(moments.effective(), n_rows)
 
 
 @dataclass(frozen=True)
@@ -208,8 +199,8 @@ class Pull(Protocol):
         """Of influences on each coordinate."""
 
     @property
-    def width(self) -> int:
-        """Numbers of a row that are in use at once."""
+    def most_rows(self) -> int:
+        """Rows whose pulls are in use at once."""
 
     def add(self, sums: "Moments", loss: Loss, some: RowParts) -> None:
         """Add influences of some rows, and what the model predicts of them."""
@@ -222,7 +213,7 @@ class _Pull:
     theta: Matrix
     turn: Matrix  # from gradients to coordinates, on a grid
     turn_unit: float
-    metrics: "list[_Metric]"  # in which leverages are lengths, one for each score
+    metrics: "list[Metric]"  # in which leverages are lengths, one for each score
     unit: Vector
     weight: float  # of all rows
 
@@ -247,7 +238,7 @@ class _Pull:
         if loss.n_scores > 1:
             parts = [slice(k, k + theta.shape[1]) for k in range(0, theta.size, theta.shape[1])]
             own = [algebra.cholesky(information[part, part]) for part in parts]
-        metrics = [_Metric.of(lower) for lower in own]
+        metrics = [Metric.of(lower) for lower in own]
 
         # units are powers of two, so that dividing by them is exact
         predicted = np.sqrt([algebra.dot(column, column) for column in half.T])
@@ -255,18 +246,13 @@ class _Pull:
         return cls(theta, turn, turn_unit, metrics, unit, weight)
 
     @property
-    def width(self) -> int:
+    def most_rows(self) -> int:
         """Many arrays of this size are made of a piece, which should stay in the cache together."""
-        return _AT_ONCE * max(self.theta.shape[1], len(self.unit))
+        return most_rows(_AT_ONCE * max(self.theta.shape[1], len(self.unit)))
 
     def add(self, sums: "Moments", loss: Loss, some: RowParts) -> None:
         """Add influences of some rows, and what the model predicts of them."""
-        pulls = self.on(some.X, some.curvature, some.mass)
-        influences = _influences(pulls, some.residual)
-        sums.seen = sums.seen.add_whole(influences)
-        sums.likely = sums.likely.add(*loss.expected(some.means, pulls))
-        if some.groups is not None:
-            _gather(influences, some.groups, sums.grouped)
+        add_pulls(sums, loss, some, self.on(some.X, some.curvature, some.mass))
 
     def on(self, X: Any, curvature: Matrix, mass: Vector) -> list[Matrix]:
         """What a residual of 1 does to each coordinate, for each score, by HC3."""
@@ -309,6 +295,7 @@ class Moments:
         if not isinstance(X, LevelRows) and not is_sparse(X):
             X = with_constant(X)
         eta = scores(X, pull.theta, piece.offset)
+        # curvatures of each score with itself, among those of all pairs
         own = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))
         residual, curvature = loss.residual(eta, piece.targets), loss.curvature(eta)[:, own]
         mass = piece.masses
@@ -325,6 +312,15 @@ class Moments:
 
         self.n_rows += len(eta)
         self.weight += float((mass * 2.0**WEIGHT_BITS).sum())
+
+
+def add_pulls(sums: Moments, loss: Loss, some: RowParts, pulls: list[Matrix]) -> None:
+    """Add what residuals of some rows do, and what the model predicts of them."""
+    influences = _influences(pulls, some.residual)
+    sums.seen = sums.seen.add_whole(influences)
+    sums.likely = sums.likely.add(*loss.expected(some.means, pulls))
+    if some.groups is not None:
+        _gather(influences, some.groups, sums.grouped)
 
 
 def _influences(pulls: list[Matrix], residual: Matrix) -> np.ndarray:
@@ -355,10 +351,15 @@ class SquareSums:
     def __add__(self, other: "SquareSums") -> "SquareSums":
         return SquareSums(self.second + other.second, self.fourth + other.fourth)
 
-    def effective(self) -> Vector:
-        """Effective number of terms in each sum."""
+    def effective(self, most: float = math.inf) -> Vector:
+        """Effective number of terms in each sum, never more than there are.
+
+        Where influences are below the grid, as in a column that follows from others, squares of
+        squares are 0.
+        """
         second, fourth = (sums.astype(np.float64) for sums in (self.second, self.fourth))
-        return np.maximum(second * second / np.maximum(fourth * 4.0**COARSE_BITS, 1.0), 0.01)
+        effective = second * second / np.maximum(fourth * 4.0**COARSE_BITS, 1.0)
+        return np.clip(effective, 0.01, most)
 
     def add_whole(self, whole: np.ndarray, shift: int = 0) -> "SquareSums":
         """With the influences of some rows, in units of 2^shift."""
@@ -390,7 +391,7 @@ def on_bits(matrix: Matrix, bits: int = THETA_BITS) -> tuple[Matrix, float]:
 
 
 @dataclass(frozen=True)
-class _Metric:
+class Metric:
     """Lengths of rows in the metric of an information matrix."""
 
     inverse: Matrix
@@ -398,7 +399,7 @@ class _Metric:
     reach: float
 
     @classmethod
-    def of(cls, lower: Matrix) -> "_Metric":
+    def of(cls, lower: Matrix) -> "Metric":
         """From the triangle of that matrix."""
         inverse = algebra.inverse(lower)
         # the largest product that a row of it can have with an encoded row, up to a power of two

@@ -12,7 +12,7 @@ import numpy as np
 
 from replearn.exact import algebra
 from replearn.glm.coordinates import MOST_IN_TRIANGLE, Coordinates
-from replearn.glm.derivatives import factor_of, mean_information, sums_at
+from replearn.glm.derivatives import mean_information, mean_parts, sums_at
 from replearn.glm.influence import (
     COARSE_BITS,
     FINE_BITS,
@@ -27,10 +27,12 @@ from replearn.glm.influence import (
     on_bits,
 )
 from replearn.glm.losses import Loss
-from replearn.glm.newton import schur_complements
+from replearn.glm.preconditioners import schur_complements
 from replearn.rows import (
     COARSE,
     COARSE_SHIFT,
+    EVERY_ROW,
+    MAX_BLOCK,
     ROW_BITS,
     Block,
     column_sums,
@@ -58,8 +60,8 @@ def influence_alone(
     There is one score. ``n_rows`` and ``weight`` are those of all rows.
     """
     # 0 each column alone
-    sums = sums_at([block], loss, theta, 1 << 32, full_information=False)
-    first, diagonal = factor_of(sums, loss, ridge)[0]
+    sums = sums_at([block], loss, theta, EVERY_ROW, "alone")
+    first, diagonal = mean_parts(sums, loss, "alone")[0]
     pull = _AlonePull.of(theta, first, diagonal, ridge, coordinates.diagonal, weight)
     alone = influence_from(
         pull.with_zeros(moments_of(pull, [block], loss), loss), pull.unit, n_rows
@@ -73,7 +75,7 @@ def influence_alone(
     rest[:, places] = 0.0
     terms = block.terms[:, top]
     some = replace(block, terms=terms, offset=scores(block.terms, rest, block.offset)[:, 0])
-    information = mean_information(sums_at([some], loss, theta[:, places], 1 << 32), loss, ridge)
+    information = mean_information(sums_at([some], loss, theta[:, places], EVERY_ROW), loss, ridge)
     scales = np.diag(coordinates.diagonal[places])
     together = influence_of(
         [some], loss, theta[:, places], information, (np.eye(1), scales), n_rows, weight
@@ -106,7 +108,7 @@ class _AlonePull:
     of_squares: Matrix  # what squares and cells add to it, on grids
     steps: tuple[float, float, float]  # of the three grids
     weight: float
-    width: int = 1
+    most_rows: int = MAX_BLOCK
 
     @classmethod
     def of(

@@ -187,6 +187,15 @@ class Multinomial(_Classes):
         first, second = np.triu_indices(self.n_scores)
         return p[:, first] * ((first == second) - p[:, second])
 
+    def class_curvature(self, scores: Matrix) -> Matrix:
+        """Second derivatives if all classes had scores, the first one too: ``p_k (1 - p_k)``."""
+        p = self._shares(scores)[0]
+        first = np.ones(len(p))
+        for k in range(self.n_scores):
+            first = first - p[:, k]
+        p = np.column_stack([np.maximum(first, 0.0), p])
+        return p * (1.0 - p)
+
     def value(self, scores: Matrix, targets: Vector) -> Vector:
         """Loss of each row, in nats: ``log(1 + sum_k e^f_k) - f_y``, with ``f_0 = 0``."""
         _, below, top = self._shares(scores)

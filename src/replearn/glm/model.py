@@ -211,17 +211,18 @@ class GlmModel(Model):
                 "a survival model predicts the risk within a time. Use predict_risk of "
                 "ReplicableSurvivalAnalysis, or replearn predict --horizon."
             )
-        named = self.design.offset if offset is None else offset
-        if offset is None and named is not None:
-            try:
-                yield from open_table(X, columns=self.feature_names, offset=named).batches()
-                return
-            except ReplearnError:
-                raise ReplearnError(
-                    f"the model needs the offset column {named!r}. Add it to the table, or pass "
-                    "offset=."
-                ) from None
-        yield from open_table(X, columns=self.feature_names, offset=offset).batches()
+        given = self.design.offset if offset is None else offset
+        try:
+            table = open_table(X, columns=self.feature_names, offset=given)
+        except ReplearnError:
+            if offset is not None or given is None:
+                raise
+            open_table(X, columns=self.feature_names)  # says what else is wrong
+            raise ReplearnError(
+                f"the model needs the offset column {given!r}. Add it to the table, or pass "
+                "offset=."
+            ) from None
+        yield from table.batches()
 
     def scores_of(self, batch: Batch) -> Matrix:
         """Scores of some rows: log-odds, log-rates or standardised numbers."""
@@ -268,7 +269,7 @@ class GlmModel(Model):
         """Lines of a table of predictions: a number, or the label and all probabilities."""
         scores = self.scores_of(batch)
         means = self.design.loss.mean(scores)
-        if self.classes is None:
+        if self.classes is None:  # numbers
             return [[value] for value in means.ravel().tolist()]
 
         labels = [self.classes[place] for place in decided(scores).tolist()]
@@ -285,8 +286,9 @@ class GlmModel(Model):
                 figures=self.coefficients.figures(),
             )
 
+        # what is predicted, and of the last class
         own = self.coefficients
-        what = design.loss.says.format(target=design.target, last=(self.classes or ("",))[-1])
+        what = design.loss.says.format(target=design.target, last=design.score_labels[-1])
         return Facts(
             f"This {'updated ' if self.recalibration else ''}model predicts {what}.",
             [
@@ -320,9 +322,13 @@ class GlmModel(Model):
     def coefficients(self) -> Coefficients:
         """All coefficients as readers multiply and add them, and what its lab states of its own."""
         shape = self.design.loss.n_scores, 1 + len(self.term_names)
+
+        # estimates stand beside the content, so a file from elsewhere may state anything
         stated = Estimates.of_content((self.provenance or {}).get("estimates"), shape)
         if self.is_mismatch:
             return Coefficients(self.design, None, stated)
+
+        # an updated model has left its cells
         cells = None if self.recalibration is not None else self.design.half_cells
         known = np.column_stack([self.intercept, self.coef])
         return Coefficients(self.design, known, stated, cells)

@@ -2,9 +2,9 @@
 
 The gradient is an exact sum over all rows. The information matrix only steers: it comes from a
 share of the rows, chosen by their content, and on coarser grids. Beyond 500 coefficients it is
-that of uncorrelated columns. Gradients of the steps since then correct it (L-BFGS). So the result
-is a function of the multiset of rows: no order, chunk, thread, BLAS kernel or machine changes a
-bit.
+that of each class alone (see `replearn.glm.preconditioners`). Gradients of the steps since then
+correct it (L-BFGS). So the result is a function of the multiset of rows: no order, chunk, thread,
+BLAS kernel or machine changes a bit.
 """
 
 import math
@@ -18,16 +18,11 @@ import numpy as np
 from replearn.documents import Integers, Length, Part, Range, Unfit
 from replearn.errors import NotConverged, ReplearnError, Unbounded
 from replearn.exact import algebra
-from replearn.glm.derivatives import (
-    LEAST_PIVOT,
-    factor_of,
-    information_shape,
-    mean_gradient,
-    ready,
-    sums_at,
-)
+from replearn.glm.derivatives import Form, form_of, information_shape, mean_gradient, ready, sums_at
 from replearn.glm.losses import Loss
+from replearn.glm.preconditioners import Preconditioner, preconditioner_of
 from replearn.rows import (
+    EVERY_ROW,
     THETA_BITS,
     WEIGHT_BITS,
     Block,
@@ -49,15 +44,15 @@ NEAR_ENOUGH = 1 << 16
 MAX_THETA = 16.0
 #: The information matrix comes from about so many rows for each coefficient.
 ROWS_PER_COEFFICIENT = 128
-#: It is made again while steps are larger than this; with a guide, only after larger ones.
+#: It is made again while steps are larger than this; only after larger ones with a guide, or if it
+#: is that of each class alone, which is made again after so many steps, too.
 _LARGE_STEP, _LARGE_GUIDED_STEP = 2.0**-3, 1.0
-#: With more coefficients it has a first row and a diagonal for each score, and is made once.
-MOST_STEERED = 500
+_MOST_BY_CLASS = 10
 #: Steps since then that are remembered.
 _MEMORY = 10
 #: Steps at most: splines of 26 classes with a weak ridge take more than a thousand.
 _MOST_STEPS = 5000
-#: Fits that only choose are guided by a whole matrix up to so many coefficients.
+#: Fits of one score that only choose are guided by a whole matrix up to so many coefficients.
 MOST_GUIDED = 2000
 #: Beyond, they end at 2^-7: a small part of a standard error where so many columns share the rows.
 _NEAR_OF_MANY = 1 << 19
@@ -87,7 +82,7 @@ class LastIterate(Part):
     weight: Annotated[int, Range(1, _MOST_SUM)]
     sampled: Annotated[int, Range(0, _MOST_SUM)]
     # rows whose mark is below it make the next information matrix
-    sample_threshold: Annotated[int, Range(1, 1 << 32)]
+    sample_threshold: Annotated[int, Range(1, EVERY_ROW)]
     steers_badly: bool = False  # the information must be made anew, however small the step
     halvings: Annotated[int, Range(0, _MOST_HALVINGS + 1)] = 0  # of the step
     n_steps: Annotated[int, Range(0, _MOST_STEPS)] = 0  # that were taken before
@@ -103,7 +98,7 @@ class LastIterate(Part):
             shapes |= {point.theta.shape, point.gradient.shape}
         if shapes != {shape}:
             raise Unfit(f"gradients and points must have the shape of theta, {shape}")
-        if self.information.shape not in [information_shape(shape, w) for w in (True, False)]:
+        if self.information.shape != information_shape(shape, form_of(shape)):
             raise Unfit(f"information must suit coefficients of the shape {shape}")
 
     @property
@@ -123,7 +118,7 @@ class LastIterate(Part):
 class Direction(NamedTuple):
     """A Newton step in real numbers, and what it came from."""
 
-    factor: Matrix | None
+    precondition: Preconditioner
     gradient: Matrix
     step: Matrix
 
@@ -139,13 +134,13 @@ class State(Part):
 
     # coefficients, whole numbers of units of 2^-26, the constant first
     theta: Annotated[Matrix, Integers(2, -_MOST_UNITS, _MOST_UNITS)]
-    sample_threshold: Annotated[int, Range(0, 1 << 32)]
+    sample_threshold: Annotated[int, Range(0, EVERY_ROW)]
     behind: LastIterate | None = None  # where the step to theta began; None at the start
-    full_information: bool = True
 
     def sums(self, blocks: Iterable[Block], loss: Loss, work: BlockMap = map) -> ExactSums:
         """One pass over rows: what `advance` needs."""
-        return sums_at(blocks, loss, self.theta, self.sample_threshold, self.full_information, work)
+        form = form_of(self.theta.shape)
+        return sums_at(blocks, loss, self.theta, self.sample_threshold, form, work)
 
     def check(self) -> None:
         """The first state asks for information, and later ones have its shape."""
@@ -202,14 +197,22 @@ def near_enough(n_coefficients: int) -> int:
     return NEAR_ENOUGH if n_coefficients <= MOST_GUIDED else _NEAR_OF_MANY
 
 
+def guide_form(shape: tuple[int, ...]) -> Form:
+    """Of the information by which a fit guides others; "alone" guides none."""
+    n_scores, n_columns = shape
+    if n_scores == 1 and n_columns <= MOST_GUIDED:
+        return "pairs"
+    return form_of(shape)
+
+
 def start(loss: Loss, summary: Summary, n_columns: int) -> State:
     """The first state, at the constant model; a score has ``n_columns`` with its constant."""
     theta = np.zeros((loss.n_scores, n_columns))
     theta[:, 0] = on_grid(loss.start(summary.shares), THETA_BITS)
 
-    # many coefficients: uncorrelated columns, made of all rows, once
-    if theta.size > MOST_STEERED:
-        return State(theta, 1 << 32, full_information=False)
+    # thousands of columns, each beside the constant alone: made of all rows, once
+    if form_of(theta.shape) == "alone":
+        return State(theta, EVERY_ROW)
     return State(theta, sample_threshold_for(summary.n_rows, theta.size))
 
 
@@ -219,7 +222,7 @@ def advance(
     loss: Loss,
     ridge: float,
     tolerance_units: int | None = None,
-    factor: Matrix | None = None,
+    precondition: Preconditioner | None = None,
 ) -> State | Matrix:
     """What follows from a pass over all rows: the next state, or the coefficients.
 
@@ -234,7 +237,7 @@ def advance(
         on the mean loss. Labs with different numbers of rows have one target.
     tolerance_units : int, optional
         How far from its limit a fit may end, in units of 2^-26; by default the rows say it.
-    factor : array, optional
+    precondition : optional
         Steers the first step if the state asks for no information: see `Guide`.
 
     Returns
@@ -243,11 +246,11 @@ def advance(
         Coefficients are whole numbers of units of 2^-26.
     """
     last = state.behind
-    refresh_above = _LARGE_STEP if factor is None else _LARGE_GUIDED_STEP
+    refresh_above = _LARGE_STEP if precondition is None else _LARGE_GUIDED_STEP
 
     # 0 read the sums; where a share of the rows was not fair, ask for all of them
     if last is None and not _is_fair_sample(state, sums):
-        return State(state.theta, 1 << 32)
+        return State(state.theta, EVERY_ROW)
     gradient = mean_gradient(sums, state.theta, loss, ridge)
 
     # 1 line search: halve the step that led here unless it went down enough
@@ -255,7 +258,7 @@ def advance(
     if last is not None:
         last_direction = direction_of(last, loss, ridge)
         if not _went_down(gradient, last_direction):
-            return _halved(last, last_direction, state.full_information, refresh_above)
+            return _halved(last, last_direction, refresh_above)
 
     # 2 check convergence of the gradient
     if last is not None and last.n_steps + 1 == _MOST_STEPS:
@@ -268,10 +271,10 @@ def advance(
     # 3 Newton step, by the information that was made here or is remembered
     iterate = _arrived(state, sums)
     if state.sample_threshold:
-        factor = None
+        precondition = None
     elif last_direction is not None:
-        factor = last_direction.factor
-    direction = direction_of(iterate, loss, ridge, factor)
+        precondition = last_direction.precondition
+    direction = direction_of(iterate, loss, ridge, precondition)
 
     # 4 check convergence of the steps
     step = on_grid(direction.step, THETA_BITS)
@@ -282,11 +285,13 @@ def advance(
 
     # 5 next state; where steps hardly shrink, a larger share of the rows will steer better
     shrinks = last_direction is None or direction.size <= last_direction.size / 4
-    if not shrinks and iterate.sample_threshold < 1 << 32:
+    if not shrinks and iterate.sample_threshold < EVERY_ROW:
         iterate = replace(
-            iterate, sample_threshold=min(4 * iterate.sample_threshold, 1 << 32), steers_badly=True
+            iterate,
+            sample_threshold=min(4 * iterate.sample_threshold, EVERY_ROW),
+            steers_badly=True,
         )
-    return _ahead(replace(iterate, direction=direction), state.full_information, refresh_above)
+    return _ahead(replace(iterate, direction=direction), refresh_above)
 
 
 def _flat_gradient(sums: ExactSums, loss: Loss) -> float:
@@ -308,7 +313,7 @@ def _is_converged(state: State, step: Matrix, tolerance_units: int) -> bool:
 
 def _is_fair_sample(state: State, sums: ExactSums) -> bool:
     """Whether about as many rows were sampled as asked for; few different rows have no share."""
-    if not 0 < state.sample_threshold < 1 << 32:
+    if not 0 < state.sample_threshold < EVERY_ROW:
         return True
     sampled = sums.count("sampled") / sums.count("weight")
     return abs(sampled - state.sample_threshold * 2.0**-32) <= state.sample_threshold * 2.0**-35
@@ -320,16 +325,14 @@ def _went_down(gradient: Matrix, step: Direction) -> bool:
     return slope_there <= -algebra.dot(step.gradient, step.step) / 4
 
 
-def _halved(
-    behind: LastIterate, direction: Direction, full_information: bool, refresh_above: float
-) -> State:
+def _halved(behind: LastIterate, direction: Direction, refresh_above: float) -> State:
     """Half of the step from the last good point."""
     if behind.halvings >= _MOST_HALVINGS:
         raise NotConverged(
             "the fit must converge, but its steps do not shrink. Use a larger ridge."
         )
     shorter = replace(behind, halvings=behind.halvings + 1, direction=direction)
-    return _ahead(shorter, full_information, refresh_above)
+    return _ahead(shorter, refresh_above)
 
 
 def _arrived(state: State, sums: ExactSums) -> LastIterate:
@@ -361,9 +364,9 @@ def _arrived(state: State, sums: ExactSums) -> LastIterate:
 
 
 def direction_of(
-    behind: LastIterate, loss: Loss, ridge: float, factor: Matrix | None = None
+    behind: LastIterate, loss: Loss, ridge: float, precondition: Preconditioner | None = None
 ) -> Direction:
-    """The Newton step from a point; ``factor`` is that of its information, if it is known.
+    """The Newton step from a point; ``precondition`` is that of its information, if it is known.
 
     Steps since the information was made correct it (L-BFGS in two loops).
     """
@@ -388,18 +391,15 @@ def direction_of(
         q = q - alphas[-1] * y
 
     # the information matrix takes the place of L-BFGS's scaled identity
-    if factor is None:
-        factor = factor_of(behind.sums, loss, ridge)
-    if factor.ndim == 3:
-        r = _solved_alone(factor, q, ridge)
-    else:
-        r = algebra.solve(factor, q.reshape(-1)).reshape(q.shape)
+    if precondition is None:
+        precondition = preconditioner_of(behind.sums, loss, ridge, form_of(behind.theta.shape))
+    r = precondition(q)
 
     # second loop, from the first pair to the last
     for (s, y, sy), alpha in zip(pairs, reversed(alphas), strict=True):
         beta = algebra.dot(y, r) / sy
         r = r + (alpha - beta) * s
-    return Direction(factor, gradient, -r)
+    return Direction(precondition, gradient, -r)
 
 
 def _correction_pairs(iterates: list[tuple[Matrix, Matrix]]) -> list[tuple[Matrix, Matrix, float]]:
@@ -415,38 +415,10 @@ def _correction_pairs(iterates: list[tuple[Matrix, Matrix]]) -> list[tuple[Matri
     return pairs
 
 
-def schur_complements(
-    first: Vector, diagonal: Vector, penalty: float
-) -> tuple[float, Vector, Vector]:
-    """The constant's own information, slopes of columns on it, and what columns have beside it.
-
-    A column that hardly varies keeps a 64th of its square.
-    """
-    pivot = max(float(first[0]), LEAST_PIVOT)
-    slope = first[1:] / pivot
-    own = diagonal[1:] + penalty
-    complement = np.maximum(np.maximum(own - first[1:] * slope, own / 64), LEAST_PIVOT)
-    return pivot, slope, complement
-
-
-def _solved_alone(parts: Matrix, right: Matrix, ridge: float) -> Matrix:
-    """Inverse information of columns that are alone beside the constant, times a matrix."""
-    n_scores = len(right)
-    penalty = ridge
-    if n_scores > 1:
-        penalty = ridge * (1.0 - 1.0 / (n_scores + 1))
-
-    solution = np.empty_like(right)
-    for k, (first, diagonal) in enumerate(parts):
-        pivot, slope, complement = schur_complements(first, diagonal, penalty)
-        solution[k, 1:] = (right[k, 1:] - slope * right[k, 0]) / complement
-        solution[k, 0] = right[k, 0] / pivot - algebra.dot(slope, solution[k, 1:])
-    return solution
-
-
-def _ahead(behind: LastIterate, full_information: bool, refresh_above: float) -> State:
+def _ahead(behind: LastIterate, refresh_above: float) -> State:
     """The state at the end of a step, which is halved until coefficients stay in bounds."""
     assert behind.direction is not None
+    form = form_of(behind.theta.shape)
     step, size = behind.direction.step, behind.direction.size
     for halvings in range(behind.halvings, _MOST_HALVINGS + 2):
         length = 2.0**-halvings
@@ -456,13 +428,21 @@ def _ahead(behind: LastIterate, full_information: bool, refresh_above: float) ->
 
         # after a small step the information at its beginning still steers well
         sample_threshold = 0
-        if full_information and (behind.steers_badly or length * size > refresh_above):
+        if behind.steers_badly or _is_refreshed(form, behind, length * size, refresh_above):
             sample_threshold = behind.sample_threshold
-        return State(theta, sample_threshold, replace(behind, halvings=halvings), full_information)
+        return State(theta, sample_threshold, replace(behind, halvings=halvings))
     raise Unbounded(
         f"coefficients of standardised columns must stay below {MAX_THETA:g}, but these rows drive "
         "them further: some column nearly separates the classes. Use a larger ridge."
     )
+
+
+def _is_refreshed(form: Form, behind: LastIterate, moved: float, refresh_above: float) -> bool:
+    """Whether the information is made again after a step that moves a coefficient so far."""
+    if form == "pairs":
+        return moved > refresh_above
+    n_steps = len(behind.past) + 1
+    return form == "classes" and (moved > _LARGE_GUIDED_STEP or n_steps == _MOST_BY_CLASS)
 
 
 @dataclass(frozen=True)
@@ -470,7 +450,7 @@ class Guide:
     """A fit of nearly the same rows, from which another one begins."""
 
     theta: Matrix
-    factor: Matrix | None = None  # of its information matrix, which then steers the other one
+    precondition: Preconditioner | None = None  # by its information, which steers the other one
 
 
 def fit(
@@ -498,11 +478,11 @@ def fit(
     theta : array of shape (n_scores, n_columns)
         In whole units of 2^-26.
     """
-    state, factor = start(loss, summary, rows.n_terms + 1), None
+    state, precondition = start(loss, summary, rows.n_terms + 1), None
     if guide is not None:
-        factor = guide.factor
+        precondition = guide.precondition
         state = replace(state, theta=guide.theta)
-    if factor is not None:
+    if precondition is not None:
         state = replace(state, sample_threshold=0)
 
     # rows in memory are made ready once for all passes
@@ -513,7 +493,7 @@ def fit(
     iterate: State | Matrix = state
     while isinstance(iterate, State):
         sums = iterate.sums(blocks or rows.blocks(), loss, rows.work)
-        iterate = advance(iterate, sums, loss, float(ridge), tolerance_units, factor)
+        iterate = advance(iterate, sums, loss, float(ridge), tolerance_units, precondition)
     return iterate
 
 
@@ -521,5 +501,5 @@ def sample_threshold_for(n_rows: int, n_coefficients: int) -> int:
     """The share of rows, in units of 2^-32, that makes the information matrix."""
     n_sampled = max(ROWS_PER_COEFFICIENT * n_coefficients, 1 << 13)
     if 2 * n_sampled > n_rows:
-        return 1 << 32
+        return EVERY_ROW
     return (n_sampled << 32) // n_rows

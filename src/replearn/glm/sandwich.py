@@ -17,11 +17,13 @@ from replearn.documents import decimal_text
 from replearn.exact import algebra
 from replearn.glm.collinear import repeated_terms
 from replearn.glm.cox import cox_fit
-from replearn.glm.derivatives import LEAST_PIVOT, mean_gradient, mean_information, sums_at
+from replearn.glm.derivatives import MOST_STEERED, mean_gradient, mean_information, sums_at
 from replearn.glm.influence import influence_of
 from replearn.glm.losses import Hazard, Loss
-from replearn.glm.newton import MAX_THETA, MOST_STEERED, Summary
+from replearn.glm.newton import MAX_THETA, Summary
+from replearn.glm.preconditioners import LEAST_PIVOT
 from replearn.rows import (
+    EVERY_ROW,
     MOST_TRIED,
     ROW_BITS,
     THETA_BITS,
@@ -163,7 +165,7 @@ def estimates_of(
 def _repeated(rows: Rows, kept: Rows, loss: Loss, theta: Matrix) -> Mask:
     """Coefficients of one score that earlier ones make superfluous."""
     for some in (kept, rows):  # columns that some rows cannot tell apart are asked of all rows
-        sums = sums_at(some.blocks(), loss, theta, sample_threshold=1 << 32, work=rows.work)
+        sums = sums_at(some.blocks(), loss, theta, sample_threshold=EVERY_ROW, work=rows.work)
         n = theta.shape[1]
         repeated = repeated_terms(mean_information(sums, loss, 0.0)[:n, :n])
         if kept is rows or not repeated.any():
@@ -227,7 +229,7 @@ def _without_ridge(
     before, step, fall = theta, np.zeros_like(theta), 0.0
     point = theta
     for _ in range(_MOST_STEPS):
-        sums = sums_at(kept.blocks(), loss, point, sample_threshold=1 << 32, work=rows.work)
+        sums = sums_at(kept.blocks(), loss, point, sample_threshold=EVERY_ROW, work=rows.work)
         information = mean_information(sums, loss, left)
         if kept is not rows:  # the information comes from some rows, the gradient from all
             sums = sums_at(rows.blocks(), loss, point, work=rows.work)

@@ -19,9 +19,10 @@ from replearn.glm import between as centres
 from replearn.glm import newton
 from replearn.glm.between import Between, CentreFits
 from replearn.glm.coordinates import MOST_IN_TRIANGLE, Coordinates
-from replearn.glm.derivatives import mean_information, sums_at
+from replearn.glm.derivatives import form_of, mean_information, sums_at
 from replearn.glm.influence import Influence, influence_of
 from replearn.glm.influence_alone import influence_alone
+from replearn.glm.influence_by_class import influence_by_class
 from replearn.glm.losses import PROMISED_ROWS, Loss
 from replearn.glm.newton import Summary, fit
 from replearn.glm.validation import (
@@ -190,28 +191,19 @@ def spread_of(
 ) -> Influence:
     """Influences of the original's rows on its coordinates."""
     kept = sampled(rows, summary.n_rows, 2 * MOST_TRIED, salt=3)
+    n_rows, weight = summary.n_rows, summary.weight * 2.0**-WEIGHT_BITS
+    rate, parts = float(ridge), coordinates.factors
     is_alone = is_sparse(kept.block.terms) and kept.block.groups is None and loss.n_scores == 1
     if is_alone and theta.size > newton.MOST_GUIDED:
-        return influence_alone(
-            kept.block,
-            loss,
-            theta,
-            float(ridge),
-            coordinates,
-            summary.n_rows,
-            summary.weight * 2.0**-WEIGHT_BITS,
-        )
+        return influence_alone(kept.block, loss, theta, rate, coordinates, n_rows, weight)
+
+    if form_of(theta.shape) == "classes":
+        sums = sums_at(kept.blocks(), loss, theta, 1 << 32, "classes")
+        return influence_by_class(kept.blocks(), loss, theta, sums, rate, parts(), n_rows, weight)
 
     sums = sums_at(kept.blocks(), loss, theta, sample_threshold=1 << 32)
-    return influence_of(
-        kept.blocks(),
-        loss,
-        theta,
-        mean_information(sums, loss, float(ridge)),
-        coordinates.factors(),
-        summary.n_rows,
-        summary.weight * 2.0**-WEIGHT_BITS,
-    )
+    information = mean_information(sums, loss, rate)
+    return influence_of(kept.blocks(), loss, theta, information, parts(), n_rows, weight)
 
 
 def inflation_of(

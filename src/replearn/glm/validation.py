@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from replearn.errors import NotConverged, ReplearnError, Unbounded
-from replearn.exact import algebra
 from replearn.glm import newton
-from replearn.glm.derivatives import factor_of, mean_gradient, sums_at
+from replearn.glm.derivatives import mean_gradient, sums_at
 from replearn.glm.losses import Loss
 from replearn.glm.newton import Summary, fit
+from replearn.glm.preconditioners import preconditioner_of
 from replearn.rows import (
     THETA_BITS,
     WEIGHT_BITS,
@@ -89,15 +89,16 @@ def validate(
     tolerance_units = newton.near_enough(loss.n_scores * (kept.n_terms + 1))
     theta = fit(kept, loss, ridge, summary, tolerance_units, guide)
     guide, total = newton.Guide(theta), None
-    if theta.size <= newton.MOST_GUIDED:
+    form = newton.guide_form(theta.shape)
+    if form != "alone":
         share = newton.sample_threshold_for(summary.n_rows, theta.size)
-        total = sums_at(kept.blocks(), loss, theta, share, work=kept.work)
-        guide = newton.Guide(theta, factor_of(total, loss, float(ridge)))
+        total = sums_at(kept.blocks(), loss, theta, share, form, kept.work)
+        guide = newton.Guide(theta, preconditioner_of(total, loss, float(ridge), form))
 
     fitted = []
     for fold in folds:
         of_fold = None
-        if total is not None:
+        if total is not None and form == "pairs":
             of_fold = one_step(fold, loss, ridge, guide, total)
         if of_fold is None:  # one step is too short a way
             of_fold = fit(fold.learn, loss, ridge, fold.summary, tolerance_units, guide)
@@ -123,11 +124,11 @@ def one_step(
         "rows to learn from",
         {name: total.values[name] - held.values[name] for name in ("gradient", "weight")},
     )
-    if guide.factor is None or not learned.count("weight"):
+    if guide.precondition is None or not learned.count("weight"):
         return None
 
     gradient = mean_gradient(learned, guide.theta, loss, float(ridge))
-    step = algebra.solve(guide.factor, gradient.reshape(-1)).reshape(gradient.shape)
+    step = guide.precondition(gradient)
     if np.abs(step).max() > _SMALL_STEP:
         return None
     return guide.theta - on_grid(step, THETA_BITS)

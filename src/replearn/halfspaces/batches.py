@@ -158,6 +158,7 @@ def sum_batches(
     """
     total, batch_size, n_before = _no_sums(plan.n_inputs), plan.batch_size, 0
     for block in sample.blocks(ENOUGH_BATCHES * plan.batch_size):
+        # the first block is all of the rows, or enough to tell that they are many
         if n_before == 0:
             batch_size = _first_size(plan, block.n_rows)
 
@@ -189,6 +190,7 @@ def _sum_block(block: SignedRows, n_inputs: int, batches: _Batches, work: BlockM
     rows: Any = block  # parts are read where they are summed; rows in memory stay in their place
     if isinstance(block, MemoryRows):
         rows = RawRows.of(block.X, block.signs, block.order)
+    # whole pairs of batches: their distances show the variance
     at_once = 2 * max(1, min(_BLOCK_BATCHES, _BLOCK_ROWS // batches.batch_size) // 2)
     solve = partial(_sum_some, rows, n_inputs, batches, at_once)
     starts = range(0, batches.n_batches, at_once)
@@ -221,6 +223,7 @@ class OnePass:
             X = stacked([self.waiting[0], X])
             signs = np.concatenate([self.waiting[1], signs])
 
+        # whole pairs of batches, as a fit of all rows would sum them
         n_new = signs.size // self.plan.batch_size // 2 * 2
         n_summed = n_new * self.plan.batch_size
 

@@ -189,6 +189,7 @@ class BoostPlan(Plan):
             return n_rows, n_rows
 
         n_round = n_rows // self.n_rounds
+        # at least one row is left to learn from
         n_testing = min(n_round - 1, math.ceil(float(self.test_share) * n_round))
         return n_round - n_testing, n_testing
 
@@ -320,6 +321,7 @@ def _practical(rounding: Rounding, promise: Promise, n_inputs: int, given: Sizes
     on the weights; that a test is ever passed is not proved, so the rounds are limited.
     """
     tau, eps = promise.margin, promise.max_error
+    # cells of both kinds move the mean by as much
     variance = FOAM_VARIANCE if rounding == "foam" else 1 / 12
     plan = _plan(
         rounding,

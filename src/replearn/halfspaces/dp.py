@@ -241,6 +241,7 @@ def _hottest(plan: DPPlan) -> str:
         tried = replace(plan, inverse_temperature=repr(heat))
         return stability(tried, plan.n_rows, None).proved <= plan.promise.max_disagreement
 
+    # colder is less stable, so that bisection finds the end
     low, high = 0.0, float(plan.n_rows)
     for _ in range(60):
         middle = (low + high) / 2
@@ -342,6 +343,7 @@ def largest_score(net: Net, heat: float, n_candidates: int, reach: float) -> Cho
         counts = net.counts(indices, limits)
         n_tested += indices.size
 
+        # others were given up on the way: they cannot win
         inside = counts <= limits
         scores = noise[inside] - heat * (counts[inside] / n)
         seen.append(indices[inside])

@@ -35,10 +35,10 @@ def student_draws(n_groups: int) -> Matrix:
     coins, degrees = Coins("certificate"), n_groups - 1
     draws = coins.normals("draws", N_DRAWS * n_groups).reshape(N_DRAWS, n_groups)
     chi = coins.normals("scale", N_DRAWS * degrees).reshape(N_DRAWS, degrees)
-    found = draws * np.sqrt(degrees / (chi**2).sum(axis=1))[:, None]
-    found.setflags(write=False)
+    scaled = draws * np.sqrt(degrees / (chi**2).sum(axis=1))[:, None]
+    scaled.setflags(write=False)
 
-    return found
+    return scaled
 
 
 def share_beyond(slacks: Vector, moves: Matrix) -> float | None:

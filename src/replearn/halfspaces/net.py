@@ -288,6 +288,7 @@ def practical_cover(
     check_components(projection, k, n_inputs)
     radius = decimal_text(0.9 * promise.margin)
     size = log_net_size(k, float(radius), _PRACTICAL_FAILURE)
+    # as the radius asks, but as many as a choice needs, and what a lab can search
     size = min(max(size, math.log(_FEWEST)), math.log(budget))
     if "n_candidates" in given.by_hand:
         size = math.log(given.by_hand["n_candidates"])

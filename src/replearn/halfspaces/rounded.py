@@ -261,6 +261,7 @@ def rows_that_pass(plan: BatchPlan, spread: BatchSpread) -> int:
         counts = {"pairs": n // 2, "pair_sum": math.ceil(mean * (n // 2))}
         return seen_disagreement(plan, counts, n) <= plan.promise.max_disagreement
 
+    # in steps of a sixteenth: it is advice, not a promise
     while not passes(n_batches):
         n_batches += max(1, n_batches // 16)
 
@@ -293,6 +294,7 @@ def variance_allowed(plan: BatchPlan, n_batches: int) -> float:
 
 def far_distance(variance: float, longest: float, n_batches: int, q: float) -> float:
     """``|z - z'|`` of two labs is larger with probability q at most; see the module."""
+    # both hold, so the smaller one counts
     log = math.log(2 / q)
     bernstein = math.sqrt(4 * variance * log / n_batches) + 4 * longest * log / n_batches
     mcdiarmid = math.sqrt(2 * variance / n_batches) + 2 * longest * math.sqrt(log / n_batches)
@@ -304,6 +306,7 @@ def component_tail(projection: str, n_components: int, x: float) -> float:
     if projection == "gaussian":
         return math.erfc(x * math.sqrt(n_components / 2))
 
+    # no component is longer than its vector
     if x >= 1:
         return 0.0
 
@@ -468,6 +471,7 @@ def sketched_width(plan: BatchPlan, deviations: Matrix, n_batches: int) -> str:
             "more rows."
         )
 
+    # of the distance of two labs, which has twice the variance of a mean
     variances = (deviations**2).sum(axis=0) * (2 / (n_batches * (n_groups - 1)))
     factor = student_factor(
         plan.n_components, plan.promise.max_disagreement, plan.sketch_bits, n_groups - 1
@@ -492,6 +496,7 @@ def student_factor(n_numbers: int, disagreement: float, bits: int, degrees: int)
         away = factor / 2 + residuals * factor / 2 ** (bits + 1)
         return 2 * n_numbers * float(stdtr(degrees, -away).mean())
 
+    # between a factor that fails and one that does not
     low = high = 1.0
     while missed(high) > disagreement:
         low, high = high, 2 * high

@@ -72,12 +72,10 @@ from replearn.documents import decimal_text
 from replearn.errors import ReplearnError, short
 from replearn.halfspaces import spaces
 from replearn.halfspaces.batches import AddBatches, round_mean, sum_batches
+from replearn.halfspaces.certified import Proof, Split, certified_plan
 from replearn.halfspaces.rounded import BatchPlan, BatchSpread, rounded_bound
 from replearn.halfspaces.spaces import (
-    Proof,
-    Split,
     by_hand_text,
-    certified_plan,
     noise_of,
     paper_space,
     practical_space,

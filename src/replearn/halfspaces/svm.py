@@ -24,7 +24,7 @@ after rounding.
 2.  Efron-Stein with leave-one-out: the variance of ``tau u`` is at most C, and at most 1.
 3.  Bernstein: the mean of B batches is within t of the expected vector on each row.
 4.  Projection and rounding keep the sign of a margin ``(1-s) tau - t``
-    (`replearn.halfspaces.spaces`).
+    (`replearn.halfspaces.turned_signs`).
 5.  B batches make the codes agree with probability 1 - rho (`replearn.halfspaces.rounded`).
 
 In place of step 3 one may take the mean of this lab's batches itself: the hinge loss is convex, so
@@ -75,13 +75,11 @@ from replearn.errors import ReplearnError
 from replearn.exact import squared_hinge
 from replearn.halfspaces import spaces
 from replearn.halfspaces.batches import AddBatches, directions, round_mean, round_point, sum_batches
+from replearn.halfspaces.certified import Proof, Split, certified_plan
 from replearn.halfspaces.estimates import n_repeated
 from replearn.halfspaces.rounded import N_GROUPS, BatchPlan, BatchSpread, rounded_bound
 from replearn.halfspaces.spaces import (
-    Proof,
-    Split,
     by_hand_text,
-    certified_plan,
     noise_of,
     paper_space,
     practical_space,

@@ -268,6 +268,7 @@ def audit(
 def _rows_of_lab(n_rows: int | None, total: int) -> int:
     """Rows of each lab: as asked for, or half of what is not kept for tests."""
     if n_rows is None:
+        # rows that neither lab sees show how often two models differ in what they say
         n_rows = (total - min(_MOST_TEST, total // 5)) // 2
     else:
         n_rows = whole_number("n_rows", n_rows)
@@ -465,6 +466,7 @@ def _parts(total: int, n_rows: int, most: int, seed: int | str) -> list[Ints]:
             f"a lab of {n_rows:,} rows cannot be cut from {total:,} rows. Get more rows, or ask "
             "for fewer rows of each lab."
         )
+    # an audit can be repeated, and labs share no row
     order = Coins(seed_text(seed, "seed")).row_order("audit/parts", total)
     n_parts = min(most, total // n_rows)
     return [order[part * n_rows : (part + 1) * n_rows] for part in range(n_parts)]
@@ -472,6 +474,7 @@ def _parts(total: int, n_rows: int, most: int, seed: int | str) -> list[Ints]:
 
 def _predicts_differently(first: Any, second: Any, X: Any) -> bool:
     """Whether two foreign models differ: by their numbers where they show them, else by labels."""
+    # the first that both have: numbers tell models apart that agree in their labels
     for name in ("coef_", "decision_function", "predict_proba", "predict"):
         mine, theirs = getattr(first, name, None), getattr(second, name, None)
         if mine is not None and theirs is not None:

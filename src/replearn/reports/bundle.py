@@ -87,7 +87,7 @@ def study_page(study: GlmStudy) -> str:
         f"form-action 'none'; webrtc 'block'; script-src {_hash(parts['script'])}; "
         f"style-src {_hash(parts['style'])}"
     )
-    return re.sub(r"\$(\w+)", lambda found: parts[found[1]], _source("page.html"))
+    return re.sub(r"\$(\w+)", lambda name: parts[name[1]], _source("page.html"))
 
 
 def _source(name: str) -> str:

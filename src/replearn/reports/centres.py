@@ -163,6 +163,7 @@ class CentreAudit(Spoken):
     @property
     def interval(self) -> tuple[float, float]:
         """Clopper-Pearson, 95%: of the share of centres that get the model."""
+        # of centres that agree; the limits are those of centres that differ
         low, high = interval_of(len(self.centres) - self.n_same, len(self.centres))
         return 1 - high, 1 - low
 
@@ -183,12 +184,14 @@ class CentreAudit(Spoken):
         n_centres = len(self.centres)
         whose = "the study's model" if self.of_study else "the model of all others"
         against = self.contradicting
+        # many names would hide the answer
         named = f" ({', '.join(against)})" if 0 < len(against) <= 3 else ""
         verdict = (
             f"{self.n_same} of {counted(n_centres, 'centre')} got {whose}; the patients of "
             f"{len(against) or 'none'}{named} contradict it."
         )
         items: list[Any] = [
+            *self._new_centre_rows(),
             self._centre_table(),
             *self._summary_tables(),
             Row("agreement", self.n_same / n_centres, "%", self.interval),
@@ -211,9 +214,17 @@ class CentreAudit(Spoken):
             },
         )
 
+    def _new_centre_rows(self) -> list[Row]:
+        """Where a new centre lies, since that is what somebody elsewhere wants to know."""
+        return [
+            Row(name, one.mean.value, "", one.new_centre, "a new centre", in_json=False)
+            for name, one in self.summaries.items()
+        ]
+
     def _centre_table(self) -> Table:
+        """Those that did not confirm the model come first: a long table is cut."""
         rows: list[tuple[Any, ...]] = []
-        for one in self.centres:
+        for one in sorted(self.centres, key=lambda one: one.verdict == "confirmed"):
             measures = [one.measure(name) for name, _, _ in _MEASURES]
             values = [None if measure is None else measure.value for measure in measures]
             rows.append((one.name, one.n_rows, one.verdict, *values))
@@ -276,6 +287,7 @@ def _mark(name: str, measure: Measure) -> Mark:
 
 def places_of(names: Array) -> tuple[dict[str, Ints], tuple[str, ...]]:
     """Rows of each centre that is large enough, and the names of those that are not."""
+    # a row without a centre belongs to none
     texts = np.array(["" if _is_missing(name) else str(name) for name in names.tolist()])
     known, codes = np.unique(texts, return_inverse=True)
     rows = {str(name): np.flatnonzero(codes == i) for i, name in enumerate(known) if name != ""}

@@ -219,7 +219,7 @@ def check(study: GlmStudy, table: Any, show_values: bool = False) -> Check:
     # 3 the share of the second of two classes, here and there
     outcome = None
     if counts.size == 2 and counts.any() and len(study.profile.target) == 2:
-        name = f"{design.target} = {(design.classes or ('', ''))[1]}"
+        name = f"{design.target} = {design.score_labels[0]}"
         outcome = (name, counts[1] / counts.sum(), float(study.profile.target[1]))
     named = {name for name, _ in troubles}
     return Check(

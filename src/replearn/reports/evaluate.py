@@ -116,6 +116,11 @@ class Evaluation(Spoken):
     brier: tuple[Measure, float] | None
 
     @property
+    def n_rows(self) -> int:
+        """Rows that were scored."""
+        return self.performance.n_rows
+
+    @property
     def is_inverted(self) -> bool:
         """Whether it ranks the wrong way round."""
         return self.performance.auc is not None and self.performance.auc.value < 0.5
@@ -265,6 +270,7 @@ def evaluate(
     if isinstance(model, str | os.PathLike):
         model = load_model(model)
     model = getattr(model, "model_", model)
+    # ours read some rows at a time; any other classifier takes them all at once
     if hasattr(model, "fingerprint"):
         rows = _of_ours(model, X, y, by, sample_weight, csv)
     else:
@@ -407,6 +413,7 @@ def _of_sklearn(model: Any, X: Any, y: Any, by: Any, weights: Any) -> _Scored:
     # log-odds against the first class, as our models have them
     classes = list(model.classes_)
     loss: Loss = Bernoulli() if len(classes) == 2 else Multinomial(len(classes))
+    # a probability of 0 has no logarithm
     logs = np.log(np.maximum(np.asarray(model.predict_proba(X)), 1e-300))
     places = {label: place for place, label in enumerate(classes)}
     targets = np.array([places[label] for label in np.asarray(y).tolist()], dtype=np.float64)
@@ -422,6 +429,7 @@ def _of_sklearn(model: Any, X: Any, y: Any, by: Any, weights: Any) -> _Scored:
 def _brier(rows: _Scored) -> tuple[Measure, float] | None:
     if not isinstance(rows.loss, Bernoulli):
         return None
+    # beside one risk for all, that of these rows
     share = float(rows.targets @ rows.masses / rows.masses.sum())
     errors = rows.loss.mean(rows.scores)[:, 1] - rows.targets
     return Measure.mean(errors**2, rows.masses), share * (1 - share)
@@ -465,6 +473,7 @@ def _calibration(rows: _Scored) -> tuple[tuple[Bin, ...], Measure | None]:
     for part in np.array_split(order, min(_N_BINS, max(1, len(order) // LEAST_GROUP))):
         if masses[part].sum() > 0:
             observed = Measure.mean(targets[part], masses[part])
+            # a normal interval knows no ends, but shares have some
             observed = Measure(observed.value, max(0.0, observed.low), min(1.0, observed.high))
             predicted = float(probability[part] @ masses[part] / masses[part].sum())
             bins.append(Bin(len(part), predicted, observed))

@@ -98,6 +98,7 @@ def missing_rule(study: GlmStudy) -> str:
     if encoding.missing == "refuse":
         return "Rows with missing values were refused"
     own = [c.name for c in encoding.columns if any(kind == "missing" for kind, _ in c.terms)]
+    # of levels a gap is one more level
     own += [c.name for c in encoding.columns if MISSING in getattr(c, "levels", ())]
     others = "a missing number counts as the published median, a missing level as the reference"
     if not own:
@@ -160,7 +161,7 @@ def tripod_items(study: GlmStudy, model: GlmModel | None = None, measured: bool 
         ("7", "data preparation", "constants under Predictors; values beyond the range: its ends"),
         ("8a", "outcome", f"{design.target}, {design.loss.title}"),
         ("9b", "predictors", f"{len(_predictors(design))}, under Predictors"),
-        ("10", "sample size", f"{sizes} {design.loss.counted}"),
+        ("10", "sample size", f"{design.loss.counted}: {sizes}"),
         ("11", "missing data", missing_rule(study)),
         ("12b, c", "analysis", f"ridge {design.ridge}, exact arithmetic; see Methods"),
         ("12d", "heterogeneity", between_centres(study)),

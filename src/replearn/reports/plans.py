@@ -84,6 +84,7 @@ class Planned(Spoken):
         """In words."""
         promise = self.plan.promise
         sizes = self._sizes()
+        # one fit has no batches, and one run leaves no choice
         unused = {"n_batches", "batch_size"} if sizes.get("one_fit") else set()
         if sizes.get("n_repetitions") == 1:
             unused.add("n_repetitions")

@@ -122,7 +122,7 @@ class Table1(Spoken):
         counted = Table(
             "",
             ("name", f"{self.counted_mode} rows", "pairs that differ", "error"),
-            [(name, *_counted_cells(found)) for name, found in self.counted.items()],
+            [(name, *_counted_cells(pairs)) for name, pairs in self.counted.items()],
             key="counted",
         )
         growth = Table(
@@ -260,6 +260,7 @@ def _count(
     """Pairs of labs, where a laptop can run them; else why it cannot."""
     if n_rows is None:
         return "no plan"
+    # what takes too much memory, and foam, whose time doubles with each column
     if n_rows * n_features > _MOST_NUMBERS:
         return f"over {_MOST_NUMBERS // 10**6} million numbers"
     if name == "foam" and n_features > _MOST_FOAM:
@@ -270,11 +271,11 @@ def _count(
         return "too many candidates"
 
 
-def _counted_cells(found: Counted | str) -> tuple[str, str, str]:
+def _counted_cells(pairs: Counted | str) -> tuple[str, str, str]:
     """Rows, pairs that differ, error."""
-    if isinstance(found, str):
-        return "", f"not run: {found}", ""
-    return rows_text(found.n_rows), f"{found.n_differ} of {found.n_pairs}", f"{found.error:.4f}"
+    if isinstance(pairs, str):
+        return "", f"not run: {pairs}", ""
+    return rows_text(pairs.n_rows), f"{pairs.n_differ} of {pairs.n_pairs}", f"{pairs.error:.4f}"
 
 
 def count_pairs(
@@ -315,6 +316,7 @@ def _shell(name: str, promise: Promise, seed: int, study: Any = None, **how: Any
 
     recipe, bits = LINES[name]
     more: dict[str, Any] = {"sketch_bits": bits} if bits else {}
+    # a replication has its bits from the study
     if bits and study is not None:
         more = {"study": study}
     more = {"fit_intercept": False} | how | more
@@ -367,5 +369,6 @@ def powers_of(rate: str) -> dict[str, float | None]:
     powers: dict[str, float | None] = dict.fromkeys(_STEPS, 0.0)
     for factor in rate.split():
         symbol, _, power = factor.partition("^")
+        # a negative power of tau is one of 1/tau, as the table has it
         powers[symbol] = abs(float(power or 1))
     return powers

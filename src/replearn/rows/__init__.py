@@ -4,6 +4,7 @@ from replearn.rows.blocks import (
     COARSE,
     COARSE_BLOCK,
     COARSE_SHIFT,
+    EVERY_ROW,
     MAX_BLOCK,
     MAX_ROW,
     MOST_TRIED,
@@ -27,6 +28,7 @@ from replearn.rows.blocks import (
     sparse_rows,
     squared,
     term_hashes,
+    threshold_for,
     with_constant,
 )
 from replearn.rows.levels import LEAST_LEVELS, LevelRows, dense_terms

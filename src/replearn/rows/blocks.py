@@ -31,6 +31,8 @@ _CACHED = 1 << 18
 #: Rows that choices and checks look at, at most.
 MOST_TRIED = 1 << 17
 _ODD = 0x9E3779B97F4A7C15
+#: Marks of rows are below it: with this threshold every row is taken.
+EVERY_ROW = 1 << 32
 
 
 @dataclass(frozen=True)
@@ -330,16 +332,19 @@ def _mixed32(x: Words32) -> Words32:
     return x ^ (x >> np.uint32(16))
 
 
+def threshold_for(most: int, n_rows: int) -> int:
+    """Below which lie the marks of about ``most`` of so many rows."""
+    return min(EVERY_ROW, (most << 32) // max(n_rows, 1))
+
+
 def sampled(rows: Rows, n_rows: int, most: int, salt: int) -> MemoryBlocks:
     """Some of the rows, chosen by their content, in memory."""
-    share = 1 << 32
-    if n_rows > most:
-        share = (most << 32) // n_rows
+    share = threshold_for(most, n_rows)
     if not isinstance(rows, MemoryBlocks):  # blocks have no order, so equal rows cannot be counted
         kept = [block.part(row_marks(block, salt, apart=False) < share) for block in rows.blocks()]
         return MemoryBlocks(joined(kept))
 
-    if share == 1 << 32:
+    if share == EVERY_ROW:
         return rows
     return MemoryBlocks(rows.block.part(row_marks(rows.block, salt) < share))
 

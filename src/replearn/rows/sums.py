@@ -52,6 +52,11 @@ class ExactSums:
         total = {name: value + other.values[name] for name, value in self.values.items()}
         return ExactSums(self.of, total)
 
+    def __sub__(self, part: "ExactSums") -> "ExactSums":
+        """What is left without some of the rows."""
+        values = {name: value - part.values[name] for name, value in self.values.items()}
+        return ExactSums(self.of, values)
+
     def reals(self, name: str) -> Vector:
         """One of the sums in float64, each number rounded once."""
         return self.values[name].astype(np.float64)

@@ -2,7 +2,7 @@
 
 from replearn.study.agreement import agreement_of, replicate, replicate_more, supported_by
 from replearn.study.certificate import Certificate
-from replearn.study.coalition import Coalition, LabSums, combine, lab_sums
+from replearn.study.coalition import Coalition, combine
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.evidence import Evidence
 from replearn.study.halfspace_study import HalfspaceReplication, HalfspaceStudy
@@ -25,4 +25,5 @@ from replearn.study.request import Options, Request
 from replearn.study.sample_size import sample_size_row
 from replearn.study.shares import Share, lab_shares
 from replearn.study.study import GlmStudy, Study
+from replearn.study.sums import LabSums, lab_sums
 from replearn.study.support import ScoredRows

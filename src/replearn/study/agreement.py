@@ -11,7 +11,7 @@ import numpy as np
 
 from replearn.errors import ReplearnError
 from replearn.glm import GLM, PROMISED_ROWS, Estimates, GlmModel
-from replearn.rows import MemoryBlocks, Rows, joined
+from replearn.rows import MemoryBlocks, Rows, joined, threshold_for
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.evidence import Evidence
 from replearn.study.own_estimates import estimates_in_range, own_estimates
@@ -164,7 +164,7 @@ def copies_findings(rows: Rows, n_rows: int) -> tuple[Finding, ...]:
         return ()
 
     # by content, so that copies are together: which rows are compared depends on no order
-    share = min(1 << 32, (_MOST_COMPARED << 32) // n_rows)
+    share = threshold_for(_MOST_COMPARED, n_rows)
     kept = [block.part(block.marks.astype(np.int64) < share) for block in rows.blocks()]
     hashes = np.concatenate([block.hashes for block in kept])
     copies = np.unique(hashes, return_counts=True)[1]

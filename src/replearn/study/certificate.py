@@ -126,11 +126,15 @@ class Certificate(Spoken):
     @property
     def assumed(self) -> list[str]:
         """What is assumed of new centres."""
-        if self.n_centres < 2:
+        if self.n_centres == 0:
             return []
+        varies = "Assumed: no column is the same in all rows of a new centre."
+        if self.n_centres == 1:
+            return [varies]
         return [
+            varies,
             f"Assumed: of 1,000 new centres 406 differ as these {self.n_centres} do, 504 twice as "
-            "much, 83 four times, 7 eight times or more, in all coefficients together."
+            "much, 83 four times, 7 eight times or more, in all coefficients together.",
         ]
 
     def facts(self) -> Facts:

@@ -64,6 +64,7 @@ def gaps_told(learned: Learned) -> str:
     shares = {
         column.name: look.columns[column.name].n_missing / look.n_rows
         for column in learned.encoding.columns
+        if column.name != INTERVAL
     }
     told = [name for name, share in shares.items() if share >= _TOLD]
     if not told:

@@ -17,7 +17,17 @@ from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
 from replearn.glm import GlmDesign, Loss, State
-from replearn.rows import MAX_ROW, ROW_BITS, Block, Rows, dense_terms, marks, pieces, scores
+from replearn.rows import (
+    EVERY_ROW,
+    MAX_ROW,
+    ROW_BITS,
+    Block,
+    Rows,
+    dense_terms,
+    marks,
+    pieces,
+    scores,
+)
 from replearn.study.encoder import RowEncoder, TableRows, projected, read_rows
 from replearn.tables import Encoding, NumberColumn, Table
 from replearn.types import Array
@@ -99,7 +109,7 @@ def _count(
         total += inside.astype(np.int64) @ of_class.T
 
         # the matrix is of a sample, which must not be small either
-        if 0 < sample_threshold < 1 << 32:
+        if 0 < sample_threshold < EVERY_ROW:
             seen = terms if design.directions is None else projected(terms, design.directions)
             chosen = marks(seen) < sample_threshold
             sampled += inside[:, chosen].astype(np.int64) @ of_class[:, chosen].T

@@ -15,17 +15,7 @@ import numpy as np
 from replearn.codes import Coins, chance_of_each, seed_text, width_for
 from replearn.documents import Document, Integers, Label, Length, Part, Range, Text, decimal_text
 from replearn.errors import ReplearnError
-from replearn.glm import (
-    RIDGES,
-    CentreFits,
-    Coordinates,
-    GlmDesign,
-    GlmModel,
-    Influence,
-    Kind,
-    Summary,
-    loss_of,
-)
+from replearn.glm import RIDGES, Coordinates, GlmDesign, GlmModel, Influence, Kind, Summary, loss_of
 from replearn.glm import between as centres
 from replearn.glm import sketched as glm
 from replearn.rows import MAX_ROW
@@ -33,7 +23,7 @@ from replearn.study.certificate import without_model
 from replearn.study.disclosure import FEW_VALUES
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.original import read_labels
-from replearn.study.participants import Participant, lab_table, remarks_on
+from replearn.study.participants import LabsTogether, Participant
 from replearn.study.passes import LEAST_SUMMED, MAX_ROWS, Fitted
 from replearn.study.study import GlmStudy, bits_each
 from replearn.tables import (
@@ -408,8 +398,8 @@ def _drawn(parts: Sequence[ColumnCounts], size: int) -> Any:
     return np.array(values, dtype=dtype)[places][order]
 
 
-@dataclass(frozen=True)
-class Founded(Spoken):
+@dataclass(frozen=True, kw_only=True)
+class Founded(LabsTogether, Spoken):
     """What labs publish together, and who differs or is too similar to be different rows.
 
     Attributes
@@ -422,6 +412,10 @@ class Founded(Spoken):
         What each lab adds.
     copies : sequence of pairs of str
         Labs whose sums are too similar for different rows.
+    fits : CentreFits
+        The numbers that each lab alone would have.
+    heterogeneity : array
+        Cochran's Q of each coded number, with one degree of freedom less than labs.
 
     See Also
     --------
@@ -455,13 +449,6 @@ class Founded(Spoken):
 
     study: GlmStudy
     model: GlmModel
-    labs: Sequence[Participant]
-    copies: Sequence[tuple[str, str]] = ()
-
-    @property
-    def remarks(self) -> list[str]:
-        """Labs to ask about."""
-        return remarks_on(self.labs, self.copies)
 
     def facts(self) -> Facts:
         """In words."""
@@ -478,7 +465,7 @@ class Founded(Spoken):
                 Row("coefficients", study.design.n_numbers, note=bits_each(study.design.bits)),
                 Row("fingerprint", self.model.fingerprint),
             ],
-            details=[lab_table(self.labs)],
+            details=[self.table()],
             figures=study.facts().figures,
         )
 
@@ -487,9 +474,7 @@ def founded(
     draft: GlmStudy,
     fitted: Fitted,
     spread: Influence,
-    fits: CentreFits,
-    labs: Sequence[Participant],
-    copies: Sequence[tuple[str, str]],
+    together: LabsTogether,
     replication_rows: int | None,
 ) -> Founded:
     """The study of a coalition, from its fit and from what single rows do to it.
@@ -497,7 +482,7 @@ def founded(
     Labs that differ more than rows explain show how centres differ: new ones will, too.
     """
     coordinates, counts, n_rows = draft.design.coordinates, fitted.counts, fitted.counts.rows
-    numbers = coordinates.of_theta(fitted.theta)
+    numbers, fits = coordinates.of_theta(fitted.theta), together.fits
     between = centres.assumed(coordinates)
     if len(fits.names) > 1:
         between = centres.learned(fits, spread.variance, coordinates, numbers)
@@ -520,7 +505,7 @@ def founded(
     shares = Summary.from_totals(n_rows, counts.weight, counts.totals).shares
     _, problems = without_model(design.loss, shares, promise, fitted.theta)
     excess = centres.times_typical(between, coordinates)
-    unlike = [one for one in labs if one.is_unlike]
+    unlike = [one for one in together.labs if one.is_unlike]
     if excess > _MOST_EXCESS and unlike:
         problems.append(
             f"Labs differ {excess:.0f} times as much as centres typically do, because of "
@@ -528,7 +513,7 @@ def founded(
         )
 
     study = GlmStudy.of(design, promise, total_spread, draft.profile, problems)
-    return Founded(study.committed_to(model), model, labs, copies)
+    return Founded(study=study.committed_to(model), model=model, **vars(together))
 
 
 def _named(unlike: Sequence[Participant]) -> str:

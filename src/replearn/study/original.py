@@ -60,6 +60,7 @@ from replearn.tables import (
     learn_classes,
     learn_encoding,
     levels_of,
+    look_at,
     make_profile,
     rows_at_risk,
     target_numbers,
@@ -164,6 +165,7 @@ def publish(table: Table, request: Request) -> Original:
     """
     request.check()
     table, cuts = table.without(request.drop).kept(), tuple[str, ...]()
+    people = table  # of survival, who then have several rows at risk
     if request.replication_rows is None and table.roles.get("centres") is not None:
         request = replace(request, replication_rows=_rows_of_a_centre(table))
     if request.kind == "survival":
@@ -179,9 +181,9 @@ def publish(table: Table, request: Request) -> Original:
     # the smallest held-out loss decides; of equal ones the simpler basis, which comes first
     best: _Candidate | None = None
     for basis in _BASES.get(request.basis, (request.basis,)):
-        learned = _learned(table, request, basis, labels, promise)
+        learned = _learned(people, request, basis, labels, promise)
         if request.kind == "survival":
-            learned = _with_intervals(learned, cuts)
+            learned = _with_intervals(learned, cuts, table)
         for halved in _HALVED if learned.encoding.products else (0,):
             encoding = replace(learned.encoding, products_halved=halved)
             encoder = RowEncoder(encoding, loss, classes, weight)
@@ -271,20 +273,23 @@ def _at_risk(table: Table, request: Request) -> tuple[Table, Request, tuple[str,
     return rows_at_risk(table, cuts, request.target), request, cuts
 
 
-def _with_intervals(learned: Learned, cuts: tuple[str, ...]) -> Learned:
-    """The encoding with all intervals, none folded: each has events enough."""
+def _with_intervals(learned: Learned, cuts: tuple[str, ...], at_risk: Table) -> Learned:
+    """What persons show, with all intervals, none folded: each has events enough."""
     names = interval_names(cuts)
-    columns = [column for column in learned.encoding.columns if column.name != INTERVAL]
+    columns = [*learned.encoding.columns]
     if cuts:
         columns.append(LevelColumn(INTERVAL, names[1:], names[0]))
     encoding = replace(learned.encoding, columns=tuple(columns))
 
-    remarks = tuple(remark for remark in learned.remarks if remark.column != INTERVAL)
-    return replace(learned, encoding=encoding, remarks=remarks)
+    levels = {column.name for column in columns if isinstance(column, LevelColumn)}
+    seen = look_at(at_risk, [column.name for column in columns], None, levels)
+    return replace(learned, encoding=encoding, at_risk=seen)
 
 
 def _learned(table: Table, request: Request, basis: str, labels: Any, promise: Promise) -> Learned:
     shrink = max(1.0, promise.n_here / promise.n_there)
+    if request.kind == "survival":  # of persons: whether the event was seen
+        labels = event_numbers(table.whole("offset")).astype(np.int64)
     return learn_encoding(
         table,
         labels,
@@ -375,6 +380,7 @@ def _published(
 
     # not everybody reads these, and they take as long as the fit
     source, theta = best.source, trial.theta
+    outcomes = (0, 1) if request.kind == "survival" else classes
 
     return Original(
         study,
@@ -387,7 +393,7 @@ def _published(
         trial.folds,
         nonce,
         own=Later(lambda: own_estimates(source, rows, theta)),
-        cohort=Later(lambda: cohort_table(learned, design.target, classes)),
+        cohort=Later(lambda: cohort_table(learned, design.target, outcomes)),
         gaps=gaps_told(learned),
     )
 

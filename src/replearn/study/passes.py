@@ -33,6 +33,7 @@ from replearn.glm import (
 )
 from replearn.glm import State as NewtonState
 from replearn.rows import (
+    EVERY_ROW,
     MOST_TRIED,
     THETA_BITS,
     WEIGHT_BITS,
@@ -42,6 +43,7 @@ from replearn.rows import (
     joined,
     on_grid,
     row_marks,
+    threshold_for,
 )
 from replearn.rows import Integers as Whole
 from replearn.study.encoder import RowEncoder
@@ -204,10 +206,17 @@ class State(Spoken, Document):
             return "one step"
         return self.then or "a step"
 
+    @property
+    def sample_threshold(self) -> int:
+        """Rows whose mark is below it make the matrix of the pass."""
+        if self.newton is None:
+            return 0
+        return self.newton.sample_threshold
+
     def with_all_rows(self) -> "State":
         """The same, where each step takes all rows in place of a share of them."""
         assert self.newton is not None
-        return replace(self, newton=replace(self.newton, sample_threshold=1 << 32))
+        return replace(self, newton=replace(self.newton, sample_threshold=EVERY_ROW))
 
     def facts(self) -> Facts:
         """What is asked for, in words."""
@@ -258,7 +267,7 @@ def begin(design: GlmDesign, study: str, opened: GlmModel | None = None) -> Stat
             "its model file."
         )
     theta = on_grid(design.decode(opened.codes), THETA_BITS)
-    return State(study, scale, newton=NewtonState(theta, 1 << 32))
+    return State(study, scale, newton=NewtonState(theta, EVERY_ROW))
 
 
 def add_up(design: GlmDesign, state: State, batches: Iterable[Any]) -> Sums:
@@ -380,7 +389,7 @@ def _spread(design: GlmDesign, state: State, block: Block) -> dict[str, Whole]:
 
     # of many rows a sample is enough; marks of rows choose it, so that parts agree on it
     if counts.rows > 2 * MOST_TRIED:
-        share = (2 * MOST_TRIED << 32) // counts.rows
+        share = threshold_for(2 * MOST_TRIED, counts.rows)
         block = block.part(row_marks(block, 3, apart=False) < share)
 
     squares = fourth = np.zeros(asked.theta.size)

@@ -1,15 +1,24 @@
 """Sums that no rows can give: what a lab may not claim.
 
 All comparisons are of whole numbers. A lab that makes up whole rows, and adds them up as it should,
-is not noticed here; it stands beside the others in `replearn.study.coalition`.
+is not noticed here; it stands beside the others in `replearn.study.participants`.
 """
 
 import numpy as np
 
 from replearn.errors import ReplearnError
-from replearn.glm import GlmDesign, Loss, unpacked
+from replearn.glm import GlmDesign, Loss, over_scores, unpacked
 from replearn.glm import State as NewtonState
-from replearn.rows import COARSE, MAX_ROW, ROW_BITS, WEIGHT_BITS, ExactSums, Integers, on_grid
+from replearn.rows import (
+    COARSE,
+    EVERY_ROW,
+    MAX_ROW,
+    ROW_BITS,
+    WEIGHT_BITS,
+    ExactSums,
+    Integers,
+    on_grid,
+)
 from replearn.study.passes import SPREAD_BITS, Counts, State, add_up
 
 #: One, as the constant column has it, on the fine and on the coarse grid.
@@ -29,6 +38,7 @@ def refuse_impossible(
 
 
 def _problem(design: GlmDesign, state: State, sums: ExactSums, most_rows: int) -> str:
+    """What is wrong with the sums of a lab, in words; nothing if rows can give them."""
     rows = sums.count("rows")
     if not 0 < rows <= most_rows:
         return f"they claim {rows:,} rows, and at most {most_rows:,} are believed"
@@ -58,6 +68,7 @@ def _are_asked_for(design: GlmDesign, state: State, sums: ExactSums) -> bool:
 
 
 def _on_exponents(sums: ExactSums) -> str:
+    """Weights are counted once each."""
     counts = sums.values["exponents"]
     if (counts >= 0).all() and counts.sum() <= sums.count("rows"):
         return ""
@@ -65,6 +76,7 @@ def _on_exponents(sums: ExactSums) -> str:
 
 
 def _on_step(design: GlmDesign, state: State, asked: NewtonState, sums: ExactSums) -> str:
+    """Gradient and information, at the constant model against the labels, too."""
     problem = _on_gradient(design, asked, sums) or _on_information(design, asked, sums)
     if problem or asked.behind is not None or state.counts is None:
         return problem
@@ -72,6 +84,7 @@ def _on_step(design: GlmDesign, state: State, asked: NewtonState, sums: ExactSum
 
 
 def _on_spread(sums: ExactSums) -> str:
+    """Squares of influences, and their squares."""
     squares, fourth = sums.reals("spread") * 2.0**-SPREAD_BITS
     many = 2 * sums.count("sampled") * fourth + 1e-6  # Cauchy and Schwarz; they are on a grid
     if (squares < 0).any() or (squares * squares > many).any():
@@ -80,6 +93,7 @@ def _on_spread(sums: ExactSums) -> str:
 
 
 def _on_counts(design: GlmDesign, sums: ExactSums) -> str:
+    """Rows, their weights, classes and cells."""
     loss, counts = design.loss, Counts.of(sums)
 
     # rows weigh from one unit to 1; without weights all of them 1
@@ -140,6 +154,7 @@ def _times(value: int, shift: int) -> int:
 
 
 def _on_gradient(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> str:
+    """Residuals, and products of them with encoded numbers, are bounded."""
     gradient = sums.values["gradient"]
     if gradient.shape != asked.theta.shape:
         return f"their gradient has the shape {gradient.shape} in place of {asked.theta.shape}"
@@ -176,9 +191,10 @@ def _on_first_gradient(design: GlmDesign, asked: NewtonState, sums: ExactSums) -
 
 
 def _on_information(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> str:
+    """Sums of curvatures are bounded, and their matrix is positive."""
     loss, weight, sampled = design.loss, sums.count("weight"), sums.count("sampled")
     n_scores, n_columns = asked.theta.shape
-    is_sample = asked.sample_threshold != 1 << 32
+    is_sample = asked.sample_threshold != EVERY_ROW
     if not 0 <= sampled <= weight or (sampled != weight and not is_sample):
         return "their information is of more or fewer rows than it should be"
     if not asked.sample_threshold:
@@ -192,10 +208,8 @@ def _on_information(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> s
     )
 
     # a block for each pair of scores
-    blocks = unpacked(sums.values["information"], asked.theta.shape)
-    pairs = list(zip(*np.triu_indices(n_scores), strict=True))
-    if not asked.full_information:  # first row and diagonal of each score
-        pairs = [(k, m) for k, m in pairs if k == m]
+    blocks = unpacked(sums.values["information"], n_columns)
+    pairs = zip(*np.triu_indices(n_scores), strict=True)
     for block, (k, m) in zip(blocks, pairs, strict=True):
         total = int(block[0, 0]) // _COARSE_ONE**2
         if block[0, 0] % _COARSE_ONE**2 or abs(total) > most or (k == m and total < 0):
@@ -204,11 +218,9 @@ def _on_information(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> s
             continue
         if total < least - 2 * slack:
             return "their information is not that of their rows"
-        if problem := _on_block(block, asked.full_information):
+        if problem := _on_block(block):
             return problem
 
-    if not asked.full_information:
-        return ""
     # curvatures are rounded for each pair of scores, so all blocks are positive up to that
     loose = 0
     if n_scores > 1:
@@ -218,28 +230,19 @@ def _on_information(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> s
     return ""
 
 
-def _on_block(block: Integers, is_square: bool) -> str:
-    """The information of one score: a matrix, or its first row and its diagonal."""
-    if is_square:
-        rows = diagonal = np.diagonal(block)
-    else:
-        diagonal = block[1]
-        rows = diagonal[:1]
+def _on_block(block: Integers) -> str:
+    """The information of one score, a matrix."""
+    diagonal = np.diagonal(block)
     if (diagonal < 0).any() or (diagonal > _LARGEST**2 * block[0, 0]).any():
         return "their information is above its maximum"
-    if (block[: len(rows)] ** 2 > rows[:, None] * diagonal).any():
+    if (block**2 > diagonal[:, None] * diagonal).any():
         return "their information breaks the inequality of Cauchy and Schwarz"
     return ""
 
 
 def _least_eigenvalue(parts: Integers, n_scores: int) -> float:
     """Of the whole matrix over scores and columns; what float64 cannot tell from 0 is 0."""
-    n_columns = parts.shape[1]
-    joint = np.empty((n_scores, n_columns, n_scores, n_columns))
-    for pair, (k, m) in enumerate(zip(*np.triu_indices(n_scores), strict=True)):
-        joint[k, :, m, :] = joint[m, :, k, :] = parts[pair].astype(np.float64)
-
-    values = np.linalg.eigvalsh(joint.reshape(n_scores * n_columns, -1))
+    values = np.linalg.eigvalsh(over_scores(parts.astype(np.float64), n_scores))
     least, most = float(values[0]), float(np.abs(values).max())
     if least > -1e-12 * values.size * most:
         return 0.0

@@ -55,12 +55,12 @@ def cox_snell(loss: Loss, worth: Performance) -> float:
     return float(-np.expm1(-2.0 * gained))
 
 
-def sample_size_row(needed: int | None, n_rows: int) -> list[Row]:
+def sample_size_row(needed: int | None, n_rows: int, counted: str) -> list[Row]:
     """As a fact; nothing where the criteria say nothing."""
     if needed is None:
         return []
     said = "here are enough" if n_rows >= needed else f"here are {n_rows:,}"
-    return [Row("rows by Riley et al.", needed, note=said, key="rows_by_riley")]
+    return [Row(f"{counted} by Riley et al.", needed, note=said, key="rows_by_riley")]
 
 
 def _for_shrinkage(n_coefficients: int, explained: float, shrinkage: float) -> int:

@@ -17,13 +17,13 @@ import numpy as np
 
 from replearn.documents import Document, Integers, Length, Sha256, Text, Unfit
 from replearn.errors import ReplearnError, short
-from replearn.glm import State as NewtonState
 from replearn.rows import ExactSums
 from replearn.rows import Integers as Whole
 from replearn.study.disclosure import count_groups, groups_counted, refuse_heavy_rows
-from replearn.study.passes import LEAST_LABS, State, add_up, refuse_other_codes, table_of
+from replearn.study.passes import LEAST_LABS, State, add_up
 from replearn.study.study import GlmStudy
-from replearn.tables import LEAST_COUNT, Table
+from replearn.study.sums import at_state, summed
+from replearn.tables import LEAST_COUNT
 from replearn.words import Facts, Row, Spoken
 
 #: Shares are whole numbers modulo this: far more than any total.
@@ -138,22 +138,14 @@ def lab_shares(
     >>> rl.combine(study, *added).counts.rows
     2700
     """
-    if not isinstance(study, GlmStudy):
-        study = GlmStudy.load(study)
-    state = study.begin() if state is None else state
-    study.check_state(state)
+    study, state = at_state(study, state)
     names = _checked_names(lab, labs)
-
-    source = table if isinstance(table, Table) else table_of(study.design, table)
-    source = source.kept()  # what single rows weigh takes passes of its own
-    sums = study.sums([source], state)
-    if sums.seen is not None:
-        refuse_other_codes(study.design, sums)
+    source, sums = summed(study, table, state)
     if state.newton is not None:
         refuse_heavy_rows(study.design, source, state.newton, least_count, of_terms=False)
 
     # counts of rows travel along, so that totals of few are noticed before they are used
-    counts = count_groups(study.design, source, _threshold(state.newton))
+    counts = count_groups(study.design, source, state.sample_threshold)
     left = _in_one_line({**sums.values, "counted": counts.astype(object)})
     shares = {}
     for name in names:
@@ -229,11 +221,6 @@ def _random(size: int) -> Whole:
     drawn = secrets.token_bytes(16 * size)
     numbers = [int.from_bytes(drawn[16 * i : 16 * i + 16]) for i in range(size)]
     return np.array(numbers, dtype=object)
-
-
-def _threshold(asked: NewtonState | None) -> int:
-    """Rows whose mark is below it make the matrix of the round."""
-    return 0 if asked is None else asked.sample_threshold
 
 
 def _checked_names(lab: str, labs: Sequence[str]) -> tuple[str, ...]:

@@ -558,7 +558,7 @@ class GlmStudy(Study):
         # shapes that cannot be those of this design
         loss, asked, counts = self.design.loss, state.newton, state.counts
         shape = (loss.n_scores, 1 + RowEncoder.of(self.design).n_terms)
-        n_totals = len(self.design.classes or (self.design.target,))
+        n_totals = len(self.design.classes or (self.design.target,))  # or that of numbers
         if (asked is not None and asked.theta.shape != shape) or (
             counts is not None and counts.totals.size != n_totals
         ):

@@ -38,7 +38,7 @@ from replearn.tables.profile import (
 )
 from replearn.tables.safety import LEAST_COUNT, Remark, refuse_unsafe
 from replearn.tables.samples import ParquetRows, StreamedRows, group_sizes
-from replearn.tables.scan import ColumnScan, TableScan, quantile, row_hashes
+from replearn.tables.scan import ColumnScan, TableScan, look_at, quantile, row_hashes
 from replearn.tables.scratch import Scratch
 from replearn.tables.survival import (
     AT_RISK,

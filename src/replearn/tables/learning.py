@@ -39,11 +39,15 @@ _HARDLY = "is the same in all but a few rows (50 must differ), so it is left out
 
 @dataclass(frozen=True)
 class Learned:
-    """An encoding, the look that a profile is made from, and remarks on columns."""
+    """An encoding, what a look found, and remarks on columns.
+
+    Of survival the look is at persons, and ``at_risk`` at their rows at risk, which labs count.
+    """
 
     encoding: Encoding
     look: TableScan
     remarks: tuple[Remark, ...]
+    at_risk: TableScan | None = None
 
 
 def learn_encoding(

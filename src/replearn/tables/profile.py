@@ -120,28 +120,35 @@ def in_sentences(findings: Sequence[Finding]) -> list[str]:
     columns: dict[str, list[str]] = {}
     for column, sentence, _ in findings:
         columns.setdefault(sentence, []).append(column)
-    found = []
+    sentences = []
     for sentence, names in columns.items():
         if names == [""]:
-            found.append(f"{sentence[0].upper()}{sentence[1:]}.")
+            sentences.append(f"{sentence[0].upper()}{sentence[1:]}.")
         elif len(names) == 1:
-            found.append(f"Column {names[0]!r} {sentence}.")
+            sentences.append(f"Column {names[0]!r} {sentence}.")
         else:
             listed = ", ".join(map(repr, names[:4])) + (", ..." if len(names) > 4 else "")
-            found.append(f"{len(names)} columns ({listed}): each {sentence}.")
-    return found
+            sentences.append(f"{len(names)} columns ({listed}): each {sentence}.")
+    return sentences
 
 
 def make_profile(learned: Learned, labels: Array) -> Profile:
-    """The profile of an original: from at least 50 rows each, with two or three digits."""
-    look = learned.look
+    """The profile of an original: from at least 50 rows each, with two or three digits.
+
+    Rows at risk are counted, and the rule is about persons, of whom each has several.
+    """
+    look, n_each = learned.look, 1.0
+    if learned.at_risk is not None:
+        look, n_each = learned.at_risk, learned.at_risk.n_rows / learned.look.n_rows
+
     columns: list[NumberProfile | LevelProfile] = []
     for column in learned.encoding.columns:
         scan = look.columns[column.name]
         if isinstance(column, NumberColumn):
-            values = look.numbers(column.name)
-            places = tuple(place_text(value, column.spread) for value in quantiles_of(values))
-            columns.append(NumberProfile(column.name, places, _share(scan.n_missing, look.n_rows)))
+            quantiles = quantiles_of(look.numbers(column.name), n_each)
+            places = tuple(place_text(value, column.spread) for value in quantiles)
+            gaps = _share(scan.n_missing, look.n_rows, n_each)
+            columns.append(NumberProfile(column.name, places, gaps))
             continue
 
         totals = {text: int(rows.sum()) for text, rows in scan.counts.items()}
@@ -149,7 +156,9 @@ def make_profile(learned: Learned, labels: Array) -> Profile:
         totals[OTHER] = sum(total for text, total in totals.items() if text not in named)
         totals[MISSING] = scan.n_missing
         counts = [totals[text] for text in (column.reference, *column.levels)]
-        columns.append(LevelProfile(column.name, _shares(counts, look.n_rows)))
+        # in one interval a row is a person
+        each = 1.0 if column.name == INTERVAL else n_each
+        columns.append(LevelProfile(column.name, _shares(counts, look.n_rows, each)))
 
     # classes as shares, numbers as quantiles
     if labels.dtype.kind in "iub":
@@ -159,30 +168,33 @@ def make_profile(learned: Learned, labels: Array) -> Profile:
     return Profile(tuple(columns), target)
 
 
-def _shares(counts: list[int], n_rows: int) -> tuple[str, ...]:
+def _shares(counts: list[int], n_rows: int, n_each: float = 1.0) -> tuple[str, ...]:
     """Shares of the rows; few that are left go to the largest, or what is left would tell them."""
-    left = n_rows - sum(count for count in counts if count >= LEAST_COUNT)
-    if left < LEAST_COUNT:
+    least = LEAST_COUNT * n_each
+    left = n_rows - sum(count for count in counts if count >= least)
+    if left < least:
         largest = counts.index(max(counts))
         counts = [count + left * (place == largest) for place, count in enumerate(counts)]
-    return tuple(_share(count, n_rows) for count in counts)
+    return tuple(_share(count, n_rows, n_each) for count in counts)
 
 
-def _share(count: int, n_rows: int) -> str:
-    if count < LEAST_COUNT:
+def _share(count: int, n_rows: int, n_each: float = 1.0) -> str:
+    if count < LEAST_COUNT * n_each:
         return "0"
-    return published_share(count, n_rows)
+    return published_share(round(count / n_each), round(n_rows / n_each))
 
 
-def quantiles_of(values: Vector) -> list[float]:
+def quantiles_of(values: Vector, n_each: float = 1.0) -> list[float]:
     """Quantiles at 5, 25, 50, 75 and 95% of sorted values; none if there are fewer than 50.
 
-    The outer ones move inwards until 50 rows are beyond them, to the quartiles at most.
+    The outer ones move inwards until 50 rows are beyond them, to the quartiles at most. Persons
+    have ``n_each`` rows.
     """
-    if values.size < QUANTILE_ROWS:
+    least = QUANTILE_ROWS * n_each
+    if values.size < least:
         return []
 
-    tail = min(max(_SHARES[0], QUANTILE_ROWS / values.size), _SHARES[1])
+    tail = min(max(_SHARES[0], least / values.size), _SHARES[1])
     return [quantile(values, share) for share in (tail, *_SHARES[1:-1], 1 - tail)]
 
 

@@ -364,7 +364,8 @@ def _on_ranks(name: str, cells: Vector, classes: Array) -> Remark | None:
             name,
             "time",
             f"seems to be a time of follow-up, and ranks the outcome (AUC {auc:.3f}): who leaves "
-            "early has no event. For times use --time and --event (ReplicableSurvivalAnalysis)",
+            "early has no event. Leave it out, or use --time and --event "
+            "(ReplicableSurvivalAnalysis)",
         )
     if auc < _RANKS:
         return None

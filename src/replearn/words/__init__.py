@@ -1,17 +1,7 @@
 """What results say: facts as text, JSON and HTML, and pictures."""
 
-from replearn.words.facts import (
-    Facts,
-    Figure,
-    Row,
-    Spoken,
-    Table,
-    counted,
-    in_words,
-    p_value,
-    percent,
-    wrapped,
-)
+from replearn.words.facts import Facts, Spoken
+from replearn.words.items import Figure, Row, Table
 from replearn.words.meter import followed, progress, threads, tracked, warn, warned_once
 from replearn.words.pictures import (
     MOST_DRAWN,
@@ -23,3 +13,5 @@ from replearn.words.pictures import (
     ladder,
     where_we_landed,
 )
+from replearn.words.terminal import wrapped
+from replearn.words.values import counted, in_words, p_value, percent

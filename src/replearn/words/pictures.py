@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
-from replearn.words.facts import percent
+from replearn.words.values import percent
 
 if TYPE_CHECKING:  # help needs no NumPy
     from replearn.types import Vector

@@ -364,9 +364,9 @@ export function marks({ columns, nRows }, first = 0) {
  *   `offsets` in place of `offset` has an array for each score
  * @param theta an array of whole numbers for each score, the constant first
  * @param share rows whose mark is below it make the information matrix; 2^32 takes all, 0 none
- * @param whole whether it has all pairs of columns, or a first row and a diagonal for each score
+ * @param form of the information: see `formOf`
  */
-export function sumsAt(rows, loss, theta, share, whole = true) {
+export function sumsAt(rows, loss, theta, share, form = "pairs") {
   const { columns, targets, weights, offset, nRows } = rows;
   const rowMarks = share ? (rows.marks ??= marks(rows)) : null;
   const q = theta.length, p = columns.length + 1, grid = lossBits(loss);
@@ -377,7 +377,8 @@ export function sumsAt(rows, loss, theta, share, whole = true) {
     }
   }
   const gradient = new Totals(q * p);
-  const information = share ? new (whole ? Information : FirstAndDiagonal)(q, p, loss) : null;
+  const Summed = form === "alone" ? FirstAndDiagonal : Information;
+  const information = share ? new Summed(q, p, loss, form) : null;
   const means = theta.map(() => new Float64Array(BLOCK));
   const residuals = new Float64Array(BLOCK);
   let weight = 0, sampled = 0;
@@ -428,29 +429,56 @@ export function scoresInto(out, columns, theta, start, n, offset) {
   }
 }
 
-/** X' diag(curvature) X for each pair of scores, from rows in units of 2^-8. */
+/**
+ * How many coefficients are steered: "pairs", by matrices of all pairs of scores; "classes", by one
+ * of each class; "alone", by a first row and a diagonal of each class.
+ */
+export function formOf(q, p) {
+  if (q * p <= MOST_STEERED) return "pairs";
+  return p <= MOST_STEERED ? "classes" : "alone";
+}
+
+/** Second derivatives of a row for each pair of scores, or for each class with the first one. */
+function curvaturesOf(loss, means, place, form) {
+  const q = means.length, found = [];
+  if (form === "pairs") {
+    for (let k = 0; k < q; k++) {
+      for (let l = k; l < q; l++) found.push(curvature(loss, k, l, means[k][place], means[l][place]));
+    }
+    return found;
+  }
+  if (q > 1) {
+    let first = 1;
+    for (const mean of means) first -= mean[place];
+    first = Math.max(first, 0);
+    found.push(first * (1 - first));
+  }
+  means.forEach((mean, k) => found.push(curvature(loss, k, k, mean[place], mean[place])));
+  return found;
+}
+
+const nParts = (q, form) => form === "pairs" ? q * (q + 1) / 2 : q > 1 ? q + 1 : 1;
+
+/** X' diag(curvature) X for each pair of scores or each class, from rows in units of 2^-8. */
 class Information {
-  constructor(q, p, loss) {
-    Object.assign(this, { q, p, loss, n: 0 });
+  constructor(q, p, loss, form) {
+    Object.assign(this, { p, loss, form, n: 0 });
     this.rows = Array.from({ length: p }, () => new Float64Array(COARSE_BLOCK));
     this.rows[0].fill(ONE / 16);
-    this.curvatures = Array.from({ length: q * (q + 1) / 2 }, () => new Float64Array(COARSE_BLOCK));
+    this.curvatures =
+      Array.from({ length: nParts(q, form) }, () => new Float64Array(COARSE_BLOCK));
     this.totals = new Totals(this.curvatures.length * p * p);
     this.scaled = new Float64Array(COARSE_BLOCK);
   }
 
   add(columns, row, means, place, weight) {
-    const { n, rows, loss, q } = this;
+    const { n, rows, loss } = this;
     for (let j = 0; j < columns.length; j++) {
       rows[j + 1][n] = Math.floor(columns[j][row] * (1 / 16) + 0.5);
     }
-    let pair = 0;
-    for (let k = 0; k < q; k++) {
-      for (let l = k; l < q; l++) {
-        const value = curvature(loss, k, l, means[k][place], means[l][place]);
-        this.curvatures[pair++][n] = onGrid(value * weight, lossBits(loss));
-      }
-    }
+    curvaturesOf(loss, means, place, this.form).forEach((value, pair) => {
+      this.curvatures[pair][n] = onGrid(value * weight, lossBits(loss));
+    });
     if (++this.n === COARSE_BLOCK) this.flush();
   }
 
@@ -474,18 +502,17 @@ class Information {
   }
 }
 
-/** First row and diagonal of the information of each score, from rows in units of 2^-8. */
+/** First row and diagonal of the information of each class, from rows in units of 2^-8. */
 class FirstAndDiagonal {
-  constructor(q, p, loss) {
-    Object.assign(this, { q, p, loss });
-    this.totals = new Totals(2 * q * p);
+  constructor(q, p, loss, form) {
+    Object.assign(this, { p, loss, form });
+    this.totals = new Totals(2 * nParts(q, form) * p);
   }
 
   add(columns, row, means, place, weight) {
-    const { q, p, loss, totals } = this, one = ONE / 16;
-    for (let k = 0; k < q; k++) {
-      const mean = means[k][place], at = 2 * k * p;
-      const value = onGrid(curvature(loss, k, k, mean, mean) * weight, lossBits(loss));
+    const { p, loss, totals } = this, one = ONE / 16;
+    curvaturesOf(loss, means, place, this.form).forEach((curved, k) => {
+      const at = 2 * k * p, value = onGrid(curved * weight, lossBits(loss));
       totals.add(at, one * one * value);
       totals.add(at + p, one * one * value);
       for (let j = 0; j < columns.length; j++) {
@@ -494,7 +521,7 @@ class FirstAndDiagonal {
         totals.add(at + j + 1, one * cell * value);
         totals.add(at + p + j + 1, cell * cell * value);
       }
-    }
+    });
   }
 
   finished() {
@@ -539,6 +566,8 @@ const NEAR = 1 << 20, NEAR_ENOUGH = 1 << 16, ROWS_PER_COEFFICIENT = 128;
 const LARGE_STEP = 1 / 8, MOST_STEPS = 5000, LEAST_LENGTH = 1 / (1 << 20);
 export const MOST_STEERED = 500;
 const MEMORY = 10, LEAST_PIVOT = 2 ** -24;
+/** By class, the information is made again after larger steps, and after so many. */
+const LARGE_BY_CLASS = 1, MOST_BY_CLASS = 10;
 
 /**
  * Coefficients at which the mean loss with its ridge is smallest: for each score whole numbers of
@@ -547,18 +576,18 @@ const MEMORY = 10, LEAST_PIVOT = 2 ** -24;
  */
 export function fit(rows, loss, ridge, onPass = () => {}) {
   const { shares } = summaryOf(rows, loss);
-  const q = nScores(loss), p = rows.columns.length + 1, whole = q * p <= MOST_STEERED;
+  const q = nScores(loss), p = rows.columns.length + 1, form = formOf(q, p);
   let passes = 0, size = Infinity;
   const passed = (there, some) => {
     onPass(passes++, size, there, some);
-    return sumsAt(rows, loss, there, some, whole);
+    return sumsAt(rows, loss, there, some, form);
   };
   let theta = startOf(loss, shares).map((score) => {
     const row = new Float64Array(p);
     row[0] = onGrid(score, THETA_BITS);
     return row;
   });
-  let share = whole ? shareOf(rows.nRows, q * p) : ALL;
+  let share = form === "alone" ? ALL : shareOf(rows.nRows, q * p);
   let sums = passed(theta, share);
   if (share < ALL && Math.abs(sums.sampled / sums.weight - share / ALL) > share / ALL / 8) {
     share = ALL; // few different rows: no share stands for all
@@ -573,9 +602,7 @@ export function fit(rows, loss, ridge, onPass = () => {}) {
     if (gradient.every((value) => Math.abs(value) <= flat)) return theta;
     if (sums.information) {
       points.length = 0;
-      const made = whole ? cholesky(meanInformation(sums, loss, ridge, q, p), LEAST_PIVOT) : sums;
-      inverse = whole ? (right) => solve(made, right)
-        : (right) => solvedAlone(made, right, loss, ridge, q, p);
+      inverse = preconditionerOf(sums, loss, ridge, q, p, form);
     }
     points.push({ theta: theta.flatMap((row) => Array.from(row)), gradient });
     if (points.length > MEMORY + 1) points.shift();
@@ -602,7 +629,10 @@ export function fit(rows, loss, ridge, onPass = () => {}) {
         length /= 2;
         continue;
       }
-      sums = passed(there, whole && (steersBadly || length * size > LARGE_STEP) ? share : 0);
+      const reach = length * size;
+      const again = form === "pairs" ? reach > LARGE_STEP :
+        form === "classes" && (reach > LARGE_BY_CLASS || points.length === MOST_BY_CLASS);
+      sums = passed(there, steersBadly || again ? share : 0);
       const ahead = meanGradient(sums, loss, ridge, there);
       if (total(ahead.map((value, i) => value * move[i])) <= -slope / 4) {
         before = theta.reduce((most, row, k) =>
@@ -645,23 +675,59 @@ function remembered(points, inverse) {
   return found;
 }
 
-/** Inverse information of uncorrelated columns, once the constant is taken out, times a vector. */
-function solvedAlone(sums, right, loss, ridge, q, p) {
+/** Inverse information, or nearly: see docs/format.md, section 10. */
+function preconditionerOf(sums, loss, ridge, q, p, form) {
+  if (form === "pairs") {
+    const lower = cholesky(meanInformation(sums, loss, ridge, q, p), LEAST_PIVOT);
+    return (right) => solve(lower, right);
+  }
   const unit = POWERS[-lossBits(loss) + 1022], sampled = Math.max(sums.sampled, 1);
   const parts = sums.information.reals().map((value) => value * unit / sampled);
-  const penalty = q === 1 ? ridge : ridge * (1 - 1 / (q + 1));
-  const found = new Float64Array(q * p);
-  for (let k = 0; k < q; k++) {
-    const first = 2 * k * p, at = k * p, head = Math.max(parts[first], LEAST_PIVOT);
-    let sum = 0;
-    for (let j = 1; j < p; j++) {
-      const slope = parts[first + j] / head, own = parts[first + p + j] + penalty;
-      const alone = Math.max(own - parts[first + j] * slope, own / 64, LEAST_PIVOT);
-      found[at + j] = (right[at + j] - slope * right[at]) / alone;
-      sum += slope * found[at + j];
+  const solvers = Array.from({ length: nParts(q, form) }, (_, k) => {
+    if (form === "alone") {
+      const own = parts.slice(2 * k * p, 2 * k * p + 2 * p);
+      return (right) => solvedAlone(own, right, ridge, p);
     }
-    found[at] = right[at] / head - sum;
+    const lower = cholesky(classMatrix(parts, k * p * p, ridge, p), LEAST_PIVOT);
+    return (right) => solve(lower, right);
+  });
+  return (right) => byClass(solvers, right, p);
+}
+
+/** The information of one class with the ridge, from its lower triangle. */
+function classMatrix(parts, at, ridge, p) {
+  const matrix = Array.from({ length: p }, () => new Float64Array(p));
+  for (let i = 0; i < p; i++) {
+    for (let j = 0; j <= i; j++) matrix[i][j] = matrix[j][i] = parts[at + i * p + j];
+    if (i > 0) matrix[i][i] += ridge;
   }
+  return matrix;
+}
+
+/** Each class is solved alone; scores are differences to the first class. */
+function byClass(solvers, right, p) {
+  if (solvers.length === 1) return Float64Array.from(solvers[0](right));
+  const first = new Float64Array(p), out = new Float64Array(right.length);
+  for (let at = 0; at < right.length; at++) first[at % p] -= right[at];
+  const base = solvers[0](first);
+  for (let k = 1; k < solvers.length; k++) {
+    const own = solvers[k](right.slice((k - 1) * p, k * p));
+    for (let j = 0; j < p; j++) out[(k - 1) * p + j] = own[j] - base[j];
+  }
+  return out;
+}
+
+/** Inverse information of columns that are alone beside the constant, times a vector. */
+function solvedAlone(parts, right, ridge, p) {
+  const found = new Float64Array(p), head = Math.max(parts[0], LEAST_PIVOT);
+  let sum = 0;
+  for (let j = 1; j < p; j++) {
+    const slope = parts[j] / head, own = parts[p + j] + ridge;
+    const alone = Math.max(own - parts[j] * slope, own / 64, LEAST_PIVOT);
+    found[j] = (right[j] - slope * right[0]) / alone;
+    sum += slope * found[j];
+  }
+  found[0] = right[0] / head - sum;
   return found;
 }
 
