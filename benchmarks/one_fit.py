@@ -97,7 +97,9 @@ def main():
         batches()
         return
 
-    print("columns margin error    rows  population", *(f"{r:>9.0e}" for r in given.ridges), "  plan")
+    print(
+        "columns margin error    rows  population", *(f"{r:>9.0e}" for r in given.ridges), "  plan"
+    )
 
     for d, tau, eps, times in CASES:
         if given.only and d not in given.only:
