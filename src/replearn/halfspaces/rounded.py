@@ -81,8 +81,8 @@ MIN_BATCHES = 10
 N_GROUPS = 16
 
 #: Variance of a batch vector for which certified plans without bits ask for rows; labs look at
-#: theirs. Twice the largest that `benchmarks/one_fit.py --batches` prints for 5 to 20 columns, in one
-#: digit: of populations that judge nothing. 40 columns in short batches have more, and are told.
+#: theirs. Twice the largest that `benchmarks/one_fit.py --batches` prints for 5 to 20 columns, in
+#: one digit: of populations that judge nothing. 40 columns in short batches have more.
 TYPICAL_VARIANCE = 0.02
 
 #: With a sketch, few rows are cut into this many batches, whose spread sets the widths.
@@ -350,8 +350,8 @@ def one_fit_rows(plan: BatchPlan) -> int:
 def one_fit_variance(plan: BatchPlan, n_rows: int) -> float:
     """Calibrated variance of ``margin * u`` of one fit of all rows, at most.
 
-    For margins that begin with a jump at tau, with a density of at least ``1/(3 tau)``, and sides of
-    the plane that are alike. A nearly hard margin is pinned by the rows next to the margin: its
+    For margins that begin with a jump at tau, with a density of at least ``1/(3 tau)``, and two
+    sides of the plane that are alike. A nearly hard margin is pinned by the rows next to the margin: its
     variance falls like ``1 / n^2``, until the ridge smooths and it falls like ``1 / n``.
     `benchmarks/one_fit.py` has the populations that chose the constants; others judge them.
     """
