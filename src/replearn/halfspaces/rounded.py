@@ -351,7 +351,7 @@ def one_fit_variance(plan: BatchPlan, n_rows: int) -> float:
     """Calibrated variance of ``margin * u`` of one fit of all rows, at most.
 
     For margins that begin with a jump at tau, with a density of at least ``1/(3 tau)``, and two
-    sides of the plane that are alike. A nearly hard margin is pinned by the rows next to the margin: its
+    sides of the plane that are alike. A nearly hard margin is pinned by the rows next to it: the
     variance falls like ``1 / n^2``, until the ridge smooths and it falls like ``1 / n``.
     `benchmarks/one_fit.py` has the populations that chose the constants; others judge them.
     """
