@@ -28,6 +28,41 @@ quoted <- function(names, most = 8) {
 }
 
 # --- decimal texts -------------------------------------------------------------------------------
+# Numbers that all implementations share: docs/vectors.json has them under "constants".
+ROW_BITS <- 12              # terms have units of 2^-12
+THETA_BITS <- 26            # coefficients
+WEIGHT_BITS <- 16           # weights
+RESIDUAL_BITS <- 22         # residuals and curvatures
+TRIANGLE_BITS <- 14         # triangles of coordinates
+MAX_ROW <- 16384            # the largest term, in units
+MAX_THETA <- 16             # the largest coefficient
+MAX_SCORE <- 30             # scores beyond it change no mean
+MAX_TEXT <- 4096            # characters of a text
+ROWS_PER_COEFFICIENT <- 128 # that a sampled information matrix is of
+LEAST_PIVOT <- 2^-24
+NEAR <- 2^20                # a fit ends so near, in units, divided by the root of rows
+NEAR_ENOUGH <- 2^16
+LARGE_STEP <- 0.125         # beyond it a step is sampled
+MOST_STEPS <- 5000
+MOST_STEERED <- 500         # coefficients with a whole information matrix
+MEMORY <- 10                # steps that are remembered
+MOST_BY_CLASS <- 10         # steps with the information of each class alone
+MOST_CHANCE <- 1 - 1e-12    # that a number leaves its cell
+MOST_UPPER <- 8             # cells are at most so many times as wide as rows imply
+MOST_SPREAD <- 3            # spreads that differ so many times are odd
+LEAST_BITS <- 20            # what a match proves below it is weak
+MOST_RUN <- 2^14            # guesses that are made one by one
+MOST_COUNTED <- 256         # of the narrowest cells
+MOST_BITS <- 1000
+LEAST_COUNT <- 10           # rows that a message may speak of
+MOST_UNKNOWN <- 0.05        # shares of odd cells that are asked about
+MOST_MISSING <- 0.2
+MOST_GAPS <- 0.05
+FEWEST_ROWS <- 20           # of a column that is looked at
+CHANCE <- 4.5               # standard deviations that chance explains
+LEAST_APART <- 20           # rows of the study that must differ
+ONE <- 2^ROW_BITS
+
 NUMBER <- "^[+-]?([0-9]+(\\.[0-9]*)?|\\.[0-9]+)([eE][+-]?[0-9]+)?$"
 JSON_NUMBER <- "^-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 
@@ -260,7 +295,7 @@ exact_exp <- function(x) {
 }
 
 sigmoid <- function(s) {
-  e <- exact_exp(-pmin(abs(s), 30))
+  e <- exact_exp(-pmin(abs(s), MAX_SCORE))
   ifelse(s >= 0, 1, e) / (1 + e)
 }
 
@@ -325,11 +360,12 @@ backwards <- function(lower, x) {
 # A hazard is a count of events, of rows at risk.
 family_of <- function(loss) if (loss$kind == "hazard") "poisson" else loss$kind
 n_scores <- function(loss) if (loss$kind == "multinomial") loss$n_classes - 1 else 1
-loss_bits <- function(loss) switch(family_of(loss), gaussian = 16, poisson = 22 - loss$cap_bits, 22)
+loss_bits <- function(loss) switch(family_of(loss), gaussian = WEIGHT_BITS,
+                                    poisson = RESIDUAL_BITS - loss$cap_bits, RESIDUAL_BITS)
 means_of <- function(loss, scores) {
   switch(family_of(loss), bernoulli = matrix(sigmoid(scores[, 1])),
     gaussian = matrix(pmin(pmax(scores[, 1], -48), 48)),
-    poisson = matrix(exact_exp(pmin(pmax(scores[, 1], -30), loss$cap_bits * LN2_HI))),
+    poisson = matrix(exact_exp(pmin(pmax(scores[, 1], -MAX_SCORE), loss$cap_bits * LN2_HI))),
     multinomial = {
       top <- rep(0, nrow(scores))
       for (k in seq_len(ncol(scores))) top <- pmax(top, scores[, k])
@@ -353,7 +389,8 @@ curvature <- function(loss, k, l, mean, other) {
 
 # Shares of the classes by weight, or the mean target.
 shares_of <- function(rows, loss) {
-  mass <- if (is.null(rows$weights)) rep(65536, rows$n) else on_grid(rows$weights, 16)
+  mass <- if (is.null(rows$weights)) rep(2^WEIGHT_BITS, rows$n) else
+    on_grid(rows$weights, WEIGHT_BITS)
   if (!any(mass > 0)) refuse("rows must have some weight, got none. Pass more rows.")
   if (family_of(loss) %in% c("gaussian", "poisson")) {
     share <- sum(floor(rows$targets * mass + 0.5)) / sum(mass)
@@ -415,7 +452,7 @@ offset_at <- function(rows, part)
 
 # Scores of rows, a column for each.
 scores_of <- function(rows, theta) {
-  if (!all(rowSums(abs(theta)) * 16384 < 2^53))
+  if (!all(rowSums(abs(theta)) * MAX_ROW < 2^53))
     refuse("coefficients must keep scores below 2^15, got larger ones. Use a larger ridge.")
   scores <- tcrossprod(rows$X, theta) * POWER(-38)
   if (is.null(rows$offset)) scores else scores + rows$offset
@@ -477,7 +514,7 @@ sums_at <- function(rows, loss, theta, share, form = "pairs") {
 
 # --- Newton's method -----------------------------------------------------------------------------
 share_of <- function(n_rows, q) {
-  wanted <- max(128 * q, 8192)
+  wanted <- max(ROWS_PER_COEFFICIENT * q, 8192)
   if (2 * wanted > n_rows) return(ALL)
   share <- floor(wanted * ALL / n_rows)
   share - (share * n_rows > wanted * ALL)
@@ -485,7 +522,7 @@ share_of <- function(n_rows, q) {
 
 mean_gradient <- function(sums, loss, ridge, theta) {
   out <- t(reals(sums$gradient)) * POWER(4 - loss_bits(loss)) / sums$weight
-  values <- theta * POWER(-26)
+  values <- theta * POWER(-THETA_BITS)
   if (nrow(theta) > 1) {
     centre <- rep(0, ncol(theta))
     for (k in seq_len(nrow(theta))) centre <- centre + values[k, ]
@@ -514,7 +551,7 @@ mean_information <- function(sums, loss, ridge, S, p) {
 remembered <- function(points, inverse) {
   steps <- list()
   for (i in seq_along(points)[-1]) {
-    step <- (points[[i]]$theta - points[[i - 1]]$theta) * POWER(-26)
+    step <- (points[[i]]$theta - points[[i - 1]]$theta) * POWER(-THETA_BITS)
     change <- points[[i]]$gradient - points[[i - 1]]$gradient
     product <- in_order(step * change)
     if (product > 0)
@@ -534,13 +571,13 @@ remembered <- function(points, inverse) {
 # Inverse information, or nearly, times a vector: see docs/format.md, section 10.
 preconditioner_of <- function(sums, loss, ridge, S, p, form) {
   if (form == "pairs") {
-    lower <- cholesky(mean_information(sums, loss, ridge, S, p), POWER(-24))
+    lower <- cholesky(mean_information(sums, loss, ridge, S, p), LEAST_PIVOT)
     return(function(right) solved(lower, right))
   }
   solvers <- lapply(sums$information, function(one) {
     part <- reals(one) * POWER(-loss_bits(loss)) / max(sums$sampled, 1)
     if (form == "alone") return(function(right) solved_alone(part, right, ridge))
-    lower <- cholesky(part + diag(c(0, rep(ridge, p - 1)), p), POWER(-24))
+    lower <- cholesky(part + diag(c(0, rep(ridge, p - 1)), p), LEAST_PIVOT)
     function(right) solved(lower, right)
   })
   function(right) by_class(solvers, right, p)
@@ -558,10 +595,10 @@ by_class <- function(solvers, right, p) {
 
 # Inverse information of columns that are alone beside the constant, times a vector.
 solved_alone <- function(part, right, ridge) {
-  head <- max(part[1, 1], POWER(-24))
+  head <- max(part[1, 1], LEAST_PIVOT)
   own <- part[2, -1] + ridge
   slope <- part[1, -1] / head
-  alone <- pmax(own - part[1, -1] * slope, own / 64, POWER(-24))
+  alone <- pmax(own - part[1, -1] * slope, own / 64, LEAST_PIVOT)
   found <- (right[-1] - slope * right[1]) / alone
   c(right[1] / head - in_order(slope * found), found)
 }
@@ -569,7 +606,7 @@ solved_alone <- function(part, right, ridge) {
 # Coefficients at which the mean loss with its ridge is smallest: whole numbers of units of 2^-26, a
 # row for each score. It ends `near` the smallest loss; `on_pass` is told of every pass over the rows.
 fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL,
-                near = min(2^16, max(1, floor(2^20 / sqrt(rows$n))))) {
+                near = min(NEAR_ENOUGH, max(1, floor(NEAR / sqrt(rows$n))))) {
   S <- n_scores(loss)
   p <- ncol(rows$X)
   form <- form_of(S, p)
@@ -579,7 +616,7 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL,
     sums_at(rows, loss, there, some, form)
   }
   theta <- matrix(0, S, p)
-  theta[, 1] <- on_grid(start_of(loss, shares_of(rows, loss)), 26)
+  theta[, 1] <- on_grid(start_of(loss, shares_of(rows, loss)), THETA_BITS)
   share <- if (form == "alone") ALL else share_of(rows$n, S * p)
   sums <- passed(theta, share)
   if (share < ALL && abs(sums$sampled / sums$weight - share / ALL) > share / ALL / 8) {
@@ -588,17 +625,18 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL,
   }
   last <- Inf
   before <- 0
-  for (step in 1:5000) {
+  for (step in seq_len(MOST_STEPS)) {
     gradient <- as.vector(t(mean_gradient(sums, loss, ridge, theta)))  # score by score
     if (all(abs(gradient) <= POWER(17 - loss_bits(loss)) * rows$n / sums$weight)) return(theta)
     if (!is.null(sums$information)) {
       points <- list()  # since the information was made
       precondition <- preconditioner_of(sums, loss, ridge, S, p, form)
     }
-    points <- utils::tail(c(points, list(list(theta = as.vector(t(theta)), gradient = gradient))), 11)
+    points <- utils::tail(c(points, list(list(theta = as.vector(t(theta)), gradient = gradient))),
+                          MEMORY + 1)
     move <- -remembered(points, precondition)
     size <- max(abs(move))
-    units <- on_grid(move, 26)
+    units <- on_grid(move, THETA_BITS)
     largest <- max(abs(units))
     # steps after this one that shrink as the last two did add up to so much
     if (8 * largest <= near || largest * largest <= near * (before - largest))
@@ -609,16 +647,16 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL,
     slope <- in_order(gradient * move)
     length <- 1
     repeat {
-      there <- theta + matrix(on_grid(length * move, 26), S, byrow = TRUE)
-      if (any(abs(there) >= 2^30)) {
+      there <- theta + matrix(on_grid(length * move, THETA_BITS), S, byrow = TRUE)
+      if (any(abs(there) >= MAX_THETA * 2^THETA_BITS)) {
         if (length < POWER(-20))
           refuse("coefficients of standardised columns must stay below 16, but these rows drive ",
                  "them further: some column nearly separates the classes. Use a larger ridge.")
         length <- length / 2
         next
       }
-      again <- if (form == "pairs") length * size > 1 / 8
-               else form == "classes" && (length * size > 1 || length(points) == 10)
+      again <- if (form == "pairs") length * size > LARGE_STEP
+               else form == "classes" && (length * size > 1 || length(points) == MOST_BY_CLASS)
       sums <- passed(there, if (steers_badly || again) share else 0)
       ahead <- as.vector(t(mean_gradient(sums, loss, ridge, there)))
       if (in_order(ahead * move) <= -slope / 4) break
@@ -629,7 +667,7 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL,
     before <- max(abs(there - theta))
     theta <- there
   }
-  refuse("the fit must converge, but 5000 steps were not enough. Use a larger ridge.")
+  refuse("the fit must converge, but ", MOST_STEPS, " steps were not enough. Use a larger ridge.")
 }
 
 # --- coordinates, cells, codes -------------------------------------------------------------------
@@ -723,7 +761,7 @@ decoded_theta <- function(design, codes) theta_of(design$coordinates, decoded(de
 
 # Slopes times a factor, in whole units, with constants of 0.
 slopes_times <- function(theta, factor = 1) {
-  slopes <- on_grid(theta * factor, 26)
+  slopes <- on_grid(theta * factor, THETA_BITS)
   slopes[, 1] <- 0
   slopes
 }
@@ -736,7 +774,7 @@ bounded_fit <- function(rows, loss, ...) {
 
 # Constants at which the mean loss of rows is smallest, given slopes in whole units.
 fit_constants <- function(rows, loss, slopes) {
-  scored <- list(X = matrix(4096, rows$n, 1), targets = rows$targets, weights = rows$weights,
+  scored <- list(X = matrix(ONE, rows$n, 1), targets = rows$targets, weights = rows$weights,
                  offset = scores_of(rows, slopes), n = rows$n)
   bounded_fit(scored, loss, "the constant must have a bounded fit beside the model's slopes, got ",
               "none: scores of these rows lie far away from the outcomes. Check units and the ",
@@ -746,7 +784,7 @@ fit_constants <- function(rows, loss, slopes) {
 # The factor on the slopes of one score at which the mean loss of rows is smallest, as text.
 fit_factor <- function(rows, loss, slopes) {
   along <- on_grid(scores_of(list(X = rows$X), slopes), 10)  # divided by 4: scores reach 16
-  scored <- list(X = cbind(4096, pmin(pmax(along, -16384), 16384)), targets = rows$targets,
+  scored <- list(X = cbind(ONE, pmin(pmax(along, -MAX_ROW), MAX_ROW)), targets = rows$targets,
                  weights = rows$weights, offset = rows$offset, n = rows$n)
   theta <- bounded_fit(scored, loss, "the factor on the slopes must be below 4, but these rows drive ",
                        "it further. Use the constant alone, or get more rows.")
@@ -849,7 +887,7 @@ cells_of <- function(column, name, signs = list(decimal = ".", thousands = "")) 
   if (!all(validUTF8(enc2utf8(distinct)))) odd_cells(name, "texts that are no UTF-8")
   texts <- trimmed(enc2utf8(distinct))
   if (signs$decimal != "." || nzchar(signs$thousands)) texts <- rewritten(texts, name, signs)
-  if (any(nchar(texts) > 4096, na.rm = TRUE)) odd_cells(name, "texts of more than 4,096 characters")
+  if (any(nchar(texts) > MAX_TEXT, na.rm = TRUE)) odd_cells(name, "texts of more than 4,096 characters")
   if (any(texts %in% c("inf", "-inf", "Infinity", "-Infinity"))) odd_cells(name, "infinite numbers")
   texts[texts %in% MISSING_WORDS] <- NA
   texts[match(column, distinct)]
@@ -1071,8 +1109,8 @@ names_of <- function(columns) vapply(columns, function(column) column$name, "")
 # Terms of all rows, and how many cells of each column are missing, or odd (unknown, unreadable).
 # Predictions use the terms before they are rounded.
 encode <- function(encoding, table, is_rounded = TRUE) {
-  one <- if (is_rounded) 4096 else 1
-  put <- if (is_rounded) function(x) floor(x * 4096 + 0.5) else identity
+  one <- if (is_rounded) ONE else 1
+  put <- if (is_rounded) function(x) floor(x * ONE + 0.5) else identity
   parts <- lapply(encoding$columns, function(column) {
     if (!is_number_column(column)) return(level_terms(column, table$levels[[column$name]], one))
     number_terms(column, table$numbers[[column$name]], put, one)
@@ -1093,7 +1131,7 @@ encode <- function(encoding, table, is_rounded = TRUE) {
     b <- product$second + 1
     shrinkage <- 2^(encoding$products_halved + (if (is_first[a] && is_first[b]) 2 else 0))
     whole <- terms[[a]] * terms[[b]] / shrinkage
-    new <- if (is_rounded) floor(whole / 4096 + 0.5) else whole
+    new <- if (is_rounded) floor(whole / ONE + 0.5) else whole
     terms <- c(terms, list(new))
   }
   list(X = matrix(unlist(terms), table$n), missing = missing, odd = odd)
@@ -1133,17 +1171,17 @@ has_missing_term <- function(column)
 
 # Unknown cells that a column without folded levels may have: of many levels a lab has others.
 most_unknown <- function(column)
-  if (sum(!startsWith(as.character(unlist(column$levels)), "(")) < 3) 0.05 else 1 / 3
+  if (sum(!startsWith(as.character(unlist(column$levels)), "(")) < 3) MOST_UNKNOWN else 1 / 3
 
 # Stop at a table that is coded differently from the study.
 refuse_unknown <- function(encoding, encoded, n) {
-  if (n < 20) return(invisible())
+  if (n < FEWEST_ROWS) return(invisible())
   usual <- vapply(encoding$columns, function(column)
     if (is.null(column$folded)) 0 else decimals(column$folded), 0)
   known <- n - encoded$missing
   most <- ifelse(usual > 0, usual + (1 - usual) / 2, vapply(encoding$columns, most_unknown, 0))
   odd <- encoded$odd > most * known + 3 * sqrt(usual * (1 - usual) * known)
-  gaps <- !odd & !vapply(encoding$columns, has_missing_term, TRUE) & encoded$missing > 0.2 * n
+  gaps <- !odd & !vapply(encoding$columns, has_missing_term, TRUE) & encoded$missing > MOST_MISSING * n
   bad <- which(odd | gaps)
   if (!length(bad)) return(invisible())
   what <- vapply(head(bad, 5), function(i) if (gaps[i]) sprintf(paste0(
@@ -1175,7 +1213,7 @@ class_numbers <- function(levels, classes) {
     found <- ifelse(is.na(found), match(levels, same[texts]), found)
   if (anyNA(found)) {
     odd <- sort(table(levels[is.na(found)]), decreasing = TRUE)
-    shown <- head(names(odd)[odd >= 10], 4)
+    shown <- head(names(odd)[odd >= LEAST_COUNT], 4)
     refuse("the target must hold the labels of the study, ", paste(texts, collapse = ", "),
            ", got others in ", counted(sum(odd)), " of ", counted(n), " rows",
            if (length(shown)) paste0(": ", quoted(shown)), ". Recode them as the study has them.")
@@ -1204,7 +1242,7 @@ targets_of <- function(design, table) {
   y <- checked_numbers(table$numbers[[design$target]], "the target", least)
   if (family_of(loss) == "poisson") return(pmin(y, POWER(loss$cap_bits)))
   units <- (y - decimals(loss$centre)) / decimals(loss$spread)
-  on_grid(pmin(pmax(units, -16), 16), 16) * POWER(-16)
+  on_grid(pmin(pmax(units, -16), 16), WEIGHT_BITS) * POWER(-WEIGHT_BITS)
 }
 
 # Weights on their grid, scaled by the smallest power of two that exceeds them; NULL if all are 1.
@@ -1215,7 +1253,7 @@ weights_of <- function(design, table, targets) {
   if (!is.null(design$class_weight)) mass <- mass * decimals(unlist(design$class_weight))[targets + 1]
   if (!any(mass > 0)) refuse("sample_weight must not be zero in all rows. Pass some that are positive.")
   scale <- min(POWERS[POWERS > max(mass)])
-  ifelse(mass > 0, pmax(on_grid(mass / scale, 16), 1), 0) * POWER(-16)
+  ifelse(mass > 0, pmax(on_grid(mass / scale, WEIGHT_BITS), 1), 0) * POWER(-WEIGHT_BITS)
 }
 
 directions_of <- function(design)
@@ -1318,17 +1356,18 @@ rows_of <- function(design, data, ...) {
   refuse_unknown(design$encoding, encoded, table$n)
   X <- encoded$X
   if (!is.null(design$directions))
-    X <- pmin(pmax(floor(tcrossprod(X, directions_of(design)) * POWER(-12) + 0.5), -16384), 16384)
+    X <- pmin(pmax(floor(tcrossprod(X, directions_of(design)) * POWER(-ROW_BITS) + 0.5), -MAX_ROW),
+              MAX_ROW)
   kept <- if (is.null(weights)) rep(TRUE, table$n) else weights > 0
   counts <- if (has_classes) tabulate(targets[kept] + 1, length(design$classes))
-  rows <- list(X = cbind(4096, X)[kept, , drop = FALSE], targets = targets[kept],
+  rows <- list(X = cbind(ONE, X)[kept, , drop = FALSE], targets = targets[kept],
                weights = weights[kept], offset = offset[kept], n = sum(kept),
                n_beyond = n_beyond(design, table))
 
   # the same in a range that holds all numbers, with its design
   reaching <- function() {
     wider <- reaching_design(design, table)
-    rows$X <- cbind(4096, encode(wider$encoding, table)$X)[kept, , drop = FALSE]
+    rows$X <- cbind(ONE, encode(wider$encoding, table)$X)[kept, , drop = FALSE]
     rows$targets <- targets_of(wider, table)[kept]
     list(design = wider, rows = rows)
   }
@@ -1450,7 +1489,7 @@ fitted_theta <- function(design, codes, constants, recalibration) {
   } else if (!has_local_constant(design)) {
     return(theta)
   }
-  if (!is.null(constants)) cbind(as.double(constants) * POWER(-26), theta[, -1, drop = FALSE])
+  if (!is.null(constants)) cbind(as.double(constants) * POWER(-THETA_BITS), theta[, -1, drop = FALSE])
 }
 
 # A model that predicts.
@@ -1535,7 +1574,7 @@ coef_model <- function(object, ...) plain_coefficients(with_constant(object)$coe
 # Estimates without the ridge and their robust covariance (HC3, or what the model itself predicts if
 # that is larger), per unit. For reading, so R may add up as it likes.
 own_estimates <- function(design, rows, theta) {
-  if (length(theta) > 500 || !is.null(design$directions)) return(NULL)
+  if (length(theta) > MOST_STEERED || !is.null(design$directions)) return(NULL)
 
   # numbers beyond the study's range as they are: the same coefficients in wider units
   n_beyond <- rows$n_beyond
@@ -1713,11 +1752,11 @@ without_ridge <- function(rows, loss, theta, stretch, repeated) {
   ridges <- sum(mass) * (0.01 / rows$n / stretch^2 + PINNED * repeated)
   left <- kronecker(of_scores, diag(c(0, ridges[-1]), p))
   stretch <- rep(stretch, q)
-  before <- beta <- theta * POWER(-26)
+  before <- beta <- theta * POWER(-THETA_BITS)
   move <- rep(0, length(beta))
   fall <- 0
   for (step in 1:20) {
-    at <- moments_of(rows, loss, on_grid(beta, 26), is_wide = FALSE)
+    at <- moments_of(rows, loss, on_grid(beta, THETA_BITS), is_wide = FALSE)
     information <- at$information + left
     gradient <- at$gradient + drop(left %*% as.vector(t(beta)))
 
@@ -1748,7 +1787,7 @@ influence_of <- function(rows, loss, fitted) {
   p <- ncol(fitted$beta)
   X <- rows$X / 4096
   mass <- mass_of(rows)
-  means <- means_of(loss, scores_of(rows, on_grid(fitted$beta, 26)))
+  means <- means_of(loss, scores_of(rows, on_grid(fitted$beta, THETA_BITS)))
   inverse <- solve(fitted$information, tol = 0)
   pulls <- list()
   seen <- misfit <- noise <- 0
@@ -1784,7 +1823,8 @@ influence_of <- function(rows, loss, fitted) {
 
 own_of <- function(object) {
   if (is.null(object$own))
-    refuse("own estimates are for at most 500 coefficients of single columns. Use Python for others.")
+    refuse("own estimates are for at most ", MOST_STEERED, " coefficients of single columns. Use ",
+           "Python for others.")
   object$own
 }
 
@@ -1976,13 +2016,13 @@ quantiles_of <- function(x) {
 
 # How far two samples of one population have a share apart, but for 7 in a million.
 chance <- function(rows, share, other = 0)
-  4.5 * sqrt(pmax(share * (1 - share), other * (1 - other)) *
+  CHANCE * sqrt(pmax(share * (1 - share), other * (1 - other)) *
                (1 / max(1, rows$independent_here * rows$here) +
                   1 / (rows$independent_there * rows$original)))
 
 # Whether it is no chance that all rows have what this share of the original has.
 is_odd_constant <- function(rows, share) {
-  share <- max(min(share, 1 - 20 / max(40, rows$planned)), 1e-300)
+  share <- max(min(share, 1 - LEAST_APART / max(2 * LEAST_APART, rows$planned)), 1e-300)
   rows$independent_here * rows$here * log(share) < log(1e-4)
 }
 
@@ -2043,10 +2083,10 @@ is_moved <- function(x, ours, study, spread, rows) {
 # without a coefficient for gaps no share is stated (NULL): they were too few for one.
 on_missing <- function(share, stated, counts_as, rows) {
   usual <- c(stated, 0)[1]
-  most <- if (is.null(stated)) min(0.5, 20 / rows$planned) else max(usual, 10 / rows$original)
-  many <- max(if (nzchar(counts_as)) 0.05 else 0.2, most - usual + chance(rows, most, share))
+  most <- if (is.null(stated)) min(0.5, LEAST_APART / rows$planned) else max(usual, 10 / rows$original)
+  many <- max(if (nzchar(counts_as)) MOST_GAPS else 0.2, most - usual + chance(rows, most, share))
   if (share - usual < many && share < 0.5) return("")
-  in_study <- if (is.null(stated)) paste("fewer than 20 of", counted(rows$planned))
+  in_study <- if (is.null(stated)) paste("fewer than", LEAST_APART, "of", counted(rows$planned))
     else sprintf("%.0f%%", 100 * usual)
   words <- sprintf("is missing in %.0f%% of the rows here, in the study in %s", 100 * share, in_study)
   if (nzchar(counts_as)) paste0(words, ": such cells count as ", counts_as) else words
@@ -2100,7 +2140,7 @@ on_levels <- function(column, theirs, cells, rows) {
   others <- quoted(if ("(other)" %in% names) "(other)" else column$reference)
   folded <- if (is.null(column$folded)) 0 else decimals(column$folded)
   unknown <- mean(!cells[!is.na(cells)] %in% c(names, "(other)", "(missing)"))
-  if (unknown > folded + max(0.05, chance(rows, folded, unknown)))
+  if (unknown > folded + max(MOST_UNKNOWN, chance(rows, folded, unknown)))
     return(sprintf(paste("has levels here that the study does not have, in %.0f%% of the rows: they",
                          "count as %s"), 100 * unknown, others))
   on_missing(mean(is.na(cells)), share_of("(missing)"),
@@ -2129,7 +2169,7 @@ spread_finding <- function(study, spreads, n) {
   if (is.null(spreads) || n < 50) return(NULL)
   odd <- sum(denied_spreads(study, spreads))
   # each that is too wide: wide cells for a few numbers are enough to forge
-  is_wide <- decimals(unlist(study$spreads)) / pmax(spreads, 1e-30) > 3
+  is_wide <- decimals(unlist(study$spreads)) / pmax(spreads, 1e-30) > MOST_SPREAD
   if (!any(is_wide) && 2 * odd <= length(spreads)) return(NULL)
   c(sprintf(paste0("the spreads of %d of %d coefficients are not what the study states; these count ",
                    "nothing in what a match proves"), odd, length(spreads)))
@@ -2150,7 +2190,7 @@ copies_finding <- function(rows) {
 # Numbers whose spread, as the study states it, the rows of a lab deny.
 denied_spreads <- function(study, spreads) {
   ratio <- decimals(unlist(study$spreads)) / pmax(spreads, 1e-30)
-  !(ratio >= 1 / 3 & ratio <= 3)
+  !(ratio >= 1 / MOST_SPREAD & ratio <= MOST_SPREAD)
 }
 
 # --- how likely a lab leaves the original's cells ------------------------------------------------
@@ -2174,7 +2214,7 @@ chance_of_leaving <- function(width, bits) {
 
 # Probability that some number leaves its cell.
 chance_of_any <- function(chances)
-  max(2^-50, -expm1(sum(log1p(-pmin(chances, 1 - 1e-12)))))
+  max(2^-50, -expm1(sum(log1p(-pmin(chances, MOST_CHANCE)))))
 
 # The least whole number at which something holds; it holds beyond it too.
 least_whole <- function(holds, most = 1e12) {
@@ -2300,7 +2340,7 @@ check_study <- function(path, study) {
        "rows must be whole numbers of at least 1")
 
   ratio <- range(widths_of(design) / implied_widths(study))
-  need(ratio[1] > 0.9 && ratio[2] < 8, sprintf(paste(
+  need(ratio[1] > 0.9 && ratio[2] < MOST_UPPER, sprintf(paste(
     "widths must be those that rows, spreads and max_disagreement imply, got some that are %.2g to",
     "%.2g times as wide"), ratio[1], ratio[2]))
   study
@@ -2359,14 +2399,14 @@ run_guesses <- function(ladders, budget) {
 guess_bits <- function(widths, offsets, numbers) {
   scale <- sqrt(mean(numbers^2))
   if (!length(numbers) || !(scale > 0)) return(0)
-  narrow <- head(order(widths), 256)
+  narrow <- head(order(widths), MOST_COUNTED)
   ladders <- lapply(narrow, function(i)
     cell_costs(widths[i] / scale, offsets[i], numbers[i] / scale))
 
   budget <- 0
   for (ladder in ladders) budget <- budget + ladder$costs[ladder$place]
   guesses <- count_cheaper(ladders, budget)
-  if (guesses <= 2^14) log2(run_guesses(ladders, budget)) else min(log2(guesses), 1000)
+  if (guesses <= MOST_RUN) log2(run_guesses(ladders, budget)) else min(log2(guesses), MOST_BITS)
 }
 
 # Guesses and rows behind a match; `spreads` are those of the lab's own rows, and numbers whose spread
@@ -2379,7 +2419,7 @@ evidence_of <- function(study, codes, spreads = NULL) {
   bits <- guess_bits(widths_of(design)[counts], offsets[counts], decoded(design, codes)[counts])
   # widths that were learned from centres tell how strong each slope is, not its sign
   if (study$n_centres > 1) bits <- min(bits, sum(counts))
-  list(rows = rows_to_match(study), bits = bits, is_weak = bits < 20, placebo = FALSE)
+  list(rows = rows_to_match(study), bits = bits, is_weak = bits < LEAST_BITS, placebo = FALSE)
 }
 
 # The same after a match: whether labels have a part in it.
@@ -2455,7 +2495,7 @@ placebo_matches <- function(study, codes, rows) {
   }
   givers <- order(salted(hashes, 21))
   rows$targets[order(salted(hashes, 22))] <- rows$targets[givers]
-  theta <- tryCatch(fit(rows, design$loss, decimals(design$ridge), near = 2^16),
+  theta <- tryCatch(fit(rows, design$loss, decimals(design$ridge), near = NEAR_ENOUGH),
                     replearn_refusal = function(problem) NULL)
   if (is.null(theta)) return(FALSE)  # labels that no model fits do not match
   placebo <- codes_at(design, offsets_of(design, coordinates_of(design$coordinates, theta)))
@@ -2482,7 +2522,8 @@ inverse_of <- function(matrix) {  # scaled, since columns may be rare
 
 # Triangles of the coordinates as real numbers: of scores, and of columns.
 factors_of <- function(coordinates)
-  list(scores = triangle(coordinates$scores) * 2^-14, columns = columns_of(coordinates) * 2^-14)
+  list(scores = triangle(coordinates$scores) * 2^-TRIANGLE_BITS,
+       columns = columns_of(coordinates) * 2^-TRIANGLE_BITS)
 
 mass_of <- function(rows) if (is.null(rows$weights)) rep(1, rows$n) else rows$weights
 
@@ -2495,7 +2536,7 @@ at_model <- function(rows, part, loss, theta, is_wide) {
     slopes <- scores_of(list(X = some$X), alone)
     columns <- lapply(seq_len(nrow(theta)), function(k) cbind(1, slopes[, k]))
   } else {
-    columns <- rep(list(some$X / 4096), nrow(theta))
+    columns <- rep(list(some$X / ONE), nrow(theta))
   }
   list(columns = columns, means = means_of(loss, scores_of(some, theta)),
        targets = rows$targets[part], mass = mass_of(rows)[part])
@@ -2605,7 +2646,7 @@ prior_of <- function(study, theta, is_wide) {
   factors <- factors_of(study$design$coordinates)
   variances <- matrix(between_of(study)^2, q, p, byrow = TRUE)
   slopes <- if (p > 1) mean(variances[, -1]) else 0
-  real <- theta * POWER(-26)
+  real <- theta * POWER(-THETA_BITS)
 
   if (is_wide) {  # two parameters a score: the constant, and the size of its slopes
     lengths <- colSums(factors$scores^2)
@@ -2644,7 +2685,7 @@ bread_of <- function(information)
 place_at <- function(study, theta, rows, is_wide, known, away) {
   loss <- study$design$loss
   moved <- theta
-  if (!is_wide) moved <- floor(theta + matrix(away, nrow(theta), byrow = TRUE) * 2^26 + 0.5)
+  if (!is_wide) moved <- floor(theta + matrix(away, nrow(theta), byrow = TRUE) * 2^THETA_BITS + 0.5)
   sums <- moments_of(rows, loss, moved, is_wide)
   pulls <- sums$weight * known$ridges
   # the ridge's pull was fitted to columns as often as the original had them
@@ -2744,7 +2785,7 @@ overfitting_of <- function(rows, study, theta, sums) {
   means <- means_of(loss, scores_of(rows, theta))
   effective <- vapply(seq_len(nrow(theta)), function(k) {
     bends <- curvature(loss, k, k, means[, k], means[, k]) * mass_of(rows)
-    own <- colSums(bends * (rows$X[, -1, drop = FALSE] / 4096)^2)
+    own <- colSums(bends * (rows$X[, -1, drop = FALSE] / ONE)^2)
     min(sum(own / pmax(own + pull, 1e-300)), study$n_original)
   }, 0)
 
@@ -2929,9 +2970,9 @@ unless_refused <- function(value) tryCatch(value, replearn_refusal = function(pr
 # model its curvature is a different one.
 rungs_of <- function(study, theta, rows) {
   loss <- study$design$loss
-  slopes <- slopes_times(theta * POWER(-26))
+  slopes <- slopes_times(theta * POWER(-THETA_BITS))
   tested_at <- function(factor) {
-    there <- slopes_times(slopes * POWER(-26), decimals(factor))
+    there <- slopes_times(slopes * POWER(-THETA_BITS), decimals(factor))
     there[, 1] <- fit_constants(rows, loss, there)
     score_test(study, there, rows)
   }
@@ -2953,7 +2994,7 @@ support_of <- function(study, codes, constants, rows, own_theta) {
   design <- study$design
   loss <- design$loss
   real <- decoded_theta(design, codes)
-  theta <- on_grid(real, 26)
+  theta <- on_grid(real, THETA_BITS)
   if (!is.null(constants)) theta[, 1] <- constants
   test <- rungs_of(study, theta, rows)
 

@@ -12,16 +12,8 @@ ROOT = Path(__file__).parents[2]
 JAVASCRIPT = sorted((ROOT / "src/replearn/reports/web").glob("*.js"))
 R = ROOT / "inst" / "replicate.R"
 
-#: What R does not name: there the number stands where it is used.
-INLINE_IN_R = {
-    *("ROW_BITS", "THETA_BITS", "WEIGHT_BITS", "RESIDUAL_BITS", "MAX_ROW", "MAX_SCORE"),
-    *("LEAST_PIVOT", "NEAR", "NEAR_ENOUGH", "MAX_THETA", "ROWS_PER_COEFFICIENT"),
-    *("LARGE_STEP", "MOST_STEPS", "MOST_STEERED", "MOST_BY_CLASS", "MEMORY"),
-    *("TRIANGLE_BITS", "EXPONENTS"),
-    *("MOST_CHANCE", "MOST_UPPER", "MOST_SPREAD", "LEAST_BITS", "MOST_RUN"),
-    *("MOST_COUNTED", "MOST_BITS", "LEAST_COUNT", "MOST_UNKNOWN", "MOST_MISSING"),
-    *("FEWEST_ROWS", "CHANCE", "LEAST_APART", "MOST_GAPS", "MAX_TEXT"),
-}
+#: What R does not need: it has no sums of a coalition.
+INLINE_IN_R = {"EXPONENTS"}
 #: What JavaScript does not name.
 INLINE_IN_JAVASCRIPT = {"ROOT_HALF"}
 

@@ -34,7 +34,7 @@ from replearn.exports.sql import to_sql
 from replearn.reports.bundle import rehearsal
 from replearn.reports.methods import with_methods
 from replearn.reports.policy import Policy
-from replearn.study import Opening, Request, publish, replicate
+from replearn.study import Opening, Request, draft_study, lab_columns, publish, replicate
 from replearn.tables import open_table
 
 TARGET = "readmitted"
@@ -62,10 +62,13 @@ def workshop() -> tuple[Path, pd.DataFrame, dict[str, Any]]:
     X, y = make_margin(800, 3, 0.4, random_state=0)
     paper = rl.ReplicableSVMClassifier(margin=0.4, sketch_bits=2).fit(X, y)
     # sums of few rows are refused, since they would show single patients
-    sums = rl.lab_sums(first.study, load_readmission("Birchwood", 6000), lab="b")
+    many = load_readmission("Birchwood", 6000)
+    sums = rl.lab_sums(first.study, many, lab="b")
     made = {"study": first.study, "model": first.model, "sums": sums}
     made |= {"state": rl.combine(first.study, sums), "paper": paper.study_, "svm": paper.model_}
     made["share"] = rl.lab_shares(first.study, lab, lab="a", labs=["a", "b", "c"])["a"]
+    rows = open_table(load_readmission("Ashford", 3000), target=TARGET)
+    made["columns"] = lab_columns(rows, "logistic", "a")
     made["opening"] = Opening(first.study.fingerprint, first.model.fingerprint, first.nonce or "")
     made["policy"] = Policy(500, 20, "0.05", ("study", "sums"))
     net, vote = NetSpace("net", 3, "none", 3, 99), VoteSpace("vote", 3, "foam", "0.1")
@@ -146,8 +149,12 @@ def use(document: Any, folder: Path, dice: random.Random) -> None:
             alike = [replace(document, lab=lab) for lab in document.labs]
             rl.combine(study, *alike)
             rl.combine(study, *(replace(one, to=one.lab, lab=None) for one in alike))
+        case "columns":
+            draft_study(document, replace(document, lab=document.lab + "2"), ridge=0.01)
         case "state":
-            study.sums([lab], document)
+            sums = study.sums([load_readmission("Birchwood", 6000)], document)
+            if document.asks != "spread":
+                study.step(sums, document)
 
 
 def a_document(dice: random.Random, folder: Path) -> None:

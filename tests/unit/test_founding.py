@@ -46,6 +46,24 @@ def together(labs, kind="logistic", **more):
     return draft, rounds(draft, labs, through_files=True, publish=True, **more)[0]
 
 
+@pytest.mark.parametrize(
+    ("place", "key", "change", "words"),
+    [
+        ("columns", "counts", lambda old: old[1:], "a count for each value"),
+        ("columns", "counts", lambda old: [10**9, *old[1:]], "must count at most"),
+        ("columns", "values", lambda old: ["NaN", *old[1:]], "must be numbers"),
+        ("columns", "values", lambda old: ["1e999", *old[1:]], "must be numbers"),
+        ("target", "counts", lambda old: [0] * len(old), "must have values"),
+    ],
+)
+def test_columns_that_contradict_themselves_are_refused(place, key, change, words):
+    content = columns(four_labs())[0].content()
+    part = content[place] if place == "target" else content[place][0]
+    part[key] = change(part[key])
+    with pytest.raises(ReplearnError, match=words):
+        LabColumns.from_content(content)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_coalition_is_an_original_and_others_replicate_it(kind):
     labs = four_labs(kind)

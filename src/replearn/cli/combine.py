@@ -75,19 +75,9 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Add up, and step on."""
     from replearn.documents import document_of
-    from replearn.study import (
-        Coalition,
-        Founded,
-        GlmStudy,
-        LabColumns,
-        LabSums,
-        Share,
-        State,
-        combine,
-        opened_by,
-    )
+    from replearn.study import GlmStudy, LabColumns, LabSums, Share
 
-    # 0 a draft of columns, when there is no study yet
+    # what the files are, and so what is written
     first: Any = document_of(options.study, (GlmStudy, LabColumns))
     makes_study = options.publish or isinstance(first, LabColumns)
     sums: list[Any] = []
@@ -105,18 +95,22 @@ def run(options: argparse.Namespace) -> Outcome:
         refuse_unused(options, "a draft from columns", *rounds)
         return _draft(first, options)
     refuse_unused(options, "a round of a study", "ridge", "seed")
-
-    # 1 a study, and the model from which one round is enough
     if options.publish and not options.begin:
         refuse_unused(options, "a joint original", "opened")
-    study: GlmStudy = first
+    return _round(first, sums, options)
+
+
+def _round(study: "GlmStudy", sums: list[Any], options: argparse.Namespace) -> Outcome:
+    """From the sums of all labs to the next state, a study or a model."""
+    from replearn.study import Coalition, Founded, LabSums, Share, State, combine, opened_by
+
+    # the model from which one round is enough
     opened, nonce = opened_by(study, options.opened)
     if options.begin:
         return _begin(study, opened, options)
     if not options.publish:
         refuse_unused(options, "a joint fit without --publish", "replication_rows")
 
-    # 2 the sums of all labs, which give the next state, a study or a model
     state = None if options.state is None else State.load(options.state)
     with working("adding up sums"):
         result = combine(

@@ -5,6 +5,7 @@ a draft, which is a registered study. The labs fit it as a coalition; one round 
 single rows move the fit; then cells, sketch and study follow as for an original with all rows.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
@@ -13,7 +14,17 @@ from typing import Annotated, Any
 import numpy as np
 
 from replearn.codes import Coins, chance_of_each, seed_text, width_for
-from replearn.documents import Document, Integers, Label, Length, Part, Range, Text, decimal_text
+from replearn.documents import (
+    Document,
+    Integers,
+    Label,
+    Length,
+    Part,
+    Range,
+    Text,
+    Unfit,
+    decimal_text,
+)
 from replearn.errors import ReplearnError
 from replearn.glm import RIDGES, Coordinates, GlmDesign, GlmModel, Influence, Kind, Summary, loss_of
 from replearn.glm import between as centres
@@ -34,6 +45,7 @@ from replearn.tables import (
     Name,
     NumberColumn,
     Table,
+    is_number_text,
     learn_encoding,
     make_profile,
     open_table,
@@ -69,6 +81,13 @@ class ColumnCounts(Part):
     hides_levels: bool = False  # of numbers: all of them, because sums would show few
     hides_gaps: bool = False
 
+    def check(self) -> None:
+        """A count for each value, and numbers where a column has them."""
+        if len(self.values) != self.counts.size:
+            raise Unfit(f"must have a count for each value, got {self.counts.size}", key="counts")
+        if self.are_numbers and not all(_is_finite(value) for value in self.values):
+            raise Unfit("must be numbers", key="values")
+
     def may_have(self, level: int | str) -> bool:
         """Whether there may be rows of a level that are not shown as such."""
         return level not in self.values and (self.hides_levels or OTHER in self.values)
@@ -85,6 +104,14 @@ class LabColumns(Spoken, Document):
     kind: Kind
     target: ColumnCounts
     columns: Annotated[tuple[ColumnCounts, ...], Length(1, 10_000)]
+
+    def check(self) -> None:
+        """No column counts more rows than there are, and the target all that it shows."""
+        for column in (self.target, *self.columns):
+            if sum(column.counts.tolist()) + column.missing > self.rows:
+                raise Unfit(f"must count at most the {self.rows:,} rows", key=column.name)
+        if not self.target.counts.any():
+            raise Unfit("must have values", key="target")
 
     def facts(self) -> Facts:
         """What is sent, in words."""
@@ -311,6 +338,11 @@ def draft_study(
     return GlmStudy(design, rho, n_rows, n_rows, spreads, between, 0, profile)
 
 
+def _is_finite(value: Label) -> bool:
+    text = str(value)
+    return is_number_text(text) and math.isfinite(float(text))
+
+
 def _default_ridge(n_rows: int) -> str:
     """The least of the usual ones at or above ten over the number of rows."""
     least = min(10 / n_rows, 1)
@@ -340,6 +372,8 @@ def _summable(parts: Sequence[ColumnCounts]) -> list[ColumnCounts]:
     Levels and gaps that some lab may have in few rows have no term; such levels are other ones.
     """
     hides_gaps = any(part.hides_gaps for part in parts)
+    if not any(part.counts.any() for part in parts):
+        return []
     if parts[0].are_numbers:
         if any(part.hides_levels for part in parts):
             return []
