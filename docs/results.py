@@ -119,7 +119,8 @@ products, whose size was chosen on older splits.
 
 - **One byte.** With today's defaults, eight bits and cells of typical centres, the rounding of
   the original is nearly free: of {int(byte["pairs"].sum())} pairs of {len(byte)} lines
-  (`--pairs 2 --rivals 0`) {int(byte[f"differ {PLAN}"].sum())} differ, the median kept is
+  (`--pairs 2 --rivals 0`, also with `--share 0.25` and `0.0625`)
+  {int(byte[f"differ {PLAN}"].sum())} differ, the median kept is
   {kept_of_byte.median():.2%}, and the least {kept_of_byte.min():.2%}.
 - **Agreement.** {n_differ} of {n_pairs:,} pairs differ: {n_differ / n_pairs:.1%} (at most
   {most:.1%} with 95% confidence), where 1% was planned.
@@ -286,7 +287,7 @@ they were named before any of them was run, and were run once, for agreement
 *Told*: of the centres that differ, those that are told first which column cannot be right.
 *Refused* are centres with no model, or whose columns are coded differently. *Stated* is the rate
 that the study states for a new centre, *contradicted* the share whose patients contradict the
-model. Losses are means at the new centre.
+model. Losses are means at the new centre; where they are missing, agreement alone was counted.
 :::
 """
 
