@@ -7,8 +7,9 @@ A call starts from what a user has: an array, a sparse matrix, a dataframe with 
 CSV or Parquet file. An original stands beside ``LogisticRegressionCV``, a replication beside
 ``LogisticRegression``. Both of scikit-learn get levels as sparse indicators and numbers as standard
 ones, and these steps count. Files are those of a fresh process, imports included. Real tables need
-the folder that `tasks.py` describes. Glum is not measured: it is no dependency. Algorithms 1 and 2
-stand beside ``LinearSVC`` and ``SGDClassifier`` (`of_halfspaces`).
+the folder that `tasks.py` describes. With glum installed (`pip install glum`; it is no dependency)
+its binomial regression stands beside those of two classes. Algorithms 1 and 2 stand beside
+``LinearSVC`` and ``SGDClassifier`` (`of_halfspaces`).
 """
 
 import argparse
@@ -21,6 +22,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +131,37 @@ def splines(name: str, folder: Path, n_rows: int) -> Call:
     return replace(call, steps=(*call.steps, hats, StandardScaler()), with_cv=False)
 
 
+def kinds_of_digits(folder: Path, n_rows: int, basis: str = "linear") -> Call:
+    """26 classes of 16 numbers: digits in means of 7 x 7 pixels, with few or many bright pixels."""
+    arrays = np.load(folder / "mnist70k.npz")
+    images, labels = arrays["X"][:n_rows], arrays["label"][:n_rows]
+    means = images.reshape(-1, 4, 7, 4, 7).mean(axis=(2, 4)).reshape(-1, 16)
+    bright = (images > 127).sum(axis=1)
+
+    # six digits in three parts each, four in two
+    kinds = np.empty(len(labels), dtype=object)
+    for digit in range(10):
+        here = np.flatnonzero(labels == digit)
+        n_parts = 3 if digit < 6 else 2
+        cuts = np.quantile(bright[here], np.arange(1, n_parts) / n_parts)
+        parts = np.searchsorted(cuts, bright[here])
+        kinds[here] = [f"{digit}, part {part}" for part in parts]
+
+    X = pd.DataFrame(means, columns=[f"x{i}" for i in range(16)])
+    if basis == "linear":
+        return Call(X, kinds.astype(str), {}, (StandardScaler(),))
+    hats = SplineTransformer(n_knots=5, degree=1, knots="quantile")
+    steps = (StandardScaler(), hats, StandardScaler())
+    return Call(X, kinds.astype(str), {"basis": basis}, steps)
+
+
+def every_product(n_rows: int, n_columns: int) -> Call:
+    """Standard normal columns with all their products."""
+    poly = PolynomialFeatures(2, interaction_only=True, include_bias=False)
+    call = gaussian(n_rows, n_columns)
+    return replace(call, options={"interactions": "all"}, steps=(poly, StandardScaler()))
+
+
 def words(folder: Path) -> Call:
     """Messages as sparse rows of 5,494 words."""
     from sklearn.feature_extraction.text import TfidfTransformer
@@ -145,6 +179,7 @@ CALLS: dict[str, Callable[[], Call]] = {
     "200,000 x 50": partial(gaussian, 200_000, 50),
     "400,000 x 20": partial(gaussian, 400_000, 20),
     "50,000 x 50": partial(gaussian, 50_000, 50),
+    "100,000 x 21, all products": partial(every_product, 100_000, 21),
 }
 REAL: dict[str, Callable[[Path], Call]] = {
     "flights, 105 destinations": destinations,
@@ -154,6 +189,8 @@ REAL: dict[str, Callable[[Path], Call]] = {
     "pulsars, products": products,
     "digits": partial(real, "digits, 10 classes", n_rows=8_000),
     "digits, splines": partial(splines, "digits, 10 classes", n_rows=8_000),
+    "26 classes": partial(kinds_of_digits, n_rows=8_000),
+    "26 classes, splines": partial(kinds_of_digits, n_rows=8_000, basis="splines"),
     "news, splines": partial(splines, "news, 20 classes", n_rows=8_000),
     "sentences": partial(real, "sentences"),
     "text, 18,000 x 5,494": words,
@@ -168,7 +205,7 @@ def cpu(call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def waits(call: Call, n_repeats: int) -> dict[str, Any]:
-    """Seconds of the four calls, the fastest of some."""
+    """Seconds of the five calls, the fastest of some."""
     ours = ReplicableLogisticClassifier(**call.options)
     theirs = make_pipeline(*call.steps, LogisticRegression(max_iter=1000))
     seconds: dict[str, list[float]] = {}
@@ -186,13 +223,17 @@ def waits(call: Call, n_repeats: int) -> dict[str, Any]:
         again, plain = ReplicableLogisticClassifier(study=first.study_), clone(theirs)
         add("replication", partial(again.fit, call.X, call.y))
         add("LR", partial(plain.fit, call.X, call.y))
+        if find_spec("glum") and len(np.unique(call.y)) == 2:
+            regression = import_module("glum").GeneralizedLinearRegressor
+            theirs_too = make_pipeline(*call.steps, regression(family="binomial", alpha=1e-4))
+            add("glum", partial(theirs_too.fit, call.X, call.y))
     best = {name: min(found) for name, found in seconds.items()}
     return {
         "coefficients": first.model_.codes.size,
         "ridge": first.study_.design.ridge,
         "log-loss": first.performance_.loss.value,
         "fingerprint": first.fingerprint_[:8],
-        **{name: best.get(name) for name in ("original", "LRCV", "replication", "LR")},
+        **{name: best.get(name) for name in ("original", "LRCV", "replication", "LR", "glum")},
         "ratio": best["replication"] / best["LR"],
     }
 

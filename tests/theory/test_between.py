@@ -143,6 +143,16 @@ def test_learned_cells_are_those_that_their_own_study_implies(n_centres, tmp_pat
         study.save(tmp_path / f"{number}.json")
 
 
+def test_a_centre_without_an_event_shows_nothing_and_is_named():
+    rng = np.random.default_rng(0)
+    centre = np.repeat(["a", "b", "c", "none"], 250)
+    X = rng.normal(size=(1000, 2))
+    y = (rng.logistic(size=1000) < X @ [0.8, -0.5] - 1) & (centre != "none")
+    fit = rl.ReplicableLogisticClassifier(ridge=0.01).fit(X, y, centres=centre)
+    assert fit.study_.n_centres == 3
+    assert "events for a fit of its own: centre 'none'" in str(fit.certificate_)
+
+
 def test_luck_of_patients_is_no_difference_between_centres():
     """Eight visits of each patient: without groups their luck looks like that of centres."""
     rng = np.random.default_rng(0)

@@ -275,3 +275,16 @@ def test_options_that_are_none(options):
 def test_without_a_file(tmp_path):
     with pytest.raises(ReplearnError, match="cannot be read"):
         open_table(tmp_path / "none.csv")
+
+
+@pytest.mark.parametrize("values", [[3.0, np.nan, 1.0, 3.0, -0.0, 0.0, 7.5], [np.nan] * 5, []])
+def test_levels_of_many_numbers_are_found_some_rows_at_a_time(monkeypatch, values):
+    column = np.array(values)
+    expected_codes, expected_texts = levels_of(column)
+    monkeypatch.setattr("replearn.tables.cells._MOST_SORTED", 2)
+    codes, texts = levels_of(column)
+    np.testing.assert_array_equal(codes, expected_codes)
+    assert texts == expected_texts
+    assert [texts[code] if code >= 0 else None for code in codes] == [
+        None if np.isnan(value) else f"{value + 0.0:g}" for value in values
+    ]

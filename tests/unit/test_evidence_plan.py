@@ -40,6 +40,19 @@ def test_bits_that_are_no_number_of_guesses_are_refused(table, capsys, bits):
     assert not (table / "study.json").exists()
 
 
+def test_patients_that_a_match_takes_are_told_only_where_guesses_are_many(table, capsys):
+    """Else somebody without any patient finds the model by guessing."""
+    assert publish("--details") == 0
+    words = capsys.readouterr().out
+    assert "A match is no evidence" in words
+    assert "patients needed" not in words
+
+    for file in ("study.json", "a.model.json"):
+        (table / file).unlink()
+    assert publish("--details", "--between", "0", "--rows", "20000") == 0
+    assert "patients needed to match" in capsys.readouterr().out
+
+
 def test_what_no_plan_reaches_is_refused(table, capsys):
     assert publish("--evidence", "900") == 2
     assert "No --rows reaches it" in capsys.readouterr().err

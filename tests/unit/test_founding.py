@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from replearn.cli import main
-from replearn.errors import ReplearnError
+from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.study import (
     Founded,
     GlmStudy,
@@ -177,6 +177,15 @@ def test_labs_promise_nothing_to_labs_that_may_have_no_event():
         found = combine(draft, *sums, state=found, publish=True, replication_rows=100)
     with pytest.raises(ReplearnError, match=r"100 rows .* have no row of some class"):
         found.study.save("never.json")
+
+
+def test_a_draft_tells_what_the_last_round_would_refuse():
+    labs = {
+        name: rows.assign(y=(np.arange(len(rows)) % 250 == 0).astype(int))
+        for name, rows in four_labs().items()
+    }
+    with pytest.warns(ReplicabilityWarning, match=r"no study. Of labs with 1,000 rows .* no row"):
+        draft_study(*columns(labs, least_count=0))
 
 
 @pytest.mark.parametrize("how", ["gaps of both", "gaps of a level", "two names of one level"])

@@ -470,6 +470,8 @@ def _details(original: "Original", notes: list[str]) -> list[Any]:
     from replearn.study import sample_size_row
 
     study, own = original.study, original.own_worth
+    evidence = study.evidence(original.model)
+    needed = Row("patients needed to match", evidence.rows, note="half of the time")
 
     details: list[Any] = [
         *original.worth.rows()[2:],
@@ -480,9 +482,7 @@ def _details(original: "Original", notes: list[str]) -> list[Any]:
         Row("fingerprint", original.model.fingerprint),
         Row("study", study.fingerprint),
         *(item for item in original.certificate.facts().items[1:] if isinstance(item, Row)),
-        Row(
-            "patients needed to match", study.evidence(original.model).rows, note="half of the time"
-        ),
+        *([] if evidence.is_weak else [needed]),
         *sample_size_row(original.rows_needed, study.n_original, study.design.loss.counted),
         *original.certificate.assumed,
         *notes,

@@ -29,7 +29,7 @@ examples:
 exit codes: 0 confirmed (the same model, and no patient contradicts it; or
   the study does not tell: sealed, registered); 1 contradicted, unsupported
   (not better than the base rate), questioned (columns to look at first), same
-  slopes, or different; 2 bad usage or input
+  slopes (a different base risk), or different; 2 bad usage or input
 """
 
 
@@ -63,10 +63,12 @@ def _replicate(options: argparse.Namespace, study: "GlmStudy") -> Outcome:
     table = lab_table(options, study.design).kept()
     with working("fitting the study"):
         model, replication = replicate(study, table, opened, nonce)
-    facts = replication.facts()
-    stated = model.stating(replication.own)
+    with working("testing what these rows support"):  # findings are computed when they are read
+        facts = replication.facts()
+        stated = model.stating(replication.own)
+        own_tables = stated.coefficients.own_tables()
     # after a mismatch nothing looks like a model: only what this lab's own rows say
-    facts = replace(facts, details=[*facts.details, *stated.coefficients.own_tables()])
+    facts = replace(facts, details=[*facts.details, *own_tables])
     if replication.same is False:
         facts = replace(facts, figures=[*facts.figures, *stated.coefficients.figures()])
     if options.out is not None or options.page is not None:  # the page has all coefficients
@@ -80,6 +82,8 @@ def _replicate(options: argparse.Namespace, study: "GlmStudy") -> Outcome:
         from replearn.reports.evaluate import evaluate
 
         whose = "of the original's model, made without this lab's rows:"
-        page = with_methods(facts, study, stated, (whose, evaluate(model, table)))
+        with working("evaluating the model"):
+            performance = evaluate(model, table)
+        page = with_methods(facts, study, stated, (whose, performance))
     code, title = DONE if replication.succeeded else DIFFERENT, f"Replication of {options.study}"
     return Outcome(facts, code, title=title, n_rows=replication.n_rows, page=page)

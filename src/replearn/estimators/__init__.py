@@ -81,6 +81,7 @@ def study_of(given: Any, kind: str) -> Any:
                 f"study must be a fitted estimator that has a study, got one that is not fitted or "
                 f"publishes nothing: {short(given)}. Fit it first, or pass a study file."
             )
+
     if not isinstance(study, Study):
         raise ReplearnError(
             f"study must be a path, a Study or a fitted estimator, got {short(given)}. Pass "

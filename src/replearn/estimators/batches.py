@@ -50,6 +50,7 @@ class BatchClassifier(HalfspaceClassifier):
                 f"trace needs rows in memory, got {type(sample).__name__}. Call fit, and not "
                 "fit_file with shuffle=False, or set trace=False."
             )
+
         add = None if plan.one_fit else ADDERS[plan.recipe](plan)
         return trace(sample, plan, Coins(self.model_.design.seed), fitted, add)
 
@@ -66,6 +67,8 @@ class BatchClassifier(HalfspaceClassifier):
         space: Any = self.model_.design.space
         if plan.mode != "practical" or not space.sketch_bits:
             return
+
+        # what is left of a cell beside its bits, in units of the noise that the error allows
         times = float(space.grid_width) / 2**space.sketch_bits / (math.sqrt(12) * plan.noise)
         if times > 1:
             warn(
@@ -230,6 +233,7 @@ class ReplicableSGDClassifier(BatchClassifier):
         """
         self._check_one_pass()
         study = self._opened()
+
         is_first = "_one_pass" not in vars(self)
         rows, labels = validate_data(
             self, unmasked(X), unmasked(y), reset=is_first, order="C", **ROW_CHECKS
@@ -277,6 +281,7 @@ class ReplicableSGDClassifier(BatchClassifier):
                 f"{name} must be left out in partial_fit, got {getattr(self, name)!r}: it needs "
                 "all rows at once. Call fit, or leave it out."
             )
+
         if "model_" in vars(self) and "_one_pass" not in vars(self):
             warn(
                 f"partial_fit begins anew: the {self.n_rows_:,} rows of fit were not kept. Call "

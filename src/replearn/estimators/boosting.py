@@ -74,6 +74,7 @@ class ReplicableBoostingClassifier(HalfspaceClassifier):
                 f'rounding must be "box" or "foam", got {short(self.rounding)}. Boxes take any '
                 "number of features."
             )
+
         return {"box": boosting.BOX, "foam": boosting.FOAM}[self.rounding]
 
     def _warn(self, n_rows: int, spread: Any) -> None:

@@ -104,6 +104,7 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
         study = study_of(self.study, self._kind)
         if study is not None:
             _say_unlike(study, sample_weight is not None, offset is not None)
+
         self._learn(table, names, study)
         if self._kind == "logistic":
             # labels as this lab spells them, which may be 1.0 for the study's 1

@@ -114,6 +114,8 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         self._target = target if isinstance(target, str) else "y"  # files of arrays bring theirs
         if self.shuffle:
             return self._fit_rows(*table.numbers(), study)
+
+        # rows stay in the file: their labels alone are read first
         classes, places = learn_classes(table.whole("target"))
         signs = self._signs(np.array(classes)[places], study)
         refuse_sorted(signs)
@@ -163,9 +165,11 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
             Fitted.
         """
         self.__dict__.pop("feature_names_in_", None)
+
         names = names_in_design(getattr(sample, "names", None))
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
+
         self._target = getattr(sample, "target", "y")
         return self._learn(sample, classes, self._opened(), work)
 
@@ -190,12 +194,14 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         fitted = self._recipe().run(training, plan, Coins(seed), self._work(work))
 
         self._conclude(plan, fitted, training.n_rows, study, seed)
+
         self.n_rows_ = sample.n_rows
         if getattr(plan, "looks", False):
             self._require_calm(plan, sample.n_rows, fitted)
         self.counts_["own_errors"] = n_errors(self.model_, sample)
         if n_held_out:
             self._require_test(plan, sample)
+
         self._finish(plan, fitted, training.n_rows, study)
         if getattr(self, "trace", False):
             self.trace_ = self._traced(training, plan, fitted)
@@ -218,6 +224,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
 
         promise = Promise(self.margin, self.max_error, self.max_disagreement, self.failure_prob)
         promise = after_constant(promise) if constant else promise
+
         # sizes by hand: None stands for the planned one
         shared = {field.name for field in fields(HalfspaceClassifier)}
         by_hand = [f.name for f in fields(self) if f.default is None and f.name not in shared]
@@ -342,11 +349,13 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
                     f"{short(self.classes_.tolist())}. Code the labels as the original did."
                 )
             self.classes_ = np.array(known)
+
         if self.classes_.size > 2:
             raise ReplearnError(
                 "Only binary classification is supported. The type of the target is multiclass: "
                 f"got {self.classes_.size} classes. Use ReplicableLogisticClassifier for more."
             )
+
         positive = np.asarray(y == self.classes_[-1])
         if positive.all() or not positive.any():
             raise ReplearnError(

@@ -6,14 +6,14 @@ sketch. `replearn.glm.recipe` has the bound.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from replearn.codes import Coins, chance_of_each, least_number, width_for
 from replearn.documents import decimal_text
-from replearn.errors import NotConverged, Unbounded
+from replearn.errors import NotConverged, ReplearnError, Unbounded
 from replearn.exact import algebra
 from replearn.glm import between as centres
 from replearn.glm import newton
@@ -454,39 +454,97 @@ def original(
         validation = validate(kept, folds, loss, ridge)
         return summary, attempt(rows, kept, loss, summary, promise, moments, validation)
 
-    # 2 the ridge that is best without rounding, and then stronger ones with it
-    validation = best_ridge(kept, folds, loss, tick)
-    trials: list[RidgeFit] = []
+    # 2 the ridge that is best without rounding, and stronger ones that cost no more than allowed
+    best = best_ridge(kept, folds, loss, tick)
     price = _RIDGE_PRICE * 0.5 * loss.n_scores * (rows.n_terms + 1)
     allowed = price / min(promise.n_there, summary.n_rows)
-    place = RIDGES.index(validation.ridge)
-    left_out = validation.untried
-    for stronger in RIDGES[place::-1]:
-        try:
-            if stronger != validation.ridge:
-                validation = validate(kept, folds, loss, stronger, validation.guide)
-            # rounding costs something: what is too dear without it needs no cells
-            if trials and validation.loss > _least_loss(trials) + allowed:
-                break
-            trial = attempt(rows, kept, loss, summary, promise, moments, validation)
-        except (Unbounded, NotConverged) as error:
-            if stronger == RIDGES[0] and not trials:
-                raise
-            if isinstance(error, NotConverged):
-                left_out = (*left_out, untried(stronger, error))
-            continue  # a part of the rows has no bounded fit
-        tick()
+    search = _RidgeSearch(kept, folds, loss, list(best.untried))
+    candidates = search.no_worse(best, allowed)
+    most = min(validation.loss for validation in candidates) + allowed
 
-        if is_steep(trial.theta):
+    # 3 the strongest of them that costs no more after rounding either
+    def tried(validation: Validation) -> RidgeFit:
+        return attempt(rows, kept, loss, summary, promise, moments, validation)
+
+    trials: list[RidgeFit] = []
+    for validation in candidates[::-1]:
+        trial = search.bounded(tried, validation)
+        tick()
+        if trial is None:
             continue
-        trials.append(trial)
-        if trial.loss > _least_loss(trials) + allowed:
+        trials.insert(0, trial)
+        if trial.loss <= most:
             break
 
-    # 3 the strongest ridge that costs no more than allowed
+    # 4 rounding costs more than that, or no fit is bounded: stronger ones cost no more, maybe
+    else:
+        for validation in search.stronger(candidates[-1]):
+            trial = search.bounded(tried, validation)
+            if trial is not None:
+                trials.append(trial)
+                if trial.loss > _least_loss(trials) + allowed:
+                    break
+    if not trials:
+        raise search.unbounded
+
     most = _least_loss(trials) + allowed
     chosen = next(trial for trial in trials[::-1] if trial.loss <= most)
+    left_out = tuple(search.left_out)
     return summary, replace(chosen, validation=replace(chosen.validation, untried=left_out))
+
+
+@dataclass
+class _RidgeSearch:
+    """What is tried of stronger ridges, and what could not be tried."""
+
+    kept: MemoryBlocks
+    folds: tuple[Fold, ...]
+    loss: Loss
+    left_out: list[str]
+    unbounded: ReplearnError = field(
+        default_factory=lambda: Unbounded(
+            "rows must allow a bounded fit of each of their parts, but some column nearly "
+            "separates the classes. Leave it out."
+        )
+    )
+
+    def bounded(
+        self, tried: Callable[[Validation], RidgeFit], validation: Validation
+    ) -> RidgeFit | None:
+        """The original with a ridge; None if it, or a part of the rows, has no bounded fit."""
+        try:
+            trial = tried(validation)
+        except (Unbounded, NotConverged) as error:
+            self._leave_out(validation.ridge, error)
+            return None
+        return None if is_steep(trial.theta) else trial
+
+    def no_worse(self, best: Validation, allowed: float) -> list[Validation]:
+        """The best one, and stronger ones whose held-out loss is at most so much larger."""
+        found, least = [best], best.loss
+        for validation in self.stronger(best):
+            # whole decades were compared before; one between them may be better
+            least = min(least, validation.loss)
+            if validation.loss > least + allowed:
+                break
+            found.append(validation)
+        return [validation for validation in found if validation.loss <= least + allowed]
+
+    def stronger(self, validation: Validation) -> Iterator[Validation]:
+        """Validations with stronger and stronger ridges."""
+        for ridge in RIDGES[: RIDGES.index(validation.ridge)][::-1]:
+            try:
+                validation = validate(self.kept, self.folds, self.loss, ridge, validation.guide)
+            except (Unbounded, NotConverged) as error:
+                self._leave_out(ridge, error)
+                continue
+            yield validation
+
+    def _leave_out(self, ridge: str, error: ReplearnError) -> None:
+        """An unbounded fit is what weak ridges have; one that did not converge must be told."""
+        self.unbounded = error
+        if isinstance(error, NotConverged):
+            self.left_out.append(untried(ridge, error))
 
 
 def _least_loss(trials: list[RidgeFit]) -> float:

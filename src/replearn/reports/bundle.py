@@ -37,6 +37,7 @@ from replearn.tables import (
     NumberColumn,
     NumberProfile,
     is_number_text,
+    spelled,
 )
 from replearn.types import Vector
 
@@ -141,7 +142,7 @@ def rehearsal(study: GlmStudy) -> str:
         columns[loss.time] = _numbers(draws("time"), at)
         columns[loss.event] = _chosen(["0", "1"], [0.5, 0.5], draws("target"))
     elif design.classes is not None:
-        labels = [str(c).lower() if isinstance(c, bool) else str(c) for c in design.classes]
+        labels = list(map(spelled, design.classes))
         columns[design.target] = _chosen(labels, [*map(float, shown)], draws("target"))
     else:
         columns[design.target] = _numbers(draws("target"), shown or [*"01234"])

@@ -338,9 +338,11 @@ def _about_centres(fits: CentreFits | None) -> list[str]:
     # centres that were left out
     if fits.without_fit:
         named = ", ".join(map(repr, fits.without_fit[:3]))
+        if (n_more := len(fits.without_fit) - 3) > 0:
+            named += f" and {n_more} more"
         cautions.append(
-            f"{len(fits.without_fit)} centres are too small for a fit of their own ({named}); the "
-            "others show how centres differ."
+            f"Too few rows or events for a fit of its own: centre {named}. The others show how "
+            "centres differ."
         )
     return cautions
 

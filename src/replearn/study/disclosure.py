@@ -18,7 +18,7 @@ from replearn.errors import ReplearnError
 from replearn.glm import GlmDesign, Loss, State
 from replearn.rows import EVERY_ROW, MAX_ROW, ROW_BITS, Block, Rows, dense_terms, marks, pieces
 from replearn.study.encoder import RowEncoder, TableRows, projected, read_rows
-from replearn.tables import Encoding, NumberColumn, Table
+from replearn.tables import Encoding, NumberColumn, Table, spelled
 from replearn.types import Array, Ints, Mask, Matrix
 
 #: Up to so many different numbers of a column, a line and a square single out each of them.
@@ -194,7 +194,7 @@ def _classes(design: GlmDesign, common: list[Counter[float]]) -> list[Group]:
     everybody = Group("all rows", lambda y: np.ones(len(y), dtype=bool))
     if design.classes is None:
         return [everybody, *_of_numbers(design.target, 0, common[-1])]
-    texts = [str(label).lower() if isinstance(label, bool) else label for label in design.classes]
+    texts = map(spelled, design.classes)
     return [everybody, *(_equal(f"{design.target} = {text}", 0, i) for i, text in enumerate(texts))]
 
 

@@ -25,8 +25,18 @@ from replearn.documents import (
     Unfit,
     decimal_text,
 )
-from replearn.errors import ReplearnError
-from replearn.glm import RIDGES, Coordinates, GlmDesign, GlmModel, Influence, Kind, Summary, loss_of
+from replearn.errors import ReplearnError, ReplicabilityWarning
+from replearn.glm import (
+    RIDGES,
+    Coordinates,
+    GlmDesign,
+    GlmModel,
+    Influence,
+    Kind,
+    Loss,
+    Summary,
+    loss_of,
+)
 from replearn.glm import between as centres
 from replearn.glm import sketched as glm
 from replearn.rows import MAX_ROW
@@ -53,7 +63,7 @@ from replearn.tables import (
     refuse_unsafe,
 )
 from replearn.types import Array, Codes, Ints, Vector
-from replearn.words import Facts, Row, Spoken, percent
+from replearn.words import Facts, Row, Spoken, percent, warn
 
 #: Published bits about each coefficient.
 _BITS = 8
@@ -276,7 +286,8 @@ def draft_study(
 
     The ridge is by default the one of 1, 0.3, 0.1, ... at or above ten over the number of rows.
     Coordinates come from columns as if they were independent: rounding then costs more where they
-    are not, by about the mean variance inflation factor.
+    are not, by about the mean variance inflation factor. A warning tells what would keep the last
+    round from making a study, as far as rows and targets of the labs show it.
     """
     labs = tuple(sorted(labs, key=lambda one: one.lab))
     _check_labs(labs)
@@ -329,12 +340,21 @@ def draft_study(
     profile = make_profile(learned, labels)
     rho = decimal_text(max_disagreement)
     spreads, between = ("1",) * n_numbers, ("0",) * n_numbers
+    _warn_early(loss, shares, [one.rows for one in labs], max_disagreement)
     return GlmStudy(design, rho, n_rows, n_rows, spreads, between, 0, profile)
 
 
 def _is_finite(value: Label) -> bool:
     text = str(value)
     return is_number_text(text) and math.isfinite(float(text))
+
+
+def _warn_early(loss: Loss, shares: Vector, sizes: list[int], max_disagreement: float) -> None:
+    """Say before the first round what `founded` would refuse after the last one."""
+    promise = glm.Promise(max_disagreement, _BITS, sum(sizes), int(median_low(sizes)))
+    _, problems = without_model(loss, shares, promise, np.zeros((loss.n_scores, 1)))
+    for problem in problems:
+        warn(f"The last round would make no study. {problem}", ReplicabilityWarning)
 
 
 def _default_ridge(n_rows: int) -> str:

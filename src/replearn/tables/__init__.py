@@ -25,7 +25,13 @@ from replearn.tables.encoding import (
     per_unit,
 )
 from replearn.tables.files import BATCH_ROWS, CsvOptions, ParquetFile, checked_names, reading
-from replearn.tables.labels import class_numbers, classes_like, learn_classes, target_numbers
+from replearn.tables.labels import (
+    class_numbers,
+    classes_like,
+    learn_classes,
+    spelled,
+    target_numbers,
+)
 from replearn.tables.learning import QUANTILE_ROWS, Learned, learn_encoding, place_text
 from replearn.tables.profile import (
     Finding,

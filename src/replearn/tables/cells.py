@@ -20,6 +20,8 @@ from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.types import Array, Ints32, Mask, Vector, unmasked
 
+#: Numbers of a column that are sorted at once.
+_MOST_SORTED = 1 << 20
 #: Texts that say "no value", after white space is trimmed. "none" and "-" are answers.
 MISSING_WORDS = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", ".", "?")
 
@@ -145,16 +147,31 @@ def levels_of(column: Column) -> tuple[Ints32, tuple[str, ...]]:
         texts = [level_text(text) for text in column.values]
         codes: Array = column.codes
     else:
-        distinct, codes = np.unique(column, return_inverse=True)
-        if distinct.size and np.isnan(distinct[-1]):  # NaN is sorted to the end
-            distinct = distinct[:-1]
-            codes[codes == distinct.size] = -1
+        distinct, codes = _distinct(column)
         texts = [number_text(number) for number in distinct.tolist()]
 
     # several texts may be one level, such as "1" and "1.0"
     places: dict[str, int] = {}
     joined = [places.setdefault(text, len(places)) for text in texts]
     return np.array([*joined, -1], dtype=np.int32)[codes], tuple(places)
+
+
+def _distinct(column: Vector) -> tuple[Vector, Ints32]:
+    """Different numbers in order, and the place of each row's among them; -1 for NaN.
+
+    Some rows at a time: to sort the places of all would take six times their memory.
+    """
+    parts = [column[start : start + _MOST_SORTED] for start in range(0, column.size, _MOST_SORTED)]
+    distinct = np.unique(np.concatenate([column[:0], *map(np.unique, parts)]))
+    if distinct.size and np.isnan(distinct[-1]):  # NaN is sorted to the end
+        distinct = distinct[:-1]
+
+    codes = np.empty(column.size, dtype=np.int32)
+    for number, part in enumerate(parts):
+        places = np.searchsorted(distinct, part).astype(np.int32)
+        places[np.isnan(part)] = -1
+        codes[number * _MOST_SORTED : number * _MOST_SORTED + part.size] = places
+    return distinct, codes
 
 
 def join_columns(parts: list[Column]) -> Column:

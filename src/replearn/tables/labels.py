@@ -21,14 +21,16 @@ _LEAST_SHOWN = 10  # rows of a label that a message may quote
 _YES_NO = {"0": "false", "1": "true", "false": "0", "true": "1"}
 
 
-def learn_classes(column: Column) -> tuple[tuple[Label, ...], Ints]:
+def learn_classes(column: Column) -> tuple[tuple[Label, ...], Ints32]:
     """The classes of an original, in order, and the place of each row's label among them.
 
     Whole numbers if all labels are, true and false if all are, else texts. A text that is a number
     counts as that: "1", 1 and 1.0 are one label. The second of two classes is the positive one.
     """
     codes, texts = _codes(column)
-    used, counts = np.unique(codes, return_counts=True)
+    counts = np.bincount(codes, minlength=len(texts))
+    used = np.flatnonzero(counts)
+    counts = counts[used]
     labels = sorted(texts[code] for code in used.tolist())
     is_numeric = all(map(is_number_text, labels))
     if is_numeric:
@@ -56,7 +58,7 @@ def learn_classes(column: Column) -> tuple[tuple[Label, ...], Ints]:
     if is_numeric:
         labels.sort(key=float)
     order = {text: number for number, text in enumerate(labels)}
-    numbers = np.array([order.get(text, -1) for text in texts])[codes]
+    numbers = np.array([order.get(text, -1) for text in texts], dtype=np.int32)[codes]
 
     if is_numeric:
         return tuple(int(float(text)) for text in labels), numbers
@@ -86,7 +88,7 @@ def class_numbers(column: Column, classes: Sequence[Label], show_values: bool = 
     Where the classes are 0 and 1, false and true are taken for them, and the other way round.
     """
     codes, texts = _codes(column)
-    places = {_spelled(label): number for number, label in enumerate(classes)}
+    places = {spelled(label): number for number, label in enumerate(classes)}
     if set(places) in ({"0", "1"}, {"false", "true"}):
         places |= {_YES_NO[text]: number for text, number in list(places.items())}
     numbers = np.array([places.get(text, -1) for text in texts] + [-1])[codes]
@@ -111,7 +113,7 @@ def class_numbers(column: Column, classes: Sequence[Label], show_values: bool = 
     )
 
 
-def _spelled(label: Label) -> str:
+def spelled(label: Label) -> str:
     """A label as a cell has it."""
     if isinstance(label, bool):
         return str(label).lower()
