@@ -365,8 +365,8 @@ def support():
 `python benchmarks/support.py --repetitions 500 --write docs/results` draws labels from the model
 itself: a p-value below 0.05 is then a false alarm. Power is for a model so far away that a
 chi-square test would have a non-centrality of 14. Beside it stands a likelihood ratio test of the
-same hypothesis, whose limit was simulated: of the *model* alone, of *centres* that differ by as much
-as the test assumes, or of the original's rows and this lab's, *both*. {int(table["labs"].min())} to
+same hypothesis, whose limit was simulated: of the *model* alone, of *centres* that differ by as
+much as the test assumes, or of the original's rows and this lab's, *both*. {int(table["labs"].min())} to
 {int(table["labs"].max())} labs a line, and a quarter of them, or 100, for power; up to
 {int(table["rows"].max()):,} rows, where the run ended. Seeds are others than those on which rules
 were chosen; *correlated* columns, twenty that are skewed, chose none. *Fitted* models are those of
@@ -375,7 +375,8 @@ an original with as many rows.
 Over all lines {table["size .05"].mean():.3f} alarm at 0.05 and {table["size .01"].mean():.3f} at
 0.01. The column that differs most is a part of the test; by itself, where it is known well enough,
 {table["columns .05"].mean():.3f} alarm at 0.05 and {table["columns .01"].mean():.3f} at 0.01. Power
-is {behind.mean():.3f} below that of the likelihood ratio on average, and {behind.max():.3f} at most.
+is {behind.mean():.3f} below that of the likelihood ratio on average, and {behind.max():.3f} at
+most.
 
 :::{{dropdown}} All lines as a table
 
