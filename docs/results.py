@@ -366,8 +366,9 @@ def support():
 itself: a p-value below 0.05 is then a false alarm. Power is for a model so far away that a
 chi-square test would have a non-centrality of 14. Beside it stands a likelihood ratio test of the
 same hypothesis, whose limit was simulated: of the *model* alone, of *centres* that differ by as
-much as the test assumes, or of the original's rows and this lab's, *both*. {int(table["labs"].min())} to
-{int(table["labs"].max())} labs a line, and a quarter of them, or 100, for power; up to
+much as the test assumes, or of the original's rows and this lab's, *both*.
+{int(table["labs"].min())} to {int(table["labs"].max())} labs a line,
+and a quarter of them, or 100, for power; up to
 {int(table["rows"].max()):,} rows, where the run ended. Seeds are others than those on which rules
 were chosen; *correlated* columns, twenty that are skewed, chose none. *Fitted* models are those of
 an original with as many rows.
@@ -380,7 +381,7 @@ most.
 
 :::{{dropdown}} All lines as a table
 
-| rows | events | columns | size at 0.05 | at 0.01 | one column | at 0.01 | power | likelihood ratio | of |
+| rows | events | columns | size 0.05 | 0.01 | one column | 0.01 | power | likelihood ratio | of |
 |--:|--:|---|--:|--:|--:|--:|--:|--:|---|"""
     for _, line in table.iterrows():
         names = ("size .05", "size .01", "columns .05", "columns .01", "power", "LR power")
