@@ -113,6 +113,7 @@ class Certificate(Spoken):
     n_centres: int
     problems: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
+    counted: str = "rows"  # of survival at risk
 
     @property
     def centre_words(self) -> str:
@@ -140,7 +141,7 @@ class Certificate(Spoken):
     def facts(self) -> Facts:
         """In words."""
         verdict = (
-            f"A sample of {self.n_replication:,} rows of this population gets the same model in "
+            f"A sample of {self.n_replication:,} {self.counted} of this population gets the same model in "
             f"{percent(1 - self.expected)} of cases, {self.centre_words} in "
             f"{percent(1 - self.at_new_centre)} (estimated)."
         )
@@ -152,7 +153,7 @@ class Certificate(Spoken):
             [
                 *self.problems,
                 Row("agreement rate", 1 - self.planned, "%", note="planned"),
-                Row("rows here", self.n_original),
+                Row(f"{self.counted} here", self.n_original, key="rows_here"),
                 Row("coefficients", self.n_numbers),
                 Row("weakest coefficient", self.weakest, note=behind),
                 *self.cautions,
@@ -232,6 +233,7 @@ def certificate_of(
         n_centres=trial.spread.between.n_centres,
         problems=tuple(problems),
         cautions=tuple(cautions),
+        counted=design.loss.counted,
     )
 
 

@@ -96,6 +96,8 @@ class Coalition(LabsTogether, Spoken):
         """In words."""
         n_labs, n_rows = self.n_unseen or len(self.labs), self.replication.n_rows
         verdict = f"{n_labs} labs with {n_rows:,} rows have one model"
+        if n_labs == 1:
+            verdict = f"1 lab with {n_rows:,} rows has a model"
         if self.replication.same is not None:
             verdict += ": the original's" if self.replication.same else ", not the original's"
 

@@ -39,6 +39,8 @@ from replearn.tables.profile import (
     NumberProfile,
     Profile,
     compare_profiles,
+    persons_of,
+    persons_seen,
     in_sentences,
     make_profile,
 )
