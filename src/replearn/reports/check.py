@@ -107,8 +107,8 @@ class Check(Spoken):
             )
 
         told = [*self.stops, *questions]
-        here = Row("rows here", self.n_rows, note=f"planned for {self.replication_rows:,}")
-        items: list[Any] = [here if self.people is None else self.people.row()]
+        rows = Row("rows here", self.n_rows, note=f"planned for {self.replication_rows:,}")
+        items: list[Any] = [rows if self.people is None else self.people.row()]
         if not told and self.disagreement <= 0.05:
             items += agreement_rows(self.disagreement, self.at_new_centre, self._size())
 
@@ -253,7 +253,7 @@ def _people(study: GlmStudy, seen: EncodingCounts, n_events: int) -> People | No
 def _read(
     study: GlmStudy, table: Table, show_values: bool
 ) -> tuple[EncodingCounts, Ints, int, str, Array]:
-    """Counts of cells, of classes and of events, what is wrong with labels, and a hash of each row."""
+    """Counts of cells, classes and events, what is wrong with labels, and a hash of each row."""
     design = study.design
     encoder = RowEncoder.of(design)
     seen = EncodingCounts(design.encoding)

@@ -27,8 +27,8 @@ def methods(study: GlmStudy) -> str:
     # who published what, and what was planned
     if study.commitment is not None:
         sentences.append(
-            f"The original centre ({study.sized(study.n_original)}, as it states) published the study "
-            f"file {study.fingerprint[:16]} with {counted(design.bits, 'bit')} per coefficient, "
+            f"The original centre ({study.sized(study.n_original)}, as it states) published the "
+            f"study file {study.fingerprint[:16]} with {counted(design.bits, 'bit')} per coefficient, "
             "and not the model."
         )
     else:
@@ -38,8 +38,8 @@ def methods(study: GlmStudy) -> str:
         )
     sentences.append(f"Centres: {between_centres(study)}.")
     sentences.append(
-        f"A lab with at least {study.sized(study.n_replication)} was planned to obtain the identical "
-        f"model with probability {percent(1 - float(study.max_disagreement))}, for "
+        f"A lab with at least {study.sized(study.n_replication)} was planned to obtain the "
+        f"identical model with probability {percent(1 - float(study.max_disagreement))}, for "
         f"{study.condition}. Fits used exact integer arithmetic "
         "(replearn), so that identical means bit for bit; models were compared by SHA-256 "
         "fingerprints."

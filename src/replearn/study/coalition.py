@@ -201,8 +201,13 @@ def combine(
 
     Notes
     -----
-    Newton's method on the joint loss needs the sums of all rows and no row. Because the sums are
-    exact, the joint model is the model of one table, to the bit, whatever the number of labs.
+    Newton's method on the joint loss needs the sums of all rows and no row [Wu12]. Because the sums
+    are exact, the joint model is the model of one table, to the bit, whatever the number of labs.
+
+    References
+    ----------
+    .. [Wu12] Wu, Jiang, Kim and Ohno-Machado. Grid Binary LOgistic REgression (GLORE): building
+       shared models without sharing data. JAMIA 19, 758-764, 2012.
 
     Examples
     --------

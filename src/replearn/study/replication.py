@@ -322,8 +322,7 @@ class GlmReplication(Replication):
             return f"{same}; whether the patients support {it} was not tested."
         if verdict == "undecided":
             return (
-                f"{same}; your {self._size()} are too few to show whether {beats} your base "
-                "rate."
+                f"{same}; your {self._size()} are too few to show whether {beats} your base rate."
             )
         if verdict == "contradicted":
             assert support is not None

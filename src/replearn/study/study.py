@@ -641,7 +641,6 @@ class GlmStudy(Study):
             ],
         )
 
-
     def _original_size(self) -> Row:
         """What the original says that it has."""
         if self.persons_of(self.n_original) is None:
