@@ -225,7 +225,7 @@ def _halves(centres: Centres) -> dict[str, Any]:
 
 
 def spoiled(task: Task, places: np.ndarray, how: str, strongest: str) -> Any:
-    """A centre's rows: every other column permuted, or an effect reversed or doubled."""
+    """A centre's rows: columns permuted, an effect reversed or doubled, or 1.6 times the events."""
     rng = np.random.default_rng(2031)
     columns = task.rows(places).copy()
     y = task.target[places].copy()
@@ -241,10 +241,15 @@ def spoiled(task: Task, places: np.ndarray, how: str, strongest: str) -> Any:
     if how == "doubled":
         values = columns[strongest]
         columns[strongest] = values.mean() + (values - values.mean()) / 2
+    if how == "more events":  # so many of the others are left out
+        share = float(y.mean())
+        kept = max(1 / 1.6 - share, 0.1) / (1 - share)
+        here = (y == 1) | (rng.random(len(y)) < kept)
+        columns, y = columns[here], y[here]
     return open_table(columns, target=y)
 
 
-SPOILED = ("as it is", "permuted", "all permuted", "reversed", "doubled")
+SPOILED = ("as it is", "permuted", "all permuted", "reversed", "doubled", "more events")
 #: Columns that carry most of the model.
 STRONGEST = {
     "flights, months": "dep_delay",
@@ -271,8 +276,9 @@ def contradictions(centres: Centres) -> list[dict[str, Any]]:
             "table": centres.name,
             "rows": how,
             "verdict": found.verdict,
-            "contradicted": support.contradicts,
+            "exit": int(not found.succeeded),
             "p": support.test.p_value,
+            "p, one population": support.p_one_population,
             "p slopes": support.test.p_slopes,
             "gain": support.gain.value,
         })  # fmt: skip

@@ -4,6 +4,7 @@
         [--margin 0.2] [--max-error 0.05] [--max-disagreement 0.1] [--names decoy ...]
         [--rows 150000] [--write docs/results/populations.csv]
     python benchmarks/populations.py --summary docs/results/populations.csv
+    python benchmarks/populations.py --samples 8 [--names plain] [--rows 52000] ...
 
 A line for each plan and population of tests/populations.py: pairs that differ, mean error on new
 rows, and pairs in which a fit warned. A line is
@@ -14,6 +15,9 @@ rows, and pairs in which a fit warned. A line is
                 that such a population needs, pairs of that size follow in a line of their own;
     FAILS       neither;
     outside     the population keeps no margin, so nothing is promised.
+
+With --samples it is the share of all pairs of so many samples that differ, over 200 seeds, for
+Algorithm 1: its fit needs no seed. That is what a promise is about, with little chance in it.
 """
 
 import argparse
@@ -23,6 +27,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from itertools import combinations
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -31,9 +36,11 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-from replearn.codes import Promise, Sizes
+from replearn.codes import Coins, Promise, Sizes
 from replearn.errors import ReplearnError
+from replearn.halfspaces.svm import SVM
 from replearn.reports.table1 import LINES, _shell
+from replearn.rows import MemoryRows
 from tests.populations import OUTSIDE, POPULATIONS, draw
 
 _NEW_ROWS = 4000
@@ -97,6 +104,25 @@ def count(
     return replace(line, verdict=_verdict(line))
 
 
+def over_seeds(
+    name: str, promise: Promise, n_features: int, n_rows: int, n_samples: int
+) -> tuple[float, float]:
+    """Share of pairs of samples that differ, and its standard error over 200 seeds."""
+    plan, points = SVM.sizes(promise, n_features, "practical", Sizes()), []
+    for sample in range(n_samples):
+        X, y = draw(name, n_rows, n_features, promise.margin, [77, sample])
+        fitted = SVM.run(MemoryRows(X, y.astype(np.int8)), plan, Coins(0))
+        points.append(fitted.spread.point)
+
+    space, shares = plan.space(plan.grid_width), []
+    for seed in range(200):
+        coins = Coins(seed)
+        components = space.project(np.array(points), coins)
+        codes = [space.encode(own, coins).tobytes() for own in components]
+        shares.append(np.mean([one != two for one, two in combinations(codes, 2)]))
+    return float(np.mean(shares)), float(np.std(shares) / np.sqrt(len(shares)))
+
+
 def _verdict(line: Line) -> str:
     """See the module."""
     if line.population in OUTSIDE:
@@ -158,6 +184,7 @@ def main() -> None:
     parser.add_argument("--max-disagreement", type=float, default=0.1)
     parser.add_argument("--rows", type=int, help="rows of a lab, in place of the plan's")
     parser.add_argument("--seed", type=int, help="one for all pairs, which a promise is not about")
+    parser.add_argument("--samples", type=int, help="of Algorithm 1, over seeds")
     parser.add_argument("--write", type=Path, help="a CSV file that the lines are added to")
     parser.add_argument("--summary", type=Path, help="say in short what such a file has")
     given = parser.parse_args()
@@ -165,6 +192,12 @@ def main() -> None:
         summary(given.summary)
         return
     promise = Promise(given.margin, given.max_error, given.max_disagreement)
+    if given.samples:
+        n_rows = given.rows or SVM.sizes(promise, given.features, "practical", Sizes()).n_rows
+        for name in given.names:
+            share, error = over_seeds(name, promise, given.features, n_rows, given.samples)
+            print(f"{name:12}{n_rows:>10,}  {share:.3f} differ, standard error {error:.3f}")
+        return
 
     print(
         f"{'plan':7}{'rows':>10}  {'population':12}{'differ':>9}{'error':>8}{'warned':>8}"

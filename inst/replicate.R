@@ -2662,16 +2662,19 @@ prior_of <- function(study, theta, is_wide) {
        parameters = as.vector(t(real)))
 }
 
-# p-value of what remains when departures in some directions, columns of `free`, are allowed.
-p_free <- function(gradient, inverse, free, mean, variance, below) {
+# The quadratic form that remains when departures in some directions, columns of `free`, are allowed.
+left_of <- function(gradient, inverse, free) {
   square <- sum(gradient * (inverse %*% gradient))
-  if (ncol(free)) {
-    along <- crossprod(free, inverse)
-    fitted <- qr.coef(qr(along %*% free), along %*% gradient)
-    fitted[is.na(fitted)] <- 0
-    square <- square - sum((along %*% gradient) * fitted)
-  }
-  left <- mean - ncol(free)
+  if (!ncol(free)) return(square)
+  along <- crossprod(free, inverse)
+  fitted <- qr.coef(qr(along %*% free), along %*% gradient)
+  fitted[is.na(fitted)] <- 0
+  square - sum((along %*% gradient) * fitted)
+}
+
+# Its p-value, by the chi-square that has the mean and variance of the quadratic form.
+p_of_square <- function(square, n_free, mean, variance, below) {
+  left <- mean - n_free
   if (left < 0.5) return(1)  # nothing is left to test
   freedom <- 2 * left * mean / variance
   tail_of(square * freedom / left, freedom, below)
@@ -2681,6 +2684,17 @@ p_free <- function(gradient, inverse, free, mean, variance, below) {
 bread_of <- function(information)
   inverse_of(information + diag(1e-9 * diag(information) + ABSENT, nrow(information)))
 
+# Mean squares of the columns here, beside those of the original, to which the ridge's pull was fitted:
+# published are these, rounded, with the ridge relative to the mean information of a score.
+presence_of <- function(sums, design) {
+  factors <- lapply(factors_of(design$coordinates), function(part) rowSums(part^2))
+  rounding <- factors$columns * 0.125
+  there <- factors$columns - decimals(design$ridge) / mean(factors$scores)
+  here <- sums$second / max(sums$weight, 1e-12)
+  there <- pmin(pmax(here, there - rounding, 0), there + rounding)
+  here / pmax(there, ABSENT)
+}
+
 # Rows at coefficients `away` from the model's, and their gradient continued from there to these.
 place_at <- function(study, theta, rows, is_wide, known, away) {
   loss <- study$design$loss
@@ -2688,11 +2702,7 @@ place_at <- function(study, theta, rows, is_wide, known, away) {
   if (!is_wide) moved <- floor(theta + matrix(away, nrow(theta), byrow = TRUE) * 2^THETA_BITS + 0.5)
   sums <- moments_of(rows, loss, moved, is_wide)
   pulls <- sums$weight * known$ridges
-  # the ridge's pull was fitted to columns as often as the original had them
-  if (!is_wide) {
-    there <- rowSums(factors_of(study$design$coordinates)$columns^2)
-    pulls <- pulls * rep(sums$second / max(sums$weight, 1e-12) / there, nrow(theta))
-  }
+  if (!is_wide) pulls <- pulls * rep(presence_of(sums, study$design), nrow(theta))
   information <- sums$information + diag(pulls, length(pulls))
   list(theta = moved, sums = sums, information = information,
        sampling = dispersion_of(sums, loss) * sums$noise,
@@ -2732,8 +2742,23 @@ compared <- function(study, theta, rows, is_wide) {
                 inverse = inverse, parameters = known$parameters))
 }
 
+# p-value of the size of all slopes, whatever the constants. Slopes are too large where they were fitted
+# to noise: with e the original's error, the gradient along them has the form e' H e, of a known mean.
+p_of_size <- function(found, rungs, ratio, below) {
+  constants <- rungs[[2]]
+  along <- rungs[[3]][, ncol(rungs[[3]])]
+  pulled <- found$inverse %*% constants  # what constants explain is taken off
+  inner <- found$inverse - pulled %*% solve(crossprod(constants, pulled), t(pulled), tol = 0)
+  noise <- inner %*% found$sampling * ratio
+  excess <- sum(along * (inner %*% found$gradient))
+  excess <- excess - min(max(excess, 0), sum(diag(noise)))
+  variance <- sum(along * (inner %*% along)) + 2 * sum(noise * t(noise))
+  tail_of(excess^2 / max(variance, 1e-300), 1, below)
+}
+
 # Test a model, `theta` in whole units, with all rows of a lab: p-values of all coefficients, of the
-# slopes, of the slopes up to a factor, of each column; own estimates, one step away; spreads.
+# constants, of the slopes, of their size, of the slopes up to a factor, of each column; own estimates,
+# one step away; spreads.
 score_test <- function(study, theta, rows) {
   loss <- study$design$loss
   q <- nrow(theta)
@@ -2750,7 +2775,10 @@ score_test <- function(study, theta, rows) {
   if (is_wide) gradient <- gradient - pmin(pmax(gradient, 0), overfitting$mean)
   inside <- inverse %*% found$exact  # a level without a row here has no variance, counts nothing
   mean <- max(sum(diag(inside)), 1e-9)
-  variance <- 2 * sum(inside * t(inside)) + fourth_of(rows, loss, found$theta, is_wide, inverse)
+  # the original's rows have fourth cumulants, too: those of as many rows, times the ratio^4
+  ratio <- rows$n / study$n_original
+  fourth <- (1 + ratio^3) * fourth_of(rows, loss, found$theta, is_wide, inverse)
+  variance <- 2 * sum(inside * t(inside)) + fourth
   variance <- max(variance, 0.5 * mean)
   share <- sum(inverse * t(found$centres)) / mean
   below <- if (study$n_centres < 2 || share < 1e-6) Inf else (4 + study$n_centres - 1) / share^2
@@ -2759,9 +2787,17 @@ score_test <- function(study, theta, rows) {
   constants <- diag(1, size)[, (seq_len(q) - 1) * width + 1, drop = FALSE]
   factor <- found$parameters * (seq_len(size) %% width != 1)
   freed <- if (any(factor != 0)) cbind(constants, factor) else constants
-  p <- vapply(list(constants[, 0], constants, freed), function(free)
-    p_free(gradient, inverse, information %*% free, mean, variance, below), 0)
-  if (is_wide && overfitting$leverage > 0.1) p[1] <- p[2]  # it moves constants, too
+  rungs <- lapply(list(constants[, 0], constants, freed), function(free) information %*% free)
+  squares <- vapply(rungs, function(free) left_of(gradient, inverse, free), 0)
+  p <- mapply(function(square, free) p_of_square(square, ncol(free), mean, variance, below),
+              squares, rungs)
+  p_constants <- tail_of(squares[1] - squares[2], q, below)
+  if (is_wide && overfitting$leverage > 0.1) {  # it moves constants, too
+    p[1] <- p[2]
+    p_constants <- 1
+  }
+  p_size <- 1
+  if (!is_wide && any(factor != 0)) p_size <- p_of_size(found, rungs, ratio, below)
 
   # 3 the lab's own estimates, one step away
   curved <- diag(information)
@@ -2769,7 +2805,8 @@ score_test <- function(study, theta, rows) {
   own <- bread %*% found$sampling %*% bread
   factors <- factors_of(study$design$coordinates)
   turn <- if (!is_wide) kronecker(t(factors$scores), t(factors$columns))
-  list(p_value = p[1], p_slopes = p[2], p_factor = p[3], below = below, is_wide = is_wide,
+  list(p_value = p[1], p_constants = p_constants, p_slopes = p[2], p_size = p_size, p_factor = p[3],
+       n_effective = min(curved[(seq_len(q) - 1) * width + 1]), below = below, is_wide = is_wide,
        step = matrix(-bread %*% gradient, q, byrow = TRUE),
        errors = matrix(ifelse(curved > ABSENT, sqrt(pmax(diag(own), 0)), Inf), q, byrow = TRUE),
        covariance = bread %*% found$total %*% bread,
@@ -2807,13 +2844,25 @@ p_of_column <- function(test, column) {
   tail_of(sum(step * fitted), length(places), test$below)
 }
 
-# A p-value of all coefficients, with that of the column that differs most (Bonferroni), among those
-# whose coefficients are known well enough.
-with_columns <- function(test, p) {
-  known <- 1 + which(colSums(test$errors[, -1, drop = FALSE] > 0.3) == 0)
-  if (test$is_wide || !length(known)) return(p)
-  most <- length(known) * min(vapply(known, function(column) p_of_column(test, column), 0))
-  min(1, 2 * min(p, most))
+KNOWN <- 0.25  # standard error up to which a direction counts by itself
+has_legs <- function(test) !test$is_wide && test$n_effective >= KNOWN^-2
+
+# p-value of the constants, if there are events enough.
+of_constants <- function(test) if (has_legs(test)) test$p_constants
+
+# p-values of the size of all slopes, and of the column that differs most (Bonferroni).
+of_directions <- function(test) {
+  if (!has_legs(test)) return(NULL)
+  known <- 1 + which(colSums(test$errors[, -1, drop = FALSE] > KNOWN) == 0)
+  if (!length(known)) return(test$p_size)
+  least <- min(vapply(known, function(column) p_of_column(test, column), 0))
+  c(test$p_size, min(1, length(known) * least))
+}
+
+# Harmonic mean of p-values, of which that of all coefficients counts three times.
+combined <- function(p_all, directions) {
+  if (!length(directions)) return(p_all)
+  min(1, 1.1 * (3 + length(directions)) / (3 / max(p_all, 1e-300) + sum(1 / pmax(directions, 1e-300))))
 }
 
 # What must be added to scores so that they predict the mean outcome: one for each score.
@@ -2878,14 +2927,31 @@ gain_of <- function(loss, ours, base, targets, mass) {
   around(mean[1], mean[2])
 }
 
+# Two sums beside each other.
+ratio_of <- function(observed, expected, mass) {
+  total <- sum(observed * mass)
+  ratio <- total / sum(expected * mass)
+  reach <- min(1.96 * sqrt(sum(((observed - expected) * mass)^2)) / max(total, 1e-12), 300)
+  c(value = ratio, low = ratio * exp(-reach), high = ratio * exp(reach))
+}
+
 # Events, or totals, beside what the model predicts; NULL for numbers and many classes.
 observed_to_expected <- function(loss, scores, targets, mass) {
   if (ncol(scores) > 1 || loss$kind == "gaussian") return(NULL)
-  expected <- means_of(loss, scores)[, 1]
-  observed <- sum(targets * mass)
-  ratio <- observed / sum(expected * mass)
-  reach <- 1.96 * sqrt(sum(((targets - expected) * mass)^2)) / max(observed, 1e-12)
-  c(value = ratio, low = ratio * exp(-reach), high = ratio * exp(reach))
+  ratio_of(targets, means_of(loss, scores)[, 1], mass)
+}
+
+# Logarithms of observed to expected, of each class if there are many; of numbers the mean.
+base_risk_shifts <- function(loss, scores, targets, mass) {
+  if (loss$kind == "gaussian") {
+    mean <- measured(targets - scores[, 1], mass)
+    return(list(around(mean[1], mean[2])))
+  }
+  means <- means_of(loss, scores)
+  if (ncol(means) == 1) return(lapply(list(ratio_of(targets, means[, 1], mass)), log))
+  means <- cbind(1 - rowSums(means), means)
+  labels <- intersect(seq_len(ncol(means)) - 1, targets)
+  lapply(labels, function(label) log(ratio_of(1 * (targets == label), means[, label + 1], mass)))
 }
 
 # Logistic regression of the target on the score: its slope, or NULL if there is none.
@@ -2979,13 +3045,38 @@ rungs_of <- function(study, theta, rows) {
 
   test <- score_test(study, theta, rows)
   own <- unless_refused(tested_at("1"))
-  if (!is.null(own)) test <- replace(own, c("p_value", "spreads"), test[c("p_value", "spreads")])
+  if (is.null(own)) own <- test
+  p_factor <- own$p_factor
   if (nrow(theta) == 1 && any(slopes != 0)) {
     scaled <- unless_refused(tested_at(fit_factor(rows, loss, slopes)))
-    if (!is.null(scaled)) test$p_factor <- scaled$p_factor
+    if (!is.null(scaled)) p_factor <- combined(scaled$p_factor, of_directions(scaled)[-1])
   }
-  for (name in c("p_value", "p_slopes")) test[[name]] <- with_columns(test, test[[name]])
-  test
+  directions <- of_directions(own)
+  names <- c("p_value", "p_constants", "p_slopes", "p_factor", "spreads")
+  replace(own, names, list(combined(test$p_value, c(of_constants(test), directions)),
+                           test$p_constants, combined(own$p_slopes, directions), p_factor,
+                           test$spreads))
+}
+
+# What a test says that knows of no difference between centres.
+p_if_centres_did_not_differ <- function(study, theta, rows) {
+  study$between <- rep("0", length(study$between))
+  study$n_centres <- 0
+  test <- score_test(study, theta, rows)
+  if (has_local_constant(study$design)) return(combined(test$p_slopes, of_directions(test)))
+  combined(test$p_value, c(of_constants(test), of_directions(test)))
+}
+
+MARGIN <- log(1.25)  # base risks differ where events are shown to be a quarter more, or fewer
+
+# How far a model holds, after Vergouwe's closed test: all of it, its slopes, these up to a factor, or
+# not its columns. What centres showed of their differences excuses a base risk; an assumption does not.
+rung_of <- function(study, test, p_value, shifts) {
+  is_shown <- any(vapply(shifts, function(one) one[["low"]] > MARGIN || one[["high"]] < -MARGIN, NA))
+  differs <- is_shown && !(study$n_centres > 1 && test$p_constants >= UNLIKELY)
+  if (p_value >= UNLIKELY && !differs) return("model")
+  if (test$p_slopes >= UNLIKELY) return("slopes")
+  if (test$p_factor >= UNLIKELY) "factor" else "columns"
 }
 
 # What a lab's patients say about the model that codes stand for; `own_theta` is the lab's own fit.
@@ -3011,7 +3102,9 @@ support_of <- function(study, codes, constants, rows, own_theta) {
   if (all(is.na(performance$AUC))) performance$AUC <- NULL # two classes alone are ranked
   # of all coefficients that labs agree on
   p_value <- if (has_local_constant(design)) test$p_slopes else test$p_value
-  list(p_value = p_value, p_slopes = test$p_slopes, p_factor = test$p_factor, test = test,
+  shifts <- if (!has_local_constant(design)) base_risk_shifts(loss, ours, y, mass)
+  list(p_value = p_value, rung = rung_of(study, test, p_value, shifts),
+       p_one_population = p_if_centres_did_not_differ(study, theta, rows), p_slopes = test$p_slopes, p_factor = test$p_factor, test = test,
        gain = gain_of(loss, ours, scores_of(rows, 0 * theta), y, mass), performance = performance,
        ratio = observed_to_expected(loss, ours, y, mass),
        calibration = calibration_of(loss, ours, y, mass),
@@ -3127,10 +3220,12 @@ agreement_of <- function(study, codes, places, opened, nonce) {
 verdict_of <- function(agreement, support, look_first, is_small) {
   if (is.na(agreement$same)) return("untold")
   if (agreement$same) {
-    if (support$p_value < UNLIKELY || support$gain[["high"]] < 0) return("contradicted")
+    is_better <- support$gain[["low"]] > 0
+    if (support$gain[["high"]] < 0 || support$rung %in% c("factor", "columns")) return("contradicted")
     if (length(look_first)) return("questioned")
-    if (support$gain[["low"]] > 0) return("confirmed")
-    return(if (is_small) "undecided" else "unsupported")
+    if (!is_better && !is_small) return("unsupported")
+    if (support$rung == "slopes") return("same slopes")
+    return(if (is_better) "confirmed" else "undecided")
   }
   is_denied <- is.null(support) || support$p_slopes < UNLIKELY || support$gain[["high"]] < 0
   if (isTRUE(agreement$same_slopes) && !is_denied) "same slopes" else "different"
@@ -3237,19 +3332,19 @@ in_sentences <- function(findings) {
 
 # Why patients contradict a model.
 why_contradicted <- function(support) {
-  if (support$p_value >= UNLIKELY) return("it is worse than your base rate")
+  if (support$rung == "model") return("it is worse than your base rate")
   culprits <- culprits_of(support)
-  if (!length(culprits) && support$p_slopes >= UNLIKELY) culprits <- "the base risk"
-  paste(c(p_in_words(support$p_value), if (length(culprits)) paste(culprits, collapse = ", ")),
+  if (!length(culprits) && support$rung == "slopes") culprits <- "the base risk"
+  paste(c(p_in_words(min(support$p_value, support$p_slopes)), if (length(culprits)) paste(culprits, collapse = ", ")),
         collapse = ": ")
 }
 
-# How the base risk differs.
+# What differs and how.
 base_risk_in_words <- function(support) {
-  if (is.null(support$ratio)) return("constants, which differ here")
+  if (is.null(support$ratio)) return(c("constants", "differ here"))
   ratio <- support$ratio[["value"]]
   times <- if (ratio >= 1) ratio else 1 / max(ratio, 1e-12)
-  paste("base risk, which is", general(times), "times as", if (ratio >= 1) "high" else "low", "here")
+  c("base risk", paste("is", general(times), "times as", if (ratio >= 1) "high" else "low", "here"))
 }
 
 # Columns to look at first.
@@ -3272,30 +3367,30 @@ verdict_in_words <- function(x) {
                        beats, " your base rate."),
     contradicted = paste0(same, ", but your patients contradict ", it, " (",
                           why_contradicted(x$support), ")."),
-    "same slopes" = paste0("The same model but for the ", base_risk_in_words(x$support), "."),
+    "same slopes" = {
+      differs <- base_risk_in_words(x$support)
+      if (isTRUE(x$same)) paste0("The same model, but the ", differs[1], " ", differs[2], ".")
+      else paste0("The same model but for the ", differs[1], ", which ", differs[2], ".")
+    },
     questioned = paste0(same, ", but look at ", listed_columns(x$look_first), "."),
     untold = paste0("A model was made; the study does not tell whether it is the original's.",
                     if (length(x$look_first)) paste0(" Look at ", listed_columns(x$look_first), ".")),
     "A different model: these rows do not give the original's model. Do not use this.")
 }
 
-# How far the original's model holds here, after Vergouwe's closed test.
+# How far the original's model holds here.
 rung_in_words <- function(support) {
-  if (support$p_value >= UNLIKELY)
-    return("Your patients do not contradict the original's model: chance may be the reason.")
-  if (support$p_slopes >= UNLIKELY)
-    return("Your patients have the original's slopes and a different base risk.")
-  if (support$p_factor >= UNLIKELY)
-    return("Your patients have the original's slopes up to one factor.")
   culprits <- culprits_of(support)
-  paste0("Your patients contradict these columns: ",
-         if (length(culprits)) paste(culprits, collapse = ", ") else "several", ".")
+  switch(support$rung,
+    model = "Your patients do not contradict the original's model: chance may be the reason.",
+    slopes = "Your patients have the original's slopes and a different base risk.",
+    factor = "Your patients have the original's slopes up to one factor.",
+    paste0("Your patients contradict these columns: ",
+           if (length(culprits)) paste(culprits, collapse = ", ") else "several", "."))
 }
 
 # Whether the rung is the last one, which says which columns differ.
-names_columns <- function(support)
-  length(culprits_of(support)) > 0 &&
-    max(support$p_value, support$p_slopes, support$p_factor) < UNLIKELY
+names_columns <- function(support) length(culprits_of(support)) > 0 && support$rung == "columns"
 
 # What to do next, from the rung that was reached.
 UPDATE_CONSTANT <- "Next: replearn update MODEL TABLE --constant fits the base risk here."
@@ -3309,9 +3404,7 @@ MISCALIBRATED <- 1.1  # observed to expected events beyond it, or below its inve
 # The command that suits the rung: the smallest change that is enough.
 next_command <- function(support) {
   if (support$gain[["high"]] < 0) return(PUBLISH)
-  if (support$p_value >= UNLIKELY) return(EVALUATE)
-  if (support$p_slopes >= UNLIKELY) return(UPDATE_CONSTANT)
-  if (support$p_factor >= UNLIKELY) UPDATE_SLOPE else PUBLISH
+  switch(support$rung, model = EVALUATE, slopes = UPDATE_CONSTANT, factor = UPDATE_SLOPE, PUBLISH)
 }
 
 # What to do where agreement holds but the base risk here is a different one.
@@ -3371,6 +3464,8 @@ support_details <- function(support) {
   columns <- support$columns
   names(columns)[match(c("own", "low", "high"), names(columns))] <- c("step", "from", "to")
   c(value_item("patients fit the model", p_in_words(support$p_value)),
+    value_item("if centres did not differ", p_in_words(support$p_one_population)),
+    value_item("base risk alone", p_in_words(support$test$p_constants)),
     value_item("slopes alone", p_in_words(support$p_slopes)),
     value_item("slopes up to a factor", p_in_words(support$p_factor)),
     measure_item("gain over the base rate", support$gain, "constant fitted here"),

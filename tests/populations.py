@@ -28,6 +28,7 @@ class Population:
     decay: float = 0.0  # of the spectrum of the other directions
     # share of rows that lie at the margin in any direction; the others are all alike
     adversary: float = 0.0
+    n_clusters: int = 0  # that the other directions form, on no side as on the other; 0: none
     n_atoms: int = 0  # different rows that there are; 0: no two are alike
     positive_share: float = 0.5  # of the two classes
     lengths: float = 0.0  # standard deviation of the logarithm of a row's length
@@ -45,6 +46,7 @@ POPULATIONS: dict[str, Population] = {
     "minority": Population(max_margin=1.3, decoy=0.7, decoy_share=0.94),
     "skewed": Population(max_margin=3.0, decoy=0.7, decay=0.5),  # a decoy, and a spectrum
     "adversary": Population(adversary=0.03),  # of stability: rare rows in any direction
+    "clusters": Population(n_clusters=6),  # so that no jump is at the best normal
     "atoms": Population(n_atoms=40),
     "classes": Population(positive_share=0.05),
     "lengths": Population(lengths=1.5),
@@ -91,6 +93,9 @@ def _directions(
 
     side = rng.standard_normal((n_rows, normal.size))
     side *= np.arange(1, normal.size + 1) ** -population.decay
+    if population.n_clusters:
+        centres = np.random.default_rng(7_921).standard_normal((population.n_clusters, normal.size))
+        side = 0.7 * side + centres[rng.integers(population.n_clusters, size=n_rows)]
     _add(side, -(side @ normal), normal)
 
     if population.decoy and normal.size > 2:

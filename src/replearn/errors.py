@@ -145,9 +145,14 @@ def short(value: object, most: int = 60) -> str:
     --------
     >>> short("a" * 100, most=10)
     "'aaaaaa..."
+    >>> import numpy as np
+    >>> short(np.int64(0)), short(np.array(3))
+    ('0', 'array(3)')
     """
     if isinstance(value, str | bytes | list | tuple):
         value = value[:most]  # the text of a long one would take long
+    if hasattr(value, "item") and not hasattr(value, "__len__"):
+        value = value.item()  # a number of NumPy is written as any other
 
     text = repr(value)
     if len(text) > most:

@@ -92,7 +92,8 @@ calls <- list(
          is_usable = !is.null(found$model), fingerprint = found$fingerprint,
          apart = as.list(found$apart), scores = out(predicted), response = out(response),
          own = own, coefficients = if (!is.null(model)) out(unname(coef(model))),
-         p_values = unname(found$support$test[c("p_value", "p_slopes", "p_factor")]),
+         p_values = unname(c(found$support$test[c("p_value", "p_constants", "p_slopes", "p_factor")],
+                             found$support["p_one_population"])),
          verdict = words$verdict, told = words$told, items = items(words$items),
          details = items(words$details))
   },

@@ -819,6 +819,8 @@ def test_of_more_rows_some_are_asked(monkeypatch):
     assert 800 < asked[0] < 1200
     assert found.n_rows == len(rows)
     assert found.support.beats_base_rate
+    assert found.support.n_tested == asked[0]
+    assert f"{asked[0]:,}, a sample" in found.facts().text(details=True)
 
     # nobody asks for rows whose answer tells nothing
     sealed = publish(table, Request(target="died", ridge=0.01, sealed=True)).study

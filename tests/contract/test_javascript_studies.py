@@ -151,19 +151,21 @@ def test_updated_models_are_equal(tmp_path):
 
 
 @needs_node
-def test_the_page_offers_an_update(tmp_path):
+@pytest.mark.parametrize(("label", "n_out", "same"), [("1", 10, False), ("0", 6, True)])
+def test_the_page_offers_an_update(tmp_path, label, n_out, same):
     """Where the base risk alone differs, the page writes what `replearn update` writes."""
     case = replace(CASES["typical centres"], n_rows=3000)
     study, original = make_study(write_table(tmp_path / "a.csv", case, seed=1), case)
     path = write_table(tmp_path / "b.csv", case, seed=2)
     lines = path.read_text().splitlines()
-    # of those who died every second one is left out: the slopes stay, the base risk falls
-    died = [i for i, line in enumerate(lines) if line.split(",")[7] == "1"]
-    path.write_text("\n".join(line for i, line in enumerate(lines) if i not in died[::2]) + "\n")
+    # of twenty with a label some are left out: the slopes stay, the base risk does not
+    labelled = [i for i, line in enumerate(lines) if line.split(",")[7] == label]
+    left_out = {i for place, i in enumerate(labelled) if place % 20 < n_out}
+    path.write_text("\n".join(line for i, line in enumerate(lines) if i not in left_out) + "\n")
     replication = replicated(study, path, case)[1]
-    assert replication.verdict == "same slopes"
+    assert (replication.verdict, replication.same) == ("same slopes", same)
     (found,) = answers([call(study, path, case)])
-    assert found["model"] is None
+    assert (found["model"] is not None) == same
     assert found["update"]["file"] == saved(update(original, path).model, tmp_path)
     assert_same_words(replication, found)
 
@@ -222,11 +224,15 @@ def assert_same_support(python: GlmReplication, found: dict[str, Any] | None) ->
     test = python.support.test
     for name, value in (
         ("pValue", test.p_value),
+        ("pConstants", test.p_constants),
         ("pSlopes", test.p_slopes),
         ("pFactor", test.p_factor),
     ):
         # differences of large squares leave few digits to the smallest ones
         assert found["test"][name] == pytest.approx(value, rel=1e-6, abs=1e-12), name
+    alike = python.support.p_one_population
+    assert found["pOnePopulation"] == pytest.approx(alike, rel=1e-6, abs=1e-12)
+    assert found["rung"] == python.support.rung
     gain = python.support.gain
     assert found["gain"]["value"] == pytest.approx(gain.value, rel=1e-6)
     assert found["gain"]["low"] == pytest.approx(gain.low, rel=1e-6)

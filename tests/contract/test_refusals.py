@@ -64,3 +64,6 @@ def test_names_with_spaces_between_them_are_told_of_commas(inside: Path) -> None
     code, _, errors = replearn(*call.split())
     assert code == 2
     assert "unrecognized arguments: b. Several names have commas between them: --drop a,b" in errors
+    code, _, errors = replearn(*["plan", "--features", "50", "--margin", "0.2", "plan"])
+    assert code == 2
+    assert "unrecognized arguments: plan. See" in errors

@@ -25,6 +25,13 @@ def test_words_are_philox():
     assert words == expected[:10]
 
 
+def test_words_of_rows_are_those_of_each_row():
+    coins, rows = Coins("rows"), range(3, 9)
+    found = coins.words_of_rows("example", 7, rows)
+    expected = np.concatenate([coins.words("example", 7, row=row) for row in rows])
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_signs_and_seeds_at_their_ends():
     signs = COINS.signs("a/stream", 400).tolist()
     assert all(COINS.signs("a/stream", n).tolist() == signs[:n] for n in range(300, 400))
@@ -88,7 +95,7 @@ def test_codes(rounding, bits):
 
 
 FITS = {
-    "ReplicableSVMClassifier": "985a6a9b76ec789a",
+    "ReplicableSVMClassifier": "eefc8a21cd49fe78",
     "ReplicableSGDClassifier": "907d12eb66bd9e02",
 }
 

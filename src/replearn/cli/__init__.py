@@ -172,7 +172,7 @@ def _run(given: list[str]) -> int:
 def _commas(given: list[str], unknown: list[str]) -> str:
     """A remedy for names that follow an option's first one with a space in place of a comma."""
     first = given.index(unknown[0])
-    option, *names = given[max(first - 2, 0) : first]
+    option, *names = given[max(first - 2, 0) : first] or [""]  # a command may come twice
     if not names or not option.startswith("--") or unknown[0].startswith("-"):
         return ""
     more = takewhile(lambda word: not word.startswith("-"), unknown)

@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import io
 import os
 import warnings
 from dataclasses import dataclass
@@ -222,6 +223,7 @@ def _shown(table: Table) -> str:
 def _tables(folder: str, n_rows: int) -> Outcome:
     """Write what four labs have, and a table whose outcome is defined differently."""
     from replearn.datasets import CENTRES, load_readmission
+    from replearn.documents import write_atomically
 
     labs = {name.lower(): load_readmission(name, n_rows, as_frame=False) for name in CENTRES}
 
@@ -230,8 +232,9 @@ def _tables(folder: str, n_rows: int) -> Outcome:
     os.makedirs(folder, exist_ok=True)
     for name, columns in (labs | {"ninety-days": labs["castleton"] | {_TARGET: late}}).items():
         cells = [["" if x is None or x != x else x for x in column] for column in columns.values()]
-        with open(os.path.join(folder, f"{name}.csv"), "x", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([columns, *zip(*cells, strict=True)])
+        text = io.StringIO(newline="")
+        csv.writer(text).writerows([columns, *zip(*cells, strict=True)])
+        write_atomically(os.path.join(folder, f"{name}.csv"), text.getvalue().encode(), new=True)
 
     # what to do with them
     said = {

@@ -29,7 +29,7 @@ examples:
 exit codes: 0 confirmed (the same model, and no patient contradicts it; or
   the study does not tell: sealed, registered); 1 contradicted, unsupported
   (not better than the base rate), questioned (columns to look at first), same
-  slopes, or different; 2 bad usage or input
+  slopes (a different base risk), or different; 2 bad usage or input
 """
 
 

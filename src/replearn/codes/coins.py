@@ -69,6 +69,19 @@ class Coins:
         counter = np.array([0, row, 0, 0], dtype=np.uint64)
         return np.random.Philox(counter=counter, key=self.key(stream)).random_raw(n)
 
+    def words_of_rows(self, stream: str, n: int, rows: range) -> Words:
+        """``n`` words of each of several rows, one after the other, by one generator."""
+        generator = np.random.Philox(key=self.key(stream))
+        state = generator.state
+        state["buffer_pos"] = 4  # of four words: nothing is left over
+
+        parts = []
+        for row in rows:
+            state["state"]["counter"] = np.array([0, row, 0, 0], dtype=np.uint64)
+            generator.state = state
+            parts.append(generator.random_raw(n))
+        return np.concatenate(parts)
+
     def uniforms(self, stream: str, n: int, row: int = 0) -> Vector:
         """``n`` uniforms on ``[0, 1)``, multiples of 2^-53."""
         return draws.uniforms(self.words(stream, n, row))

@@ -142,8 +142,8 @@ def _gaussian_rows(n_inputs: int, n_components: int, coins: Coins) -> Iterator[t
     at_once = max(1, _CHUNK // n_inputs)
     for start in range(0, n_components, at_once):
         numbers = range(start, min(start + at_once, n_components))
-        words = [coins.words("projection/gaussian", n_inputs, row=i) for i in numbers]
-        yield start, normals(np.concatenate(words)).reshape(len(numbers), n_inputs)
+        words = coins.words_of_rows("projection/gaussian", n_inputs, numbers)
+        yield start, normals(words).reshape(len(numbers), n_inputs)
 
 
 def _mirrors(n_inputs: int, coins: Coins, back: bool) -> Iterator[tuple[int, Vector]]:

@@ -172,12 +172,16 @@ def common(
         "certified": "proved for every population with this margin",
         "paper": f"as printed, with constants {constants or 1}" + ", others 1" * bool(constants),
     }
+    origin = origins[mode]
+    if given.by_hand and mode != "certified":  # which takes no size that breaks its proof
+        origin += f", but for what was set by hand: {', '.join(given.by_hand)}"
+
     return {
         "recipe": recipe,
         "promise": promise,
         "n_inputs": n_inputs,
         "mode": mode,
-        "origin": origins[mode],
+        "origin": origin,
         "by_hand": tuple(given.by_hand),
     }
 

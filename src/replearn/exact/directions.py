@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from replearn.exact.fixed_order_dot import largest_cells, rows_of_cells
 from replearn.types import Ints, Matrix, Signs, Vector, is_sparse
 
 Counts = Ints
@@ -40,11 +41,9 @@ def unit_rows(X: Any, signs: Signs, n_inputs: int) -> Any:
     if n_inputs > X.shape[1]:
         top *= math.sqrt(0.5)
 
-    largest: Any = abs(X).max(axis=1)
+    shifts = bits - np.frexp(largest_cells(X))[1]
     if is_sparse(X):
-        shifts = bits - np.frexp(largest.toarray().ravel().astype(np.float64))[1]
         return _unit_sparse(X, signs, n_inputs, shifts, top)
-    shifts = bits - np.frexp(np.asarray(largest, dtype=np.float64))[1]
 
     units = np.empty((X.shape[0], n_inputs))
     own = units[:, : X.shape[1]]
@@ -59,7 +58,7 @@ def unit_rows(X: Any, signs: Signs, n_inputs: int) -> Any:
 def _unit_sparse(X: Any, signs: Signs, n_inputs: int, shifts: Counts, top: float) -> Any:
     from scipy import sparse
 
-    owners = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    owners = rows_of_cells(X)
     data = np.rint(np.ldexp(X.data.astype(np.float64), shifts[owners]))
     squares = np.bincount(owners, weights=data * data, minlength=X.shape[0])
     factors = signs * top / np.maximum(np.sqrt(squares), 1.0)
@@ -74,7 +73,7 @@ def _unit_sparse(X: Any, signs: Signs, n_inputs: int, shifts: Counts, top: float
 def nonzero_rows(rows: Any) -> Any:
     """Which rows have a direction."""
     if is_sparse(rows):
-        return np.asarray(abs(rows).max(axis=1).toarray()).ravel() > 0
+        return largest_cells(rows) > 0
     return rows.any(axis=1)
 
 

@@ -10,18 +10,30 @@ from typing import Any
 
 import numpy as np
 
-from replearn.types import Vector, is_sparse
+from replearn.types import Order, Vector, is_sparse
 
 _N_LANES = 16
+
+
+def rows_of_cells(X: Any) -> Order:
+    """The row of each stored cell of a CSR matrix."""
+    return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+
+
+def largest_cells(X: Any) -> Vector:
+    """The size of the largest cell in each row of an array or a CSR matrix."""
+    largest = abs(X).max(axis=1)
+    if is_sparse(X):
+        largest = largest.toarray().ravel()
+    return np.asarray(largest, dtype=np.float64)
 
 
 def row_products(X: Any, weights: Vector) -> Vector:
     """``<x, weights>`` of each row of an array or a CSR matrix."""
     lanes = np.zeros((X.shape[0], _N_LANES))
     if is_sparse(X):
-        owners = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
         terms = X.data.astype(np.float64) * weights[X.indices]
-        places = owners * _N_LANES + X.indices % _N_LANES
+        places = rows_of_cells(X) * _N_LANES + X.indices % _N_LANES
         # bincount adds in the order of the entries, and columns of a row ascend
         lanes += np.bincount(places, terms, lanes.size).reshape(lanes.shape)
     else:
@@ -47,15 +59,10 @@ def lengths(X: Any) -> Vector:
         return np.zeros(X.shape[0])
 
     # each row by a power of two, so that no square is beyond a float
-    largest: Any = abs(X).max(axis=1)
-    if is_sparse(X):
-        largest = largest.toarray().ravel()
-    shifts = np.frexp(np.asarray(largest, dtype=np.float64))[1]
-
+    shifts = np.frexp(largest_cells(X))[1]
     scaled = X.astype(np.float64)
     if is_sparse(X):
-        owners = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-        scaled.data = np.ldexp(scaled.data, -shifts[owners]) ** 2
+        scaled.data = np.ldexp(scaled.data, -shifts[rows_of_cells(X)]) ** 2
     else:
         scaled = np.ldexp(scaled, -shifts[:, None]) ** 2
     return np.ldexp(np.sqrt(row_products(scaled, np.ones(X.shape[1]))), shifts)

@@ -38,6 +38,6 @@ from replearn.glm.sketched import (
     RidgeFit,
     planned_widths,
 )
-from replearn.glm.support import Reference, ScoreTest, score_test, shift_of
+from replearn.glm.support import Reference, ScoreTest, combined, score_test, shift_of
 from replearn.glm.survival import concordance, hazard_of, log_hazards, survival_at
 from replearn.glm.validation import RIDGES, Fold, scored

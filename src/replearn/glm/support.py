@@ -21,10 +21,12 @@ Beyond 600 coefficients the constants and the size of all slopes are tested alon
 mean, too: slopes that were fitted to noise are too large elsewhere, and the gradient along them is
 ``n / n_original`` for each effective coefficient. What that explains contradicts no model.
 
-One column that differs by far is lost among many that do not, so the column with the smallest p
-counts by itself, too, times the columns that are known well enough; of both tests the smaller p
-counts, twice. Where few events stand behind a column the tail of its step is not normal: it counts
-in Q alone.
+What differs in one direction is lost among many, all the more since centres differ in each. So
+three directions count by themselves, too: the constants, or base risk; the size of all slopes, or
+calibration slope, which is that of a centre whose columns were permuted; and the column with the
+smallest p, times the columns that are known well enough. The harmonic mean of all p-values counts
+(Wilson 2019). Where few events stand behind a direction the tail of its step is not normal: it
+counts in Q alone.
 
 Slopes have one variance between centres, the mean of what a study states: then no order of columns
 changes Q. Where that variance was learned from few centres, F takes the place of chi-square, as
@@ -68,8 +70,13 @@ _ABSENT = 1e-9
 #: followed.
 _NEAR, _MOST_MOVES = 0.1, 6
 #: Standard error of a coefficient, in encoded units, up to which its column counts by itself: about
-#: ten events of a level.
-_KNOWN = 0.3
+#: sixteen events of a level.
+_KNOWN = 0.25
+#: Weight of the test of all coefficients beside those of single directions; and how much is added
+#: to a harmonic mean of p-values.
+_OF_ALL, _EXCESS, _TINY = 3.0, 1.1, 1e-300
+#: Rounding of published mean squares, relative to these.
+_ROUNDED = 0.125
 #: Numbers of an array at once.
 _AT_ONCE = 1 << 22
 
@@ -93,8 +100,12 @@ class ScoreTest:
     ----------
     p_value : float
         Of all coefficients together.
+    p_constants : float
+        Of the constants alone, given the slopes: of base risks.
     p_slopes : float
         The same whatever the constants: other base risks are allowed.
+    p_size : float
+        Of the size of all slopes together: of the calibration slope.
     p_factor : float
         The same whatever the constants and the size of all slopes together.
     step : array of shape (n_scores, n_columns)
@@ -105,17 +116,22 @@ class ScoreTest:
         Of ``step``, with the original's error and the difference between centres.
     spreads : array
         Standard deviation of one row's influence on each coded number, as this lab's rows show.
+    n_effective : float
+        Information about a constant, of the score with the least: about as many rarer outcomes.
     below : float
         Degrees of freedom behind the covariance; infinite unless centres showed it.
     """
 
     p_value: float
+    p_constants: float
     p_slopes: float
+    p_size: float
     p_factor: float
     step: Matrix
     errors: Matrix
     covariance: Matrix
     spreads: Vector | None
+    n_effective: float
     below: float = math.inf  # degrees of freedom of the variance between centres
 
     def p_of(self, columns: Sequence[int]) -> float:
@@ -126,15 +142,44 @@ class ScoreTest:
         square = float(step @ np.linalg.solve(self.covariance[np.ix_(places, places)], step))
         return tail_of(square, len(places), self.below)
 
-    def with_columns(self, p: float) -> float:
-        """A p-value of all coefficients, with that of the column that differs most (Bonferroni)."""
-        is_wide = self.spreads is None
-        known = 1 + np.flatnonzero((self.errors[:, 1:] <= _KNOWN).all(axis=0))
-        if is_wide or not known.size:
-            return p
+    @property
+    def of_constants(self) -> tuple[float, ...]:
+        """p-value of the constants, if there are events enough."""
+        return (self.p_constants,) if self._has_legs else ()
 
-        most = known.size * min(self.p_of([column]) for column in known.tolist())
-        return min(1.0, 2.0 * min(p, most))
+    @property
+    def of_directions(self) -> tuple[float, ...]:
+        """p-values of the size of all slopes, and of the column that differs most (Bonferroni)."""
+        if not self._has_legs:
+            return ()
+        known = 1 + np.flatnonzero((self.errors[:, 1:] <= _KNOWN).all(axis=0))
+        if not known.size:
+            return (self.p_size,)
+        least = min(self.p_of([column]) for column in known.tolist())
+        return self.p_size, min(1.0, known.size * least)
+
+    @property
+    def _has_legs(self) -> bool:
+        is_wide = self.spreads is None
+        return not is_wide and self.n_effective >= _KNOWN**-2
+
+    @property
+    def p_all(self) -> float:
+        """All coefficients, with what is lost among many: base risk, size, and one column."""
+        return combined(self.p_value, *self.of_constants, *self.of_directions)
+
+
+def combined(p_all: float, *directions: float) -> float:
+    """Harmonic mean of p-values, of which that of all coefficients counts three times.
+
+    Unlike the smallest one times their number it costs next to nothing where all are small. Its
+    size is up to a fifth above the stated one, for two to 300 coefficients: half of it is taken
+    off.
+    """
+    if not directions:
+        return p_all
+    inverses = [_OF_ALL / max(p_all, _TINY), *(1.0 / max(p, _TINY) for p in directions)]
+    return min(1.0, _EXCESS * (_OF_ALL + len(directions)) / math.fsum(inverses))
 
 
 def tail_of(square: float, freedom: float, below: float = math.inf) -> float:
@@ -222,18 +267,27 @@ def score_test(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> Sco
     inside = inverse @ found.exact  # a level without a row here has no variance and counts nothing
     mean = max(float(np.trace(inside)), 1e-9)
     variance = 2.0 * float((inside * inside.T).sum())
-    variance += _fourth(rows, loss, place.reference, is_wide, inverse, n_rows)
+    # the original's rows have fourth cumulants, too: those of as many rows, times the ratio^4
+    ratio = n_rows / reference.n_original
+    fourth = _fourth(rows, loss, place.reference, is_wide, inverse, n_rows)
+    variance += (1.0 + ratio**3) * fourth
     variance = max(variance, 0.5 * mean)
     share = float(np.trace(inverse @ found.centres)) / mean
     below = _freedom(share, reference.between.n_centres)
 
     # 2 the rungs: all, whatever the constants, whatever the constants and one factor
-    p_values = []
-    for free in _rungs(_parameters(reference, is_wide), len(reference.theta)):
-        p_values.append(_p_free(gradient, inverse, information @ free, mean, variance, below))
+    n_scores, squares, p_values = len(reference.theta), [], []
+    for free in _rungs(_parameters(reference, is_wide), n_scores):
+        squares.append(_left(gradient, inverse, information @ free))
+        p_values.append(_p_of(squares[-1], free.shape[1], mean, variance, below))
     p_value, p_slopes, p_factor = p_values
+    p_constants = tail_of(squares[0] - squares[1], n_scores, below)
     if overfitting.leverage > _CONSTANTS_TOLD:
-        p_value = p_slopes
+        p_value, p_constants = p_slopes, 1.0
+
+    p_size = 1.0
+    if not is_wide:
+        p_size = _p_of_size(found, reference, ratio, below)
 
     # 3 the lab's own estimates, one step away
     bread = _inverted(information)
@@ -245,17 +299,43 @@ def score_test(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> Sco
     # columns of one value follow from the constant: rounding may leave a negative variance
     variances = np.maximum(np.diagonal(own), 0.0)
     errors = np.where(np.diagonal(information) > _ABSENT, np.sqrt(variances), np.inf)
-    shape = (len(reference.theta), -1)
+    shape = (n_scores, -1)
     return ScoreTest(
         p_value,
+        p_constants,
         p_slopes,
+        p_size,
         p_factor,
         (-bread @ gradient).reshape(shape),
         errors.reshape(shape),
         bread @ found.total @ bread,
         spreads,
+        float(np.diagonal(information)[:: len(information) // n_scores].min()),
         below,
     )
+
+
+def _p_of_size(found: _Compared, reference: Reference, ratio: float, below: float) -> float:
+    """p-value of the size of all slopes, whatever the constants.
+
+    Slopes are too large where they were fitted to noise: with e the original's error, the gradient
+    along them has the form ``e' H e``, of a known mean.
+    """
+    place, n_scores = found.place, len(reference.theta)
+    rungs = _rungs(_parameters(reference, is_wide=False), n_scores)
+    _, constants, freed = (place.information @ free for free in rungs)
+    if freed.shape[1] == constants.shape[1]:  # no slopes
+        return 1.0
+
+    # what constants explain is taken off
+    pulled = found.inverse @ constants
+    inner = found.inverse - pulled @ np.linalg.solve(constants.T @ pulled, pulled.T)
+    along = freed[:, -1]
+    noise = inner @ place.sampling * ratio
+    excess = float(along @ inner @ place.gradient)
+    excess -= float(np.clip(excess, 0.0, np.trace(noise)))
+    variance = float(along @ inner @ along) + 2.0 * float((noise * noise.T).sum())
+    return tail_of(excess**2 / max(variance, _TINY), 1, below)
 
 
 def _inverted(information: Matrix) -> Matrix:
@@ -326,11 +406,15 @@ def _ridges(reference: Reference, moments: "_Moments", is_wide: bool) -> Vector:
         pull = reference.ridge * (slopes**2).sum(axis=1)
         return np.column_stack([np.zeros(len(pull)), pull]).reshape(-1)
 
-    # it was fitted to columns as often as the original had them
-    _, columns = reference.coordinates.factors()
-    there = (columns * columns).sum(axis=1)
+    # it was fitted to columns as often as the original had them: published are their mean squares,
+    # rounded, with the ridge relative to the mean information of a score
+    of_scores, of_columns = ((part * part).sum(axis=1) for part in reference.coordinates.factors())
+    rounding = of_columns * _ROUNDED
+    there = of_columns - reference.ridge / float(of_scores.mean())
     here = moments.second / max(moments.weight, 1e-12)
-    ridges = reference.ridge * here / there
+    there = np.clip(here, np.maximum(there - rounding, 0.0), there + rounding)
+
+    ridges = reference.ridge * here / np.maximum(there, _ABSENT)
     ridges[0] = 0.0
     return np.tile(ridges, len(reference.theta))
 
@@ -342,19 +426,20 @@ def _freedom(share: float, n_centres: int) -> float:
     return (4 + n_centres - 1) / share**2
 
 
-def _p_free(
-    gradient: Vector, inverse: Matrix, free: Matrix, mean: float, variance: float, below: float
-) -> float:
-    """p-value of what remains when departures in the directions ``free`` are allowed."""
+def _left(gradient: Vector, inverse: Matrix, free: Matrix) -> float:
+    """The quadratic form that remains when departures in the directions ``free`` are allowed."""
     square = float(gradient @ inverse @ gradient)
-    n_free = free.shape[1]
-    # what the best departure in these directions explains is taken off
-    if n_free:
-        along = free.T @ inverse
-        fitted = np.linalg.lstsq(along @ free, along @ gradient, rcond=None)[0]
-        square -= float((along @ gradient) @ fitted)
+    if not free.shape[1]:
+        return square
 
-    # a chi-square of the same mean and variance
+    # what the best departure in these directions explains is taken off
+    along = free.T @ inverse
+    fitted = np.linalg.lstsq(along @ free, along @ gradient, rcond=None)[0]
+    return square - float((along @ gradient) @ fitted)
+
+
+def _p_of(square: float, n_free: int, mean: float, variance: float, below: float) -> float:
+    """p-value by the chi-square that has the mean and variance of the quadratic form."""
     left = mean - n_free
     if left < 0.5:  # nothing is left to test
         return 1.0

@@ -81,8 +81,8 @@ MIN_BATCHES = 10
 N_GROUPS = 16
 
 #: Variance of a batch vector for which certified plans without bits ask for rows; labs look at
-#: theirs. Populations of tests/populations.py had .003 to .016, but for the adversary, which is
-#: told to get more rows.
+#: theirs. Twice the largest that `benchmarks/one_fit.py --batches` prints for 5 to 20 columns, in
+#: one digit: of populations that judge nothing. 40 columns in short batches have more.
 TYPICAL_VARIANCE = 0.02
 
 #: With a sketch, few rows are cut into this many batches, whose spread sets the widths.
@@ -246,6 +246,12 @@ def seen_disagreement(plan: BatchPlan, counts: dict[str, int], n_batches: int) -
     return _proved(plan, seen, n_batches, plan.grid_width)
 
 
+def _typical_counts(n_batches: int) -> dict[str, int]:
+    """Pairs as a plan expects them."""
+    pairs = n_batches // 2
+    return {"pairs": pairs, "pair_sum": math.ceil(2 * TYPICAL_VARIANCE * pairs / PAIR_UNIT)}
+
+
 def rows_that_pass(plan: BatchPlan, spread: BatchSpread) -> int:
     """Rows of a lab that would pass the test, if its batches go on as they did."""
     mean = spread.counts["pair_sum"] / max(1, spread.counts["pairs"])
@@ -284,12 +290,6 @@ def variance_allowed(plan: BatchPlan, n_batches: int) -> float:
     """The variance ``s0^2`` up to which labs that round their means keep the promise."""
     flips = proved_flips(plan.projection, plan.rounding, plan.n_components)
     return n_batches / 2 * (plan.promise.max_disagreement * float(plan.grid_width) / flips) ** 2
-
-
-def _typical_counts(n_batches: int) -> dict[str, int]:
-    """Pairs as a plan expects them."""
-    pairs = n_batches // 2
-    return {"pairs": pairs, "pair_sum": math.ceil(2 * TYPICAL_VARIANCE * pairs / PAIR_UNIT)}
 
 
 def far_distance(variance: float, longest: float, n_batches: int, q: float) -> float:
@@ -348,18 +348,23 @@ def one_fit_rows(plan: BatchPlan) -> int:
 
 
 def one_fit_variance(plan: BatchPlan, n_rows: int) -> float:
-    """Calibrated variance of ``margin * u`` of one fit of all rows, for margins with a jump at tau.
+    """Calibrated variance of ``margin * u`` of one fit of all rows, at most.
 
-    A nearly hard margin is pinned by the rows next to the margin: its variance falls like
-    ``1 / n^2`` with few rows, and like ``1 / n`` with so many that the ridge smooths. Both terms
-    are 1 to 3 times what populations with such margins had for 5 to 400 features.
+    For margins that begin with a jump at tau, with a density of at least ``1/(3 tau)``, and two
+    sides of the plane that are alike. A nearly hard margin is pinned by the rows next to it: the
+    variance falls like ``1 / n^2``, until the ridge smooths and it falls like ``1 / n``.
+    `benchmarks/one_fit.py` has the populations that chose the constants; others judge them.
     """
-    promise, n = plan.promise, n_rows
-    signal = plan.n_inputs * promise.margin**2
-    smooth = 0.03 * (promise.max_error / 0.05) ** 0.4 * signal**2 / (1 + signal / 15)
-    pinned = 0.26 * signal**1.6 / (1 + n / (80 * plan.n_inputs))
+    tau, d, n = plan.promise.margin, plan.n_inputs, n_rows
+    ridge = float(plan.regularization) / tau**2
+    # inputs matter as far as rows near the margin outweigh the ridge
+    signal = d * tau**2 / (1 + d * tau**2 * math.sqrt(1.5 * ridge))
 
-    return min(1.0, (smooth + pinned) / (n * promise.margin**2))
+    pinned = 16 * signal**2 * (1 + 3 / d) * (1 - tau**2)
+    sparse = 2.6 * signal / (1 + signal) ** 2  # margins spread far beyond a small promise
+    smoothed = 1 + n * math.sqrt(ridge / 5e-6) / (3000 * d)
+
+    return min(1.0, max(pinned, sparse) * smoothed * d / (n * tau) ** 2)
 
 
 def _estimated(plan: BatchPlan, spread: BatchSpread, n_batches: int) -> float | None:

@@ -54,7 +54,7 @@ real numbers         A z in float64, in one fixed order; beta in three digits
 ``lambda/2 |u|^2 + mean (1 - <u, v>)_+^2 / 2`` (`replearn.exact.squared_hinge`). The promised
 halfspace w/tau has no loss and costs ``lambda / (2 tau^2)``, and an error costs 1/2. So at most
 ``lambda / tau^2`` of the lab's rows are wrong before the rounding, *wherever the margin holds*:
-with ``lambda = eps tau^2 / 1000`` a 1000th of max_error. Larger lambdas do not keep max_error:
+with ``lambda = eps tau^2 / 10000`` a 10000th of max_error. Larger lambdas do not keep max_error:
 lambda = tau^2 allows any error up to 1. What is left of max_error goes to the noise of the rounding
 (`replearn.halfspaces.spaces.noise_of`). A nearly hard margin is most stable where margins begin
 with a jump at tau, for which rows are planned; where they do not, or labels are noisy, it is less
@@ -237,8 +237,9 @@ def _paper(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
 #: Share of max_error that the noise of the rounding may cost a row at the margin.
 _NOISE_SHARE = 0.5
 
-#: Ridge of one fit of all rows, and lambda of batches, in units of max_error margin^2.
-_RIDGE, _BATCH_WEIGHT = 1 / 1000, 1.0
+#: Ridge of one fit of all rows, and lambda of batches, in units of max_error margin^2. The ridge is
+#: the largest power of ten that costs at most twice the variance: benchmarks/one_fit.py.
+_RIDGE, _BATCH_WEIGHT = 1 / 10000, 1.0
 
 #: Rows of a batch are one over its lambda, within limits; the box constraint is then 1.
 _BATCH_LIMITS = (200, 5000)

@@ -68,9 +68,9 @@ class Planned(Spoken):
     >>> import replearn as rl
     >>> planned = rl.plan("svm", n_features=10, margin=0.3)
     >>> planned.plan.n_rows, planned.recipe.rate
-    (2835, 'eps^-1 tau^-7 rho^-2')
+    (2422, 'eps^-1 tau^-7 rho^-2')
     >>> planned
-    <Planned: Each lab needs 2,835 rows for Algorithm 1 (svm).>
+    <Planned: Each lab needs 2,422 rows for Algorithm 1 (svm).>
     """
 
     recipe: Recipe

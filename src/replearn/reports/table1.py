@@ -81,7 +81,7 @@ class Table1(Spoken):
     >>> import replearn as rl
     >>> found = rl.table1(n_features=10, margin=0.3)
     >>> found.rows["svm"]["practical"], list(found.rows["svm"])
-    (2835, ['practical', 'certified', 'paper'])
+    (2422, ['practical', 'certified', 'paper'])
     >>> list(found.rows)
     ['foam', 'box', 'svm', 'sgd', 'net', 'dp', 'svm+3', 'sgd+3']
     """

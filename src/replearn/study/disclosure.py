@@ -8,29 +8,18 @@ few, and at coefficients that were chosen for it all rows but one weigh nothing.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
 from replearn.glm import GlmDesign, Loss, State
-from replearn.rows import (
-    EVERY_ROW,
-    MAX_ROW,
-    ROW_BITS,
-    Block,
-    Rows,
-    dense_terms,
-    marks,
-    pieces,
-    scores,
-)
+from replearn.rows import EVERY_ROW, MAX_ROW, ROW_BITS, Block, Rows, dense_terms, marks, pieces
 from replearn.study.encoder import RowEncoder, TableRows, projected, read_rows
 from replearn.tables import Encoding, NumberColumn, Table, spelled
-from replearn.types import Array
+from replearn.types import Array, Ints, Mask, Matrix
 
 #: Up to so many different numbers of a column, a line and a square single out each of them.
 FEW_VALUES = 3
@@ -45,8 +34,6 @@ _JOIN = (
     "in secret shares (guide: Pool small centres)."
 )
 _ASK_MORE = "Ask more labs to take part, or ask for a study without such terms."
-
-Mask = NDArray[np.bool_]
 
 
 class Group(NamedTuple):
@@ -83,7 +70,7 @@ def groups_counted(design: GlmDesign) -> tuple[list[Group], list[Group]]:
     return _groups(design.encoding, none[:-1]), _classes(design, none)
 
 
-def count_groups(design: GlmDesign, table: Table, sample_threshold: int) -> NDArray[np.int64]:
+def count_groups(design: GlmDesign, table: Table, sample_threshold: int) -> Ints:
     """Rows of each of them, by class: of all rows, and of those that make the matrix."""
     return _count(design, _uncombined(design, table), *groups_counted(design), sample_threshold)
 
@@ -100,7 +87,7 @@ def _uncombined(design: GlmDesign, table: Table) -> Rows:
 
 def _count(
     design: GlmDesign, rows: Rows, groups: list[Group], classes: list[Group], sample_threshold: int
-) -> NDArray[np.int64]:
+) -> Ints:
     total, sampled = counts = np.zeros((2, len(groups), len(classes)), dtype=np.int64)
     for block in _small(rows):
         terms = dense_terms(block.terms)
@@ -146,14 +133,11 @@ def refuse_heavy_rows(
     of_terms : bool
         Whether to look at single terms, which few rows of a lab may have if nobody sees its sums.
     """
-    weighing = _Weighing()
-    for block in _small(read_rows(TableRows(table, RowEncoder.of(design)))):
-        weighing.add(block, design.loss, asked)
-
-    few_residuals = weighing.residuals.least() < least_count
-    few_curvatures = weighing.curvatures.least() < least_count
-    few_of_term = of_terms and weighing.terms.least() < _LEAST_OF_TERM
-    if few_residuals or few_curvatures or few_of_term:
+    # residuals, curvatures and terms: what rows add to each sum
+    blocks = _small(read_rows(TableRows(table, RowEncoder.of(design))))
+    sums = [_sizes_in_sums(block, design.loss, asked) for block in blocks]
+    residuals, curvatures, terms = map(_least_effective, zip(*sums, strict=True))
+    if min(residuals, curvatures) < least_count or (of_terms and terms < _LEAST_OF_TERM):
         raise ReplearnError(
             f"sums must be of at least {least_count} rows that weigh about the same, but at these "
             "coefficients a few rows outweigh all others, and would be seen. Ask whoever combines "
@@ -161,45 +145,27 @@ def refuse_heavy_rows(
         )
 
 
-class _Effective:
-    """Rows of equal weight that each sum is worth: ``(sum |a|)^2 / sum a^2``."""
+def _sizes_in_sums(block: Block, loss: Loss, asked: State) -> list[Matrix]:
+    """What rows add to the sums of a Newton step: of each sum the sizes, and their squares."""
+    eta = block.scores(asked.theta)
+    residuals = np.abs(loss.residual(eta, block.targets)) * block.masses[:, None]
 
-    def __init__(self) -> None:
-        self.sums: Any = 0.0
-        self.squares: Any = 0.0
+    # the matrix is of a sample
+    chosen = block.marks < asked.sample_threshold
+    curvatures = np.abs(loss.curvature(eta[chosen])) * block.masses[chosen, None]
+    rows = dense_terms(block.part(chosen).terms)
+    terms = np.abs(rows.astype(np.float64)) * 2.0**-ROW_BITS
 
-    def add(self, sums: Any, squares: Any) -> None:
-        self.sums = self.sums + sums
-        self.squares = self.squares + squares
-
-    def least(self) -> float:
-        """Of all sums that are not zero."""
-        sums, squares = np.atleast_1d(self.sums), np.atleast_1d(self.squares)
-        there = sums > _NOTHING
-        return float((sums[there] ** 2 / squares[there]).min(initial=np.inf))
+    pairs = [(sizes.sum(axis=0), (sizes**2).sum(axis=0)) for sizes in (residuals, curvatures)]
+    pairs.append((curvatures.T @ terms, (curvatures**2).T @ terms**2))
+    return list(map(np.array, pairs))
 
 
-class _Weighing:
-    """What rows weigh in the sums of a Newton step."""
-
-    def __init__(self) -> None:
-        self.residuals, self.curvatures, self.terms = _Effective(), _Effective(), _Effective()
-
-    def add(self, block: Block, loss: Loss, asked: State) -> None:
-        """Take some rows in."""
-        rows = dense_terms(block.terms).astype(np.float64)
-        eta = scores(rows, asked.theta, block.offset)
-        weights = np.ones(len(rows)) if block.weights is None else block.weights
-
-        residuals = np.abs(loss.residual(eta, block.targets)) * weights[:, None]
-        self.residuals.add(residuals.sum(axis=0), (residuals**2).sum(axis=0))
-
-        # the matrix is of a sample
-        chosen = block.marks < asked.sample_threshold
-        curvatures = np.abs(loss.curvature(eta[chosen])) * weights[chosen, None]
-        self.curvatures.add(curvatures.sum(axis=0), (curvatures**2).sum(axis=0))
-        sizes = np.abs(rows[chosen]) * 2.0**-ROW_BITS
-        self.terms.add(curvatures.T @ sizes, (curvatures**2).T @ sizes**2)
+def _least_effective(parts: Sequence[Matrix]) -> float:
+    """Rows of equal weight, ``(sum |a|)^2 / sum a^2``, of the sum that has the fewest."""
+    sums, squares = np.sum(parts, axis=0)
+    there = sums > _NOTHING
+    return float((sums[there] ** 2 / squares[there]).min(initial=np.inf))
 
 
 def _words(group: Group, of_class: Group) -> str:
@@ -240,15 +206,29 @@ def _not_zero(name: str, place: int) -> Group:
     return Group(name, lambda terms: terms[:, place] != 0)
 
 
+def singled_out(counts: Ints) -> list[Mask]:
+    """Which of some different numbers sums show: each of few, or the usual one beside all others.
+
+    ``counts`` are the rows of each.
+    """
+    if len(counts) <= FEW_VALUES:
+        return list(np.eye(len(counts), dtype=np.bool_))
+    if 2 * counts.max() <= counts.sum():
+        return []
+    is_usual = np.arange(len(counts)) == counts.argmax()
+    return [is_usual, ~is_usual]
+
+
 def _of_numbers(name: str, place: int, common: Counter[float]) -> list[Group]:
     """Each of few numbers; of many the rows beside one that most rows have."""
-    if len(common) <= FEW_VALUES:
-        order = sorted(common)
+    order = sorted(common)
+    if len(order) <= FEW_VALUES:
         return [_equal(f"{name}, number {i + 1}", place, x) for i, x in enumerate(order)]
 
-    ((usual, count),) = common.most_common(1)
-    if 2 * count <= common.total():
+    told = singled_out(np.array([common[x] for x in order]))
+    if not told:
         return []
+    usual = order[int(told[0].argmax())]
     beside = Group(f"{name}, not usual", lambda terms: terms[:, place] != usual)
     return [_equal(f"{name}, usual", place, usual), beside]
 

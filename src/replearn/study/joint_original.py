@@ -41,7 +41,7 @@ from replearn.glm import between as centres
 from replearn.glm import sketched as glm
 from replearn.rows import MAX_ROW
 from replearn.study.certificate import without_model
-from replearn.study.disclosure import FEW_VALUES
+from replearn.study.disclosure import singled_out
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.original import read_labels
 from replearn.study.participants import LabsTogether, Participant
@@ -240,14 +240,8 @@ def _singles_out(by_number: Ints | None, values: Vector, least_count: int) -> bo
         return bool(values.size) and bool(values[0] < values[-1]) and least_count > 1
 
     different = by_number[by_number.any(axis=1)]
-    if len(different) <= FEW_VALUES:
-        return not _is_many(different, least_count)
-
-    totals = different.sum(axis=1)
-    usual = different[totals.argmax()]
-    if 2 * usual.sum() <= totals.sum():
-        return False
-    return not _is_many(np.stack([usual, different.sum(axis=0) - usual]), least_count)
+    told = singled_out(different.sum(axis=1))
+    return not all(_is_many(different[shown].sum(axis=0), least_count) for shown in told)
 
 
 def _target_counts(name: str, classes: Any, labels: Any, least_count: int) -> ColumnCounts:

@@ -279,12 +279,32 @@ def observed_to_expected(
     """Events (or totals) beside what the model predicts; None for many classes."""
     if loss.n_scores > 1 or loss.link == "identity":
         return None
-    expected = loss.residual(found, np.zeros(len(targets)))[:, 0]
-    total = float(expected @ masses)
-    ratio = float(targets @ masses) / total
-    spread = math.sqrt(float(((targets - expected) * masses) @ ((targets - expected) * masses)))
-    reach = 1.96 * spread / max(float(targets @ masses), 1e-12)
+    return _ratio(targets, loss.residual(found, np.zeros(len(targets)))[:, 0], masses)
+
+
+def _ratio(observed: Vector, expected: Vector, masses: Vector) -> Measure:
+    """Of two sums."""
+    total = float(observed @ masses)
+    ratio = total / float(expected @ masses)
+    left = (observed - expected) * masses
+    reach = min(1.96 * math.sqrt(float(left @ left)) / max(total, 1e-12), 300.0)
     return Measure(ratio, ratio * math.exp(-reach), ratio * math.exp(reach))
+
+
+def base_risk_shifts(
+    loss: Loss, found: Matrix, targets: Vector, masses: Vector
+) -> tuple[Measure, ...]:
+    """Logarithms of observed to expected, of each class if there are many; of numbers the mean."""
+    if loss.link == "identity":  # in standard deviations of the original's target
+        return (Measure.mean(targets - found[:, 0], masses),)
+
+    expected = loss.residual(found, np.zeros(len(targets)))
+    pairs = [(targets, expected[:, 0])]
+    if loss.n_scores > 1:
+        every = [1.0 - expected.sum(axis=1), *expected.T]
+        pairs = [((targets == label) * 1.0, of_class) for label, of_class in enumerate(every)]
+    ratios = [_ratio(*pair, masses) for pair in pairs if pair[0].any()]
+    return tuple(Measure(*map(math.log, (one.value, one.low, one.high))) for one in ratios)
 
 
 def calibration_in_the_large(loss: Loss, found: Matrix, targets: Vector, masses: Vector) -> Measure:

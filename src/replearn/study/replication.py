@@ -6,7 +6,7 @@ from typing import Any, Literal
 from replearn.glm import Estimates
 from replearn.study.evidence import Evidence
 from replearn.study.performance import Performance
-from replearn.study.support import UNLIKELY, Support
+from replearn.study.support import Support
 from replearn.tables import Finding, in_sentences
 from replearn.types import Later, Vector
 from replearn.words import Facts, Figure, Landed, Row, Spoken, p_value, where_we_landed
@@ -186,25 +186,35 @@ class GlmReplication(Replication):
         and they do not; "questioned": the same model, but columns look wrong here;
         "unsupported": the same model, and rows as many as were planned do not show that it beats
         the base rate; "undecided": the same, with fewer rows; "same slopes": the base risk
-        alone differs; "different"; "untold": sealed or registered.
+        alone differs, whether or not the constants are equal; "different"; "untold": sealed or
+        registered.
         """
-        support = self.support
         if self.same is None:
             return "untold"
         if self.same:
-            if support is not None and support.contradicts:
-                return "contradicted"
-            if self.look_first:
-                return "questioned"
-            if support is not None and support.beats_base_rate:
-                return "confirmed"
-            is_small = support is None or self.n_rows < self.replication_rows
-            return "undecided" if is_small else "unsupported"
+            return self._verdict_of_the_same()
 
         # a different base risk alone
+        support = self.support
         if self.same_slopes and support is not None and not support.contradicts_slopes:
             return "same slopes"
         return "different"
+
+    def _verdict_of_the_same(self) -> Verdict:
+        """What the patients say about a model that agrees."""
+        support, is_small = self.support, self.n_rows < self.replication_rows
+        if support is not None and (support.gain.high < 0 or support.rung in _DENIED):
+            return "contradicted"
+        if self.look_first:
+            return "questioned"
+
+        if support is None:
+            return "undecided"
+        if not support.beats_base_rate and not is_small:
+            return "unsupported"
+        if support.rung == "slopes":
+            return "same slopes"
+        return "confirmed" if support.beats_base_rate else "undecided"
 
     @property
     def succeeded(self) -> bool:
@@ -224,6 +234,9 @@ class GlmReplication(Replication):
         if support is not None:
             items += support.rows()
         items.append(Row("rows here", self.n_rows, note=f"planned for {self.replication_rows:,}"))
+        if support is not None and support.n_tested < self.n_rows:
+            sample = "a sample, chosen by content; the fit has all"
+            items.append(Row("rows that were tested", support.n_tested, note=sample))
 
         details: list[Any] = [*findings[MOST_TOLD:]]
         if support is not None:
@@ -261,6 +274,8 @@ class GlmReplication(Replication):
         }
         if support is not None:
             values["p_value"] = support.p_value
+            values["p_one_population"] = support.p_one_population
+            values["p_constants"] = support.test.p_constants
             values["p_slopes"] = support.test.p_slopes
             values["gain"] = support.gain.value
         return values
@@ -289,21 +304,23 @@ class GlmReplication(Replication):
             return f"{same}, but your patients contradict {it} ({self._why(support)})."
         if verdict == "same slopes":
             assert support is not None
-            return f"The same model but for the {_base_risk(support)}."
+            what, differs = _base_risk(support)
+            if self.same:
+                return f"The same model, but the {what} {differs}."
+            return f"The same model but for the {what}, which {differs}."
         if verdict == "untold":
             made = "A model was made; the study does not tell whether it is the original's."
             return f"{made} Look at {_listed(self.look_first)}." if self.look_first else made
         return "A different model: these rows do not give the original's model. Do not use this."
 
     def _why(self, support: Support) -> str:
-        if support.p_value >= UNLIKELY:
+        if support.rung == "model":
             return "it is worse than your base rate"
         culprits = ", ".join(support.culprits)
-        if not culprits and support.test.p_slopes >= UNLIKELY:
+        if not culprits and support.rung == "slopes":
             culprits = "the base risk"
-        if not culprits:
-            return p_value(support.p_value)
-        return f"{p_value(support.p_value)}: {culprits}"
+        least = p_value(min(support.p_value, support.test.p_slopes))
+        return f"{least}: {culprits}" if culprits else least
 
     def _next_steps(self) -> list[str]:
         """What differs, by how much, and what to do."""
@@ -360,6 +377,8 @@ _ASK_ORIGINAL = "Next: ask the original for its model, and pass it with --opened
 _PUBLISH = "Next: replearn publish makes a study of your own rows."
 _RECODE = "Next: give these columns as the study has them, or say why they differ."
 
+#: Rungs on which patients contradict more than the base risk.
+_DENIED = ("factor", "columns")
 #: Columns that a verdict names.
 _MOST_NAMED = 3
 #: Rows that are compared with each other, about.
@@ -388,44 +407,37 @@ def _miscalibrated(support: Support) -> list[str]:
 
 def _next_command(support: Support) -> str:
     """The command that suits the rung: after Vergouwe, the smallest change that is enough."""
-    test = support.test
     if support.gain.high < 0:
         return _PUBLISH
-    if support.p_value >= UNLIKELY:
-        return _EVALUATE
-    if test.p_slopes >= UNLIKELY:
-        return _UPDATE_CONSTANT
-    if test.p_factor >= UNLIKELY:
-        return _UPDATE_SLOPE
-    return _PUBLISH
+    nexts = {"model": _EVALUATE, "slopes": _UPDATE_CONSTANT, "factor": _UPDATE_SLOPE}
+    return nexts.get(support.rung, _PUBLISH)
 
 
-def _base_risk(support: Support) -> str:
-    """How the base risk differs, in words."""
+def _base_risk(support: Support) -> tuple[str, str]:
+    """What differs and how, in words."""
     if support.ratio is None:
-        return "constants, which differ here"
+        return "constants", "differ here"
     ratio = support.ratio.value
     if ratio >= 1:
-        return f"base risk, which is {ratio:.2g} times as high here"
-    return f"base risk, which is {1 / max(ratio, 1e-12):.2g} times as low here"
+        return "base risk", f"is {ratio:.2g} times as high here"
+    return "base risk", f"is {1 / max(ratio, 1e-12):.2g} times as low here"
 
 
 def _rung(support: Support) -> str:
-    """How far the original's model holds here, after Vergouwe's closed test."""
-    test = support.test
-    if support.p_value >= UNLIKELY:
-        return "Your patients do not contradict the original's model: chance may be the reason."
-    if test.p_slopes >= UNLIKELY:
-        return "Your patients have the original's slopes and a different base risk."
-    if test.p_factor >= UNLIKELY:
-        return "Your patients have the original's slopes up to one factor."
-    return f"Your patients contradict these columns: {', '.join(support.culprits) or 'several'}."
+    """How far the original's model holds here."""
+    words = {
+        "model": "Your patients do not contradict the original's model: chance may be the reason.",
+        "slopes": "Your patients have the original's slopes and a different base risk.",
+        "factor": "Your patients have the original's slopes up to one factor.",
+        "columns": "Your patients contradict these columns: "
+        f"{', '.join(support.culprits) or 'several'}.",
+    }
+    return words[support.rung]
 
 
 def _names_columns(support: Support) -> bool:
     """Whether the rung is the last one, which says which columns differ."""
-    test = support.test
-    return bool(support.culprits) and max(support.p_value, test.p_slopes, test.p_factor) < UNLIKELY
+    return bool(support.culprits) and support.rung == "columns"
 
 
 def agreement_rows(disagreement: float, at_new_centre: float, n_rows: int) -> list[Row]:

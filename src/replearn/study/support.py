@@ -9,15 +9,18 @@ original's model and the lab's own fit on the same rows.
 import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from replearn.errors import ReplearnError
 from replearn.glm import (
+    Between,
     GlmModel,
     Loss,
     Reference,
     ScoreTest,
+    combined,
     fit_constants,
     fit_factor,
     score_test,
@@ -28,6 +31,7 @@ from replearn.rows import THETA_BITS, Rows, on_grid, pieces, sampled
 from replearn.study.performance import (
     Measure,
     Performance,
+    base_risk_shifts,
     calibration_in_the_large,
     calibration_line,
     observed_to_expected,
@@ -40,8 +44,15 @@ from replearn.words import Table as FactTable
 
 #: Patients contradict a model below this p-value.
 UNLIKELY = 0.01
+#: Base risks differ where the whole interval of events, observed to expected, lies beyond a quarter
+#: more, or of a mean beyond as many standard deviations. Of bioequivalence: 0.8 to 1.25.
+_MARGIN = math.log(1.25)
 #: Rows on which performance is measured, at most; the test takes all.
 _MOST_MEASURED = 1 << 21
+
+
+#: What holds of a model: all of it, its slopes, these up to a factor, or not these columns.
+Rung = Literal["model", "slopes", "factor", "columns"]
 
 
 @dataclass(frozen=True)
@@ -71,8 +82,17 @@ class Support(Spoken):
         seen these rows.
     ratio : Measure or None
         Observed to expected events, or totals.
+    shifts : tuple of Measure
+        By how much means of outcomes differ from what the model expects, 0 is perfect: logarithms
+        of observed to expected, of each class if there are many; or standard deviations.
     line : (Measure, Measure) or None
         Calibration in the large and slope, for two classes: 0 and 1 are perfect.
+    p_one_population : float
+        Of all coefficients, if centres did not differ by more than their rows explain.
+    centres_known : bool
+        Whether centres showed by how much they differ.
+    n_tested : int
+        Rows of the test: all, or a sample of those that are on a cluster.
     columns : tuple of ColumnDifference
         Those that differ most, first.
     measure : str
@@ -90,6 +110,10 @@ class Support(Spoken):
     has the variance of these rows, of the original's, and of what centres differ by. The column
     that differs most is tested by itself, too. A model is contradicted below p = 0.01, or where
     the base rate of this lab is better.
+
+    Base risks differ where events are shown to be more than a quarter more, or fewer, than
+    expected. That typical centres differ as much is an assumption, and excuses nothing; what
+    centres showed does, unless p of the constants is below 0.01.
 
     References
     ----------
@@ -116,7 +140,11 @@ class Support(Spoken):
     model: Performance
     own: Performance
     ratio: Measure | None
+    shifts: tuple[Measure, ...]
     line: tuple[Measure, Measure] | None
+    p_one_population: float
+    centres_known: bool
+    n_tested: int
     columns: tuple[ColumnDifference, ...]
     measure: str  # "odds ratio", "rate ratio" or "coefficient"
     of_slopes: bool = False  # constants are this lab's own, so that slopes alone are tested
@@ -139,6 +167,25 @@ class Support(Spoken):
         return self.test.p_slopes < UNLIKELY or self.gain.high < 0
 
     @property
+    def base_risk_differs(self) -> bool:
+        """Events are too many or too few, by more than centres are known to differ."""
+        if self.of_slopes:
+            return False
+        is_shown = any(one.low > _MARGIN or one.high < -_MARGIN for one in self.shifts)
+        return is_shown and not (self.centres_known and self.test.p_constants >= UNLIKELY)
+
+    @property
+    def rung(self) -> Rung:
+        """How far the model holds here, after Vergouwe's closed test."""
+        if self.p_value >= UNLIKELY and not self.base_risk_differs:
+            return "model"
+        if self.test.p_slopes >= UNLIKELY:
+            return "slopes"
+        if self.test.p_factor >= UNLIKELY:
+            return "factor"
+        return "columns"
+
+    @property
     def beats_base_rate(self) -> bool:
         """Shown, not only possible."""
         return self.gain.low > 0
@@ -153,6 +200,8 @@ class Support(Spoken):
         verdict = "Your patients support the model."
         if self.contradicts:
             verdict = "Your patients contradict the model."
+        elif self.base_risk_differs:
+            verdict = "Your patients have a different base risk."
         elif not self.beats_base_rate:
             verdict = "Your patients do not show that the model beats their base rate."
         return Facts(verdict, self.rows(), self.details())
@@ -183,6 +232,12 @@ class Support(Spoken):
         """The rest."""
         found: list[Row | FactTable] = [
             Row("patients fit the model", p_value(self.p_value), key="compatible"),
+            Row(
+                "if centres did not differ",
+                p_value(self.p_one_population),
+                key="compatible_one_population",
+            ),
+            Row("base risk alone", p_value(self.test.p_constants), key="compatible_constants"),
             Row("slopes alone", p_value(self.test.p_slopes), key="compatible_slopes"),
             Row("slopes up to a factor", p_value(self.test.p_factor), key="compatible_factor"),
             self.gain.row("gain over the base rate", "constant fitted here"),
@@ -233,14 +288,34 @@ def rungs_of(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> Score
         theta[:, 0] = fit_constants(rows, loss, theta)
         return score_test(rows, loss, n_rows, replace(reference, theta=theta))
 
+    own = test
     with suppress(ReplearnError):  # these rows have no bounded constant beside the slopes
-        test = replace(tested_at("1"), p_value=test.p_value, spreads=test.spreads)
+        own = tested_at("1")
+    p_factor = own.p_factor
     if loss.n_scores == 1 and slopes.any():
         with suppress(ReplearnError):  # or no positive factor
-            test = replace(test, p_factor=tested_at(fit_factor(rows, loss, slopes)).p_factor)
+            scaled = tested_at(fit_factor(rows, loss, slopes))
+            p_factor = combined(scaled.p_factor, *scaled.of_directions[1:])
 
-    p_value, p_slopes = map(test.with_columns, (test.p_value, test.p_slopes))
-    return replace(test, p_value=p_value, p_slopes=p_slopes)
+    return replace(
+        own,
+        p_value=combined(test.p_value, *test.of_constants, *own.of_directions),
+        p_constants=test.p_constants,
+        p_slopes=combined(own.p_slopes, *own.of_directions),
+        p_factor=p_factor,
+        spreads=test.spreads,
+    )
+
+
+def p_if_centres_did_not_differ(
+    rows: Rows, loss: Loss, n_rows: int, reference: Reference, of_slopes: bool
+) -> float:
+    """What a test says that knows of no difference between centres, so that nothing hides there."""
+    alike = Between.none(reference.theta.size)
+    test = score_test(rows, loss, n_rows, replace(reference, between=alike))
+    if of_slopes:
+        return combined(test.p_slopes, *test.of_directions)
+    return test.p_all
 
 
 def support_of(
@@ -256,6 +331,7 @@ def support_of(
         theta, float(design.ridge), design.coordinates, study.centres, study.n_original
     )
     test = rungs_of(rows, loss, n_rows, reference)
+    is_local = design.constant == "local"
 
     scored = ScoredRows.of(rows, n_rows, theta, own_theta, np.zeros_like(theta))
     (ours, own, base), targets, masses = scored.scores, scored.targets, scored.masses
@@ -268,10 +344,14 @@ def support_of(
         Performance.of(loss, ours, targets, masses, held_out=False, at_risk=at_risk),
         Performance.of(loss, own, targets, masses, held_out=False, at_risk=at_risk),
         observed_to_expected(loss, ours, targets, masses),
+        base_risk_shifts(loss, ours, targets, masses),
         calibration_of(loss, ours, targets, masses),
+        p_if_centres_did_not_differ(rows, loss, n_rows, reference, of_slopes=is_local),
+        study.centres.n_centres > 1,
+        n_rows,
         _columns(model, test),
         loss.ratio or "coefficient",
-        of_slopes=design.constant == "local",
+        of_slopes=is_local,
     )
 
 

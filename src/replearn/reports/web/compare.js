@@ -7,10 +7,9 @@ import { placeboMatches } from "./placebo.js";
 import { updated } from "./recalibration.js";
 import { disagreement, isAgreed, isConstant } from "./stability.js";
 import { counted, fixed, general, numbersInWords, pValue, percent, quoted, real, termNames } from "./words.js";
-import { supportOf } from "./worth.js";
+import { UNLIKELY, supportOf } from "./worth.js";
 
 const MOVED = 24;  // numbers next to a wall that are moved to look for the original's model
-const UNLIKELY = 0.01;  // patients contradict a model below this p-value
 const LEAST_ROWS = 50;
 const MOST_COMPARED = 1 << 14;  // rows that are compared with each other, about
 const MOST_NAMED = 3;  // columns that a verdict names
@@ -115,14 +114,18 @@ function agreementOf(study, found, files) {
   return { known, same, sameSlopes };
 }
 
+const DENIED = ["factor", "columns"];  // rungs on which patients contradict more than the base risk
+
 /** Agreement and support in one word. */
 function verdictOf({ same, sameSlopes, support, lookFirst, isSmall }) {
   if (same === null) return "untold";
   if (same) {
-    if (support.p < UNLIKELY || support.gain.high < 0) return "contradicted";
+    const isBetter = support.gain.low > 0;
+    if (support.gain.high < 0 || DENIED.includes(support.rung)) return "contradicted";
     if (lookFirst.length) return "questioned";
-    if (support.gain.low > 0) return "confirmed";
-    return isSmall ? "undecided" : "unsupported";
+    if (!isBetter && !isSmall) return "unsupported";
+    if (support.rung === "slopes") return "same slopes";
+    return isBetter ? "confirmed" : "undecided";
   }
   const isDenied = !support || support.test.pSlopes < UNLIKELY || support.gain.high < 0;
   return sameSlopes && !isDenied ? "same slopes" : "different";
@@ -236,17 +239,17 @@ const culpritsOf = ({ columns }) =>
 
 /** Why patients contradict a model. */
 function whyContradicted(support) {
-  if (support.p >= UNLIKELY) return "it is worse than your base rate";
+  if (support.rung === "model") return "it is worse than your base rate";
   let culprits = culpritsOf(support);
-  if (!culprits && support.test.pSlopes >= UNLIKELY) culprits = "the base risk";
-  return pValue(support.p) + (culprits ? `: ${culprits}` : "");
+  if (!culprits && support.rung === "slopes") culprits = "the base risk";
+  return pValue(Math.min(support.p, support.test.pSlopes)) + (culprits ? `: ${culprits}` : "");
 }
 
-/** How the base risk differs. */
+/** What differs and how. */
 function baseRiskInWords({ ratio }) {
-  if (!ratio) return "constants, which differ here";
+  if (!ratio) return ["constants", "differ here"];
   const isHigh = ratio.value >= 1, times = isHigh ? ratio.value : 1 / Math.max(ratio.value, 1e-12);
-  return `base risk, which is ${general(times, 2)} times as ${isHigh ? "high" : "low"} here`;
+  return ["base risk", `is ${general(times, 2)} times as ${isHigh ? "high" : "low"} here`];
 }
 
 /** Columns to look at first. */
@@ -257,7 +260,7 @@ function listedColumns(columns) {
 }
 
 /** The verdict, as people say it. */
-function sentenceOf({ design }, { word, support, nRows, lookFirst }) {
+function sentenceOf({ design }, { word, support, nRows, lookFirst, same: isSame }) {
   const [same, it, beats] = design.constant ?
     ["The same slopes, with your own constant", "them", "they beat"] :
     ["The same model", "it", "it beats"];
@@ -268,7 +271,11 @@ function sentenceOf({ design }, { word, support, nRows, lookFirst }) {
     undecided: () => `${same}; your ${counted(nRows)} rows are too few to show whether ${beats} ` +
       "your base rate.",
     contradicted: () => `${same}, but your patients contradict ${it} (${whyContradicted(support)}).`,
-    "same slopes": () => `The same model but for the ${baseRiskInWords(support)}.`,
+    "same slopes": () => {
+      const [what, differs] = baseRiskInWords(support);
+      return isSame ? `The same model, but the ${what} ${differs}.` :
+        `The same model but for the ${what}, which ${differs}.`;
+    },
     untold: () => "A model was made; the study does not tell whether it is the original's." +
       (lookFirst.length ? ` Look at ${listedColumns(lookFirst)}.` : ""),
     different: () => "A different model: these rows do not give the original's model. Do not use this.",
@@ -276,21 +283,15 @@ function sentenceOf({ design }, { word, support, nRows, lookFirst }) {
 }
 
 /** How far the original's model holds here. */
-function rungOf(support) {
-  const { pSlopes, pFactor } = support.test;
-  if (support.p >= UNLIKELY) {
-    return "Your patients do not contradict the original's model: chance may be the reason.";
-  }
-  if (pSlopes >= UNLIKELY) {
-    return "Your patients have the original's slopes and a different base risk.";
-  }
-  if (pFactor >= UNLIKELY) return "Your patients have the original's slopes up to one factor.";
-  return `Your patients contradict these columns: ${culpritsOf(support) || "several"}.`;
-}
+const rungInWords = (support) => ({
+  model: "Your patients do not contradict the original's model: chance may be the reason.",
+  slopes: "Your patients have the original's slopes and a different base risk.",
+  factor: "Your patients have the original's slopes up to one factor.",
+  columns: `Your patients contradict these columns: ${culpritsOf(support) || "several"}.`,
+}[support.rung]);
 
 /** Whether the rung is the last one, which says which columns differ. */
-const namesColumns = (support) => culpritsOf(support) !== "" &&
-  Math.max(support.p, support.test.pSlopes, support.test.pFactor) < UNLIKELY;
+const namesColumns = (support) => culpritsOf(support) !== "" && support.rung === "columns";
 
 const MISCALIBRATED = 1.1;  // observed to expected events beyond it, or below its inverse, are told
 // what to do next, from the rung that was reached
@@ -309,11 +310,9 @@ function miscalibrated({ ratio }) {
 }
 
 /** The command that suits the rung: the smallest change that is enough. */
-function nextCommand({ p, test, gain }) {
+function nextCommand({ rung, gain }) {
   if (gain.high < 0) return PUBLISH;
-  if (p >= UNLIKELY) return EVALUATE;
-  if (test.pSlopes >= UNLIKELY) return UPDATE_CONSTANT;
-  return test.pFactor >= UNLIKELY ? UPDATE_SLOPE : PUBLISH;
+  return { model: EVALUATE, slopes: UPDATE_CONSTANT, factor: UPDATE_SLOPE, columns: PUBLISH }[rung];
 }
 
 /** What differs, by how much, and what to do. */
@@ -331,7 +330,7 @@ function nextSteps(study, { word, support, nRows, disagreement: rate, apart, nea
     found.push(`${counted(nRows)} rows are few: the study was planned for ` +
       `${counted(study.n_replication)}.`);
   }
-  if (support) found.push(rungOf(support));
+  if (support) found.push(rungInWords(support));
   if (apart.length && !(support && namesColumns(support))) {
     found.push(`Coefficients that differ: ${apart.slice(0, 3).join(", ")}.`);
   }
@@ -380,8 +379,10 @@ function performanceItems({ measure, base, model, own, ratio, line }) {
   return found;
 }
 
-function supportDetails({ test, p: pAll, gain, line, columns, scale }) {
+function supportDetails({ test, p: pAll, pOnePopulation, gain, line, columns, scale }) {
   const found = [["patients fit the model", pValue(pAll)],
+    ["if centres did not differ", pValue(pOnePopulation)],
+    ["base risk alone", pValue(test.pConstants)],
     ["slopes alone", pValue(test.pSlopes)], ["slopes up to a factor", pValue(test.pFactor)],
     rowOf("gain over the base rate", gain, "constant fitted here")];
   if (line) found.push(rowOf("calibration in the large", line.inTheLarge, "0 is perfect"));

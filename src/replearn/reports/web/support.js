@@ -9,7 +9,10 @@ const MOST_LEVERAGE = 0.9, CONSTANTS_TOLD = 0.1;
 // a change of scores that changes their curvature by a tenth at most; such changes that are followed
 const NEARBY = 0.1, MOST_MOVES = 6;
 // standard error of a coefficient, in encoded units, up to which its column counts by itself
-const KNOWN = 0.3;
+const KNOWN = 0.25;
+// weight of the test of all coefficients beside single directions; what is added to harmonic means
+const OF_ALL = 3, EXCESS = 1.1, TINY = 1e-300;
+const ROUNDED = 0.125;  // of published mean squares, relative to these
 const ABSENT = 1e-9;  // information and variance of a column that a lab does not have
 
 export function scoresOf({ columns, offset, nRows }, theta) {
@@ -157,10 +160,19 @@ function overfittingOf(rows, loss, at, moments, study) {
   return { mean, variance, leverage: most };
 }
 
-/** Mean squares of the columns here, beside those of the original. */
-function presenceOf({ second, weight }, coordinates) {
-  const [, byColumns] = factorsOf(coordinates);
-  return second.map((square, j) => square / Math.max(weight, 1e-12) / dot(byColumns[j], byColumns[j]));
+/**
+ * Mean squares of the columns here, beside those of the original: published are these, rounded, with
+ * the ridge relative to the mean information of a score.
+ */
+function presenceOf({ second, weight }, { coordinates, ridge }) {
+  const [byScores, byColumns] = factorsOf(coordinates);
+  const mean = byScores.reduce((sum, row) => sum + dot(row, row), 0) / byScores.length;
+  return second.map((square, j) => {
+    const stated = dot(byColumns[j], byColumns[j]), rounding = stated * ROUNDED;
+    const there = stated - Number(ridge) / mean, here = square / Math.max(weight, 1e-12);
+    const likely = Math.min(Math.max(here, there - rounding, 0), there + rounding);
+    return here / Math.max(likely, ABSENT);
+  });
 }
 
 /** Fourth cumulant of a row's residual, as the model predicts it. */
@@ -249,17 +261,19 @@ function priorOf(study, theta, isWide) {
     parameters: Float64Array.from(real.flatMap((row) => Array.from(row))) };
 }
 
-/** p-value of what remains when departures in some directions are allowed. */
-function pFree(gradient, inverse, free, mean, variance, below) {
-  const pulled = applied(inverse, gradient), n = free.length;
-  let square = dot(gradient, pulled);
-  if (n) {
-    const right = free.map((one) => [dot(one, pulled)]);
-    const matrix = free.map((one) => Float64Array.from(free, (other) => dot(one, applied(inverse, other))));
-    const fitted = solved(matrix, right);
-    square -= right.reduce((sum, [value], i) => sum + value * fitted[i][0], 0);
-  }
-  const left = mean - n;
+/** The quadratic form that remains when departures in some directions are allowed. */
+function leftOf(gradient, inverse, free) {
+  const pulled = applied(inverse, gradient), square = dot(gradient, pulled);
+  if (!free.length) return square;
+  const right = free.map((one) => [dot(one, pulled)]);
+  const matrix = free.map((one) => Float64Array.from(free, (other) => dot(one, applied(inverse, other))));
+  const fitted = solved(matrix, right);
+  return square - right.reduce((sum, [value], i) => sum + value * fitted[i][0], 0);
+}
+
+/** Its p-value, by the chi-square that has the mean and variance of the quadratic form. */
+function pOfSquare(square, nFree, mean, variance, below) {
+  const left = mean - nFree;
   if (left < 0.5) return 1;  // nothing is left to test
   const freedom = 2 * left * mean / variance;
   return tailOf(square * freedom / left, freedom, below);
@@ -276,7 +290,7 @@ function placeAt(study, theta, rows, isWide, { prior, ridges, parameters }, away
     Math.floor(value + away[k * p + j] / UNIT + 0.5)));
   const at = atModel(rows, loss, moved, isWide), moments = momentsOf(rows, loss, q, at);
   // the ridge's pull was fitted to columns as often as the original had them
-  const presence = isWide ? null : presenceOf(moments, design.coordinates);
+  const presence = isWide ? null : presenceOf(moments, design);
   const pulls = ridges.map((ridge, i) =>
     moments.weight * ridge * (presence ? presence[i % at.width] : 1));
   const information = moments.information.map((row, i) => {
@@ -324,8 +338,26 @@ function compared(study, theta, rows, isWide) {
 }
 
 /**
- * Test a model with all rows of a lab: p-values of all coefficients, of the slopes, of the slopes up to
- * a factor, of each column; the lab's own estimates, one step away, and its spreads.
+ * p-value of the size of all slopes, whatever the constants. Slopes are too large where they were
+ * fitted to noise: with e the original's error, the gradient along them has the form `e' H e`, of a
+ * known mean.
+ */
+function pOfSize({ place, inverse }, constants, along, ratio, below) {
+  const pulled = constants.map((one) => applied(inverse, one));  // what constants explain goes
+  const fitted = solved(constants.map((one) => Float64Array.from(pulled, (other) => dot(one, other))), pulled);
+  const explained = times(transposed(pulled), fitted);
+  const inner = inverse.map((row, i) => row.map((value, j) => value - explained[i][j]));
+  const noise = times(inner, place.sampling).map((row) => row.map((value) => value * ratio));
+  let excess = dot(applied(inner, along), place.gradient);
+  excess -= Math.min(Math.max(excess, 0), traceOf(noise));
+  const variance = dot(along, applied(inner, along)) + 2 * traceOf(times(noise, noise));
+  return tailOf(excess ** 2 / Math.max(variance, TINY), 1, below);
+}
+
+/**
+ * Test a model with all rows of a lab: p-values of all coefficients, of the constants, of the slopes, of
+ * their size, of the slopes up to a factor, of each column; the lab's own estimates, one step away, and
+ * its spreads.
  */
 export function scoreTest(study, theta, rows) {
   const { design } = study, { loss } = design, q = theta.length, n = rows.nRows;
@@ -340,7 +372,9 @@ export function scoreTest(study, theta, rows) {
   const mean = Math.max(traceOf(inside), 1e-9);
   const spread = 2 * inside.reduce((sum, row, i) =>
     sum + row.reduce((part, value, j) => part + value * inside[j][i], 0), 0);
-  const variance = Math.max(spread + fourthOf(rows, loss, q, at, inverse), 0.5 * mean);
+  // the original's rows have fourth cumulants, too: those of as many rows, times the ratio^4
+  const ratio = n / study.n_original, fourth = (1 + ratio ** 3) * fourthOf(rows, loss, q, at, inverse);
+  const variance = Math.max(spread + fourth, 0.5 * mean);
   const share = inverse.reduce((sum, row, i) =>
     sum + row.reduce((part, value, j) => part + value * centres[j][i], 0), 0) / mean;
   const below = study.n_centres < 2 || share < 1e-6 ? Infinity :
@@ -349,13 +383,19 @@ export function scoreTest(study, theta, rows) {
   // 2 the rungs: all, whatever the constants, whatever the constants and one factor
   const constants = theta.map((_, k) => information.map((row) => row[k * width]));
   const slopes = parameters.map((value, i) => (i % width ? value : 0));
-  const freed = slopes.some((value) => value) ? [...constants, applied(information, slopes)] : constants;
-  const [pAll, pSlopes, pFactor] = [[], constants, freed].map((free) =>
-    pFree(gradient, inverse, free, mean, variance, below));
-  const pValue = overfitting?.leverage > CONSTANTS_TOLD ? pSlopes : pAll;
+  const hasSlopes = slopes.some((value) => value), along = applied(information, slopes);
+  const rungs = [[], constants, hasSlopes ? [...constants, along] : constants];
+  const squares = rungs.map((free) => leftOf(gradient, inverse, free));
+  const [pAll, pSlopes, pFactor] = rungs.map((free, i) =>
+    pOfSquare(squares[i], free.length, mean, variance, below));
+  const isTold = !(overfitting?.leverage > CONSTANTS_TOLD), pValue = isTold ? pAll : pSlopes;
+  const pConstants = isTold ? tailOf(squares[0] - squares[1], q, below) : 1;
+  const pSize = isWide || !hasSlopes ? 1 :
+    pOfSize({ place, inverse }, constants, along, ratio, below);
 
   // 3 the lab's own estimates, one step away
   const curved = information.map((row, i) => row[i]);
+  const nEffective = Math.min(...curved.filter((_, i) => i % width === 0));
   const bread = breadOf(information), step = applied(bread, gradient).map((value) => -value);
   const own = times(times(bread, sampling), bread), covariance = times(times(bread, total), bread);
   let spreads = null;
@@ -369,19 +409,30 @@ export function scoreTest(study, theta, rows) {
       steps.map((value) => [value]));
     return tailOf(dot(steps, fitted.map(([value]) => value)), q, below);
   };
-  return { pValue, pSlopes, pFactor, step, width, spreads, pOf, isWide,
+  return { pValue, pConstants, pSlopes, pSize, pFactor, nEffective, step, width, spreads, pOf, isWide,
     errors: own.map((row, i) => curved[i] > ABSENT ? Math.sqrt(Math.max(row[i], 0)) : Infinity) };
 }
 
-/**
- * A p-value of all coefficients, with that of the column that differs most (Bonferroni), among those
- * whose coefficients are known well enough.
- */
-export function withColumns({ errors, width, isWide, pOf }, p) {
+const hasLegs = ({ isWide, nEffective }) => !isWide && nEffective >= KNOWN ** -2;
+
+/** p-value of the constants, if there are events enough. */
+export const ofConstants = (test) => (hasLegs(test) ? [test.pConstants] : []);
+
+/** p-values of the size of all slopes, and of the column that differs most (Bonferroni). */
+export function ofDirections(test) {
+  const { errors, width, pSize, pOf } = test;
+  if (!hasLegs(test)) return [];
   const columns = Array.from({ length: width - 1 }, (_, j) => j + 1);
   const known = columns.filter((j) => errors.every((error, i) => i % width !== j || error <= KNOWN));
-  if (isWide || !known.length) return p;
-  return Math.min(1, 2 * Math.min(p, known.length * Math.min(...known.map(pOf))));
+  if (!known.length) return [pSize];
+  return [pSize, Math.min(1, known.length * Math.min(...known.map(pOf)))];
+}
+
+/** Harmonic mean of p-values, of which that of all coefficients counts three times. */
+export function combined(pAll, ...directions) {
+  if (!directions.length) return pAll;
+  const inverses = directions.reduce((sum, p) => sum + 1 / Math.max(p, TINY), OF_ALL / Math.max(pAll, TINY));
+  return Math.min(1, EXCESS * (OF_ALL + directions.length) / inverses);
 }
 
 /** What must be added to scores so that they predict the mean outcome: one for each score. */

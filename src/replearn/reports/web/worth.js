@@ -4,9 +4,11 @@ import {
   Refusal, decoded, familyOf, nScores, onGrid, startOf, thetaOf, toMeans, totalsOf,
 } from "./exact.js";
 import { fitConstants, fitFactor, slopesOf, slopesTimes } from "./recalibration.js";
-import { scoreTest, scoresOf, shiftOf, withColumns } from "./support.js";
+import { combined, ofConstants, ofDirections, scoreTest, scoresOf, shiftOf } from "./support.js";
 import { termNames } from "./words.js";
 
+export const UNLIKELY = 0.01;  // patients contradict a model below this p-value
+const MARGIN = Math.log(1.25);  // base risks differ beyond it
 const NORMAL_95 = 1.959963984540054;
 const MEASURES = { gaussian: "half the squared error", poisson: "half the deviance" };
 const RATIOS = { gaussian: "coefficient", poisson: "rate ratio", hazard: "hazard ratio" };
@@ -94,15 +96,37 @@ function gainOf(loss, ours, base, targets, masses) {
   return around(value, reach);
 }
 
+/** Two sums beside each other. */
+function ratioOf(observed, expected, masses) {
+  const total = sumOf(observed.map((value, i) => value * masses[i]));
+  const value = total / sumOf(expected.map((one, i) => one * masses[i]));
+  const spread = Math.sqrt(sumOf(observed.map((y, i) => ((y - expected[i]) * masses[i]) ** 2)));
+  const factor = Math.exp(Math.min(1.96 * spread / Math.max(total, 1e-12), 300));
+  return { value, low: value / factor, high: value * factor };
+}
+
 /** Events, or totals, beside what the model predicts; null for numbers and many classes. */
 function observedToExpected(loss, scores, targets, masses) {
   if (nScores(loss) > 1 || loss.kind === "gaussian") return null;
-  const [expected] = meansOf(loss, scores);
-  const observed = sumOf(targets.map((target, i) => target * masses[i]));
-  const value = observed / sumOf(expected.map((one, i) => one * masses[i]));
-  const spread = Math.sqrt(sumOf(targets.map((y, i) => ((y - expected[i]) * masses[i]) ** 2)));
-  const factor = Math.exp(1.96 * spread / Math.max(observed, 1e-12));
-  return { value, low: value / factor, high: value * factor };
+  return ratioOf(targets, meansOf(loss, scores)[0], masses);
+}
+
+/** Logarithms of observed to expected, of each class if there are many; of numbers the mean. */
+function shiftsOf(loss, scores, targets, masses) {
+  if (loss.kind === "gaussian") {
+    const { value, reach } = mean(targets.map((y, i) => y - scores[0][i]), masses);
+    return [around(value, reach)];
+  }
+  const means = meansOf(loss, scores);
+  let pairs = [[targets, means[0]]];
+  if (means.length > 1) {
+    const first = means[0].map((_, i) => 1 - sumOf(means.map((row) => row[i])));
+    pairs = [first, ...means].map((expected, label) => [targets.map((y) => (y === label ? 1 : 0)), expected]);
+  }
+  return pairs.filter(([observed]) => observed.some((value) => value)).map((pair) => {
+    const { value, low, high } = ratioOf(...pair, masses);
+    return { value: Math.log(value), low: Math.log(low), high: Math.log(high) };
+  });
 }
 
 /** Logistic regression of the target on the score: the slope; null if there is none. */
@@ -196,11 +220,34 @@ function rungsOf(study, theta, rows) {
     fitConstants(rows, loss, there).forEach((own, k) => { there[k][0] = own; });
     return scoreTest(study, there, rows);
   };
-  const same = unlessRefused(() => testedAt("1")) ?? found;
+  const own = unlessRefused(() => testedAt("1")) ?? found;
   const hasFactor = theta.length === 1 && slopes[0].some((value) => value);
   const scaled = hasFactor ? unlessRefused(() => testedAt(fitFactor(rows, loss, slopes))) : null;
-  return { ...same, spreads: found.spreads, pFactor: (scaled ?? same).pFactor,
-    pValue: withColumns(same, found.pValue), pSlopes: withColumns(same, same.pSlopes) };
+  return { ...own, spreads: found.spreads, pConstants: found.pConstants,
+    pValue: combined(found.pValue, ...ofConstants(found), ...ofDirections(own)),
+    pSlopes: combined(own.pSlopes, ...ofDirections(own)),
+    pFactor: scaled ? combined(scaled.pFactor, ...ofDirections(scaled).slice(1)) : own.pFactor };
+}
+
+/** What a test says that knows of no difference between centres. */
+function pIfCentresDidNotDiffer(study, theta, rows) {
+  const test = scoreTest({ ...study, between: study.between.map(() => "0"), n_centres: 0 }, theta, rows);
+  const directions = ofDirections(test);
+  return study.design.constant === "local" ? combined(test.pSlopes, ...directions) :
+    combined(test.pValue, ...ofConstants(test), ...directions);
+}
+
+/**
+ * How far a model holds, after Vergouwe's closed test: all of it, its slopes, these up to a factor, or
+ * not its columns. Base risks differ where events are shown to be a quarter more, or fewer, than
+ * expected. What centres showed of their differences excuses it; an assumption does not.
+ */
+function rungOf(study, { pConstants, pSlopes, pFactor }, p, shifts) {
+  const isShown = shifts.some(({ low, high }) => low > MARGIN || high < -MARGIN);
+  const differs = isShown && !(study.n_centres > 1 && pConstants >= UNLIKELY);
+  if (p >= UNLIKELY && !differs) return "model";
+  if (pSlopes >= UNLIKELY) return "slopes";
+  return pFactor >= UNLIKELY ? "factor" : "columns";
 }
 
 /**
@@ -219,18 +266,22 @@ export function supportOf(study, codes, rows, ownTheta) {
   if (design.constant === "local") {  // constants are this lab's own
     fitConstants(rows, loss, slopesOf(design, codes)).forEach((own, k) => { theta[k][0] = own; });
   }
-  const test = rungsOf(study, theta, rows);
+  const test = rungsOf(study, theta, rows), isLocal = design.constant === "local";
   const [ours, own, base] = [theta, ownTheta, theta.map((row) => row.map(() => 0))]
     .map((one) => scoresOf(rows, one));
+  const p = isLocal ? test.pSlopes : test.pValue;  // of all that labs agree on
+  const shifts = isLocal ? [] : shiftsOf(loss, ours, targets, masses);
   return {
     test,
-    p: design.constant === "local" ? test.pSlopes : test.pValue,  // of all that labs agree on
+    p,
+    rung: rungOf(study, test, p, shifts),
     gain: gainOf(loss, ours, base, targets, masses),
     measure: MEASURES[familyOf(loss)] ?? "log-loss",
     base: mean(lossesOf(loss, baseScores(rows, loss, masses), targets), masses).value,
     model: performance(loss, ours, targets, masses),
     own: performance(loss, own, targets, masses),
     ratio: observedToExpected(loss, ours, targets, masses),
+    pOnePopulation: pIfCentresDidNotDiffer(study, theta, rows),
     line: lineOf(loss, ours, targets, masses),
     columns: columnsOf(design, real, test),
     scale: RATIOS[loss.kind] ?? "odds ratio",
