@@ -424,7 +424,7 @@ has, on a shared machine. Seconds of CPU on one thread, interleaved (`--repeats 
 *LRCV* ran once; the rest is the best of two runs. *LRCV* is scikit-learn's `LogisticRegressionCV`
 with ten penalties and five folds, *LR* its `LogisticRegression`, *glum* the binomial regression of
 that package. Their steps of encoding count, too. A line in code is a fresh process with its
-imports; its replication reads a file and prints a verdict. Those lines are of an earlier run.
+imports; its replication reads a file and prints a verdict.
 
 | rows | coefficients | original | LRCV | replication | LR | glum |
 |---|--:|--:|--:|--:|--:|--:|"""
