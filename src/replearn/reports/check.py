@@ -49,6 +49,8 @@ class Check(Spoken):
         For two classes: what the second is called, its share here, and at the original.
     local_constant : bool
         Whether the constant is each lab's own.
+    people : People or None
+        Persons and events of a survival study.
     n_rows : int
         Rows of the table.
 

@@ -28,8 +28,8 @@ def methods(study: GlmStudy) -> str:
     if study.commitment is not None:
         sentences.append(
             f"The original centre ({study.sized(study.n_original)}, as it states) published the "
-            f"study file {study.fingerprint[:16]} with {counted(design.bits, 'bit')} per coefficient, "
-            "and not the model."
+            f"study file {study.fingerprint[:16]} with {counted(design.bits, 'bit')} per "
+            "coefficient, and not the model."
         )
     else:
         sentences.append(

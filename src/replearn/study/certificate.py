@@ -75,6 +75,8 @@ class Certificate(Spoken):
         Why the study must not be published.
     cautions : tuple of str
         What to know before the study is published.
+    counted : str
+        What rows are called: of survival rows at risk.
 
     See Also
     --------
@@ -141,8 +143,8 @@ class Certificate(Spoken):
     def facts(self) -> Facts:
         """In words."""
         verdict = (
-            f"A sample of {self.n_replication:,} {self.counted} of this population gets the same model in "
-            f"{percent(1 - self.expected)} of cases, {self.centre_words} in "
+            f"A sample of {self.n_replication:,} {self.counted} of this population gets the same "
+            f"model in {percent(1 - self.expected)} of cases, {self.centre_words} in "
             f"{percent(1 - self.at_new_centre)} (estimated)."
         )
         if self.problems:

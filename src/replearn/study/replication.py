@@ -104,6 +104,9 @@ class GlmReplication(Replication):
         Rows for which the study promises the model.
     local_constant : bool
         Whether labs agree on slopes, and each has a constant of its own.
+    people : People or None
+        Of a survival study: persons, events, and persons for whom it was planned. Their rows are
+        rows at risk.
 
     See Also
     --------

@@ -39,10 +39,10 @@ from replearn.tables.profile import (
     NumberProfile,
     Profile,
     compare_profiles,
-    persons_of,
-    persons_seen,
     in_sentences,
     make_profile,
+    persons_of,
+    persons_seen,
 )
 from replearn.tables.safety import LEAST_COUNT, Remark, refuse_unsafe
 from replearn.tables.samples import ParquetRows, StreamedRows, group_sizes
