@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EPILOG = """\
 Both parts of the library, in seconds. Two labs that share a seed fit a
 halfspace: nobody is first. Two hospitals fit one model of their patients: one
-publishes, the other replicates. Each beside what people use otherwise.
+publishes, the other replicates. Each stands beside what people use otherwise.
 
 examples:
   replearn demo --rows 2000
