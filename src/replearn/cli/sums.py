@@ -27,8 +27,7 @@ EPILOG = """\
 examples:
   replearn sums study.json lab.parquet --out lab.sums.json
   replearn sums study.json lab.parquet --state next.json --out lab.sums.json
-  replearn sums study.json lab.parquet --lab north --shares north,east,west \
-    --out north.json
+  replearn sums study.json north.csv --shares north,east,west --out north.json
   replearn sums lab.parquet --target died --out lab.columns.json
 
 the file holds sums over many rows and no individual data. No file is made
