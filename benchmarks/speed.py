@@ -338,14 +338,17 @@ def of_halfspaces(n_rows: int, n_columns: int, n_repeats: int) -> Iterator[dict[
     one_run = {"n_repetitions": 1, "n_validation": 0, "regularization": 5e-4}
     seeds = count()
 
+    def own(options: dict[str, Any]) -> dict[str, Any]:
+        return options | {"shared_seed": next(seeds)}
+
     batches = RawRows.of(X, np.sign(y).astype(np.int8)), 0, 300, 0
     sums = *np.zeros((2, 64, n_columns), np.int64), np.zeros(len(COUNTS), np.int64)
     hard = Problem(0.0, 0.0, 1e-3, share=0.5, floor=0.05, max_sweeps=1000, length=0.0, cap=1.0)
     descent = Descent(margin=0.1, weight=5e-4, radius=1.0)
     fits: dict[str, Callable[[], Any]] = {
         "one pass of np.dot": lambda: np.dot(X, w, out=out),
-        "Algorithm 1": lambda: ReplicableSVMClassifier(shared_seed=next(seeds), **by_hand).fit(X, y),
-        "Algorithm 2": lambda: ReplicableSGDClassifier(shared_seed=next(seeds), **by_hand, **one_run).fit(X, y),
+        "Algorithm 1": lambda: ReplicableSVMClassifier(**own(by_hand)).fit(X, y),
+        "Algorithm 2": lambda: ReplicableSGDClassifier(**own(by_hand | one_run)).fit(X, y),
         "vectors of batches, Algorithm 1": partial(add_batches, *batches, hard, *sums),
         "vectors of batches, Algorithm 2": partial(add_descents, *batches, descent, *sums),
         "SGDClassifier, one epoch": lambda: SGDClassifier(max_iter=1, tol=None).fit(X, y),
@@ -385,7 +388,7 @@ def written(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     table = table.drop(columns=["fingerprint", "log-loss"], errors="ignore").round(4)
     if not path.exists():
         return table
-    before = pd.read_csv(path)
+    before = pd.read_csv(path, dtype={"ridge": str})  # digits as they are
     return pd.concat([before[~before["what"].isin(table["what"])], table])
 
 
