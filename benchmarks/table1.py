@@ -155,7 +155,7 @@ def _panel(key, rows, values, symbol, left, top):
     exponent = abs(math.log(rows[key][-1] / rows[key][-2]) / step)
     x, y = point(len(values) - 1, rows[key][-1])
     at_end = 'text-anchor="end" font-weight="600"'
-    parts.append(_text(x + 14, y - 8, _power(exponent, symbol, 1), at_end))
+    parts.append(_text(x + 14, max(y - 8, top + 15), _power(exponent, symbol, 1), at_end))
     printed = _printed(key).get("printed", {}).get(symbol)
     words = "" if printed is None else f"printed {_power(printed, symbol, 0)}"
     parts.append(_text(left, top - 7, f'<tspan font-weight="600">{key}</tspan>  {words}'))

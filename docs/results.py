@@ -307,7 +307,7 @@ def agreement_plot(table):
         "learned": ((table["between"] == "learned") & (table["K"] >= 4), 0),
     }
     names = list(dict.fromkeys(table["table"]))
-    left, right, row = 200, 590, 18
+    left, right, row = 224, 606, 18
     floor = 32 + row * len(names)
     parts = [f'<text x="{(left + right) / 2}" y="16" text-anchor="middle">new centres with the '
              "original's model</text>"]  # fmt: skip

@@ -1345,6 +1345,12 @@ lab_table <- function(design, data, ...) {
                if (has_classes) design$target, ...)
 }
 
+n_persons <- function(design, table) {
+  if (design$loss$kind != "hazard") return(NULL)
+  columns <- design$encoding$columns
+  sum(table$levels[[INTERVAL]] == columns[[which(names_of(columns) == INTERVAL)]]$reference)
+}
+
 # A lab's rows as the fit takes them: X with the constant, targets, weights and offset.
 rows_of <- function(design, data, ...) {
   has_classes <- !is.null(design$classes)
@@ -1362,7 +1368,7 @@ rows_of <- function(design, data, ...) {
   counts <- if (has_classes) tabulate(targets[kept] + 1, length(design$classes))
   rows <- list(X = cbind(ONE, X)[kept, , drop = FALSE], targets = targets[kept],
                weights = weights[kept], offset = offset[kept], n = sum(kept),
-               n_beyond = n_beyond(design, table))
+               n_beyond = n_beyond(design, table), n_persons = n_persons(design, table))
 
   # the same in a range that holds all numbers, with its design
   reaching <- function() {
@@ -1857,14 +1863,14 @@ confint_replication <- function(object, parm, level = 0.95, ...) {
 
 summary_replication <- function(object, ...)
   structure(list(words = in_words(object), frame = if (!is.null(object$own)) frame_replication(object),
-                 n_rows = object$n_rows, ridge = object$ridge, n_beyond = object$own$n_beyond),
+                 size = size_in_words(object), ridge = object$ridge, n_beyond = object$own$n_beyond),
             class = "replearn_summary")
 
 print_summary <- function(x, ...) {
   writeLines(strwrap(x$words$verdict, 78))
   print_items(as_in_r(c(x$words$told, x$words$items, x$words$details)))
   if (!is.null(x$frame)) {
-    title <- paste0("This lab's own estimates (", counted(x$n_rows), " rows), without the ridge")
+    title <- paste0("This lab's own estimates (", x$size, "), without the ridge")
     print_table(estimates_item(title, x$frame))
     said <- paste0("Intervals are 95%, robust. The shared model has a ridge of ", x$ridge)
     if (x$n_beyond)
@@ -1966,7 +1972,7 @@ CONSTANT <- "is the same in all rows here, so nothing can be replicated about it
 findings_of <- function(study, table, counts) {
   columns <- study$design$encoding$columns
   rows <- c(list(here = table$n, original = study$n_original, planned = study$n_replication),
-            persons(study, table))
+            independent_rows(study, table))
   found <- lapply(seq_along(columns), function(i) {
     column <- columns[[i]]
     theirs <- study$profile$columns[[i]]
@@ -1990,9 +1996,23 @@ first <- function(words) structure(words, first = TRUE)
 usual_gaps <- function(theirs)
   if (is.null(theirs$shares)) decimals(theirs$missing) else max(0, decimals(unlist(theirs$shares)))
 
+# Persons of a survival study, here and as planned, and their events: each person has one row in the
+# first interval. About how many have so many rows follows from its share, in two digits.
+people_of <- function(study, rows) {
+  if (study$design$loss$kind != "hazard") return(NULL)
+  place <- which(names_of(study$design$encoding$columns) == INTERVAL)
+  shares <- unlist(study$profile$columns[[place]]$shares)
+  planned <- if (length(shares)) {
+    about <- study$n_replication * decimals(shares[1])
+    unit <- 10^max(0, nchar(sprintf("%.0f", floor(about))) - 2)
+    floor(about / unit + 0.5) * unit
+  }
+  list(here = rows$n_persons, events = sum(rows$targets), planned = planned)
+}
+
 # Independent rows for each row, here and at the original: 1 unless rows are at risk. Whoever is at
 # risk in an interval was so in all before it; of clusters of m rows sum(m) / sum(m^2) count.
-persons <- function(study, table) {
+independent_rows <- function(study, table) {
   columns <- study$design$encoding$columns
   place <- which(names_of(columns) == INTERVAL)
   if (!length(place)) return(list(independent_here = 1, independent_there = 1))
@@ -3265,6 +3285,7 @@ replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
                                                       fingerprint = fingerprint)
       else if (!is.null(known)) make_model(design, known, theirs),
     codes = codes, n_rows = rows$n, planned_rows = study$n_replication,
+    people = people_of(study, rows),
     disagreement = disagreement_of(study, rows$n),
     at_new_centre = disagreement_of(study, rows$n, TRUE),
     evidence = proof_of(study, codes, support$test$spreads, rows, agreement$same),
@@ -3354,6 +3375,15 @@ listed_columns <- function(columns) {
          paste(head(columns, 3), collapse = ", "), if (more > 0) paste0(", and ", more, " more"))
 }
 
+# How many rows, or persons, a lab has.
+size_in_words <- function(x)
+  if (is.null(x$people)) paste(counted(x$n_rows), "rows") else paste(counted(x$people$here), "persons")
+
+people_in_words <- function(people)
+  value_item("persons here", counted(people$here), ", ", counted(people$events), " events",
+             if (!is.null(people$planned))
+               paste0("; planned for about ", counted(people$planned)))
+
 # The verdict, as people say it.
 verdict_in_words <- function(x) {
   same <- if (x$has_local_constant) "The same slopes, with your own constant" else "The same model"
@@ -3361,9 +3391,9 @@ verdict_in_words <- function(x) {
   beats <- if (x$has_local_constant) "they beat" else "it beats"
   switch(x$verdict,
     confirmed = paste0(same, ", and your patients support ", it, "."),
-    unsupported = paste0(same, ", but your ", counted(x$n_rows), " rows do not show that ", beats,
+    unsupported = paste0(same, ", but your ", size_in_words(x), " do not show that ", beats,
                          " your base rate."),
-    undecided = paste0(same, "; your ", counted(x$n_rows), " rows are too few to show whether ",
+    undecided = paste0(same, "; your ", size_in_words(x), " are too few to show whether ",
                        beats, " your base rate."),
     contradicted = paste0(same, ", but your patients contradict ", it, " (",
                           why_contradicted(x$support), ")."),
@@ -3416,6 +3446,13 @@ miscalibrated <- function(support) {
          "update --constant.")
 }
 
+planned_in_words <- function(x) {
+  planned <- counted(x$planned_rows)
+  if (is.null(x$people)) planned
+  else if (is.null(x$people$planned)) paste(planned, "rows at risk")
+  else paste("about", counted(x$people$planned))
+}
+
 # What differs, by how much, and what to do.
 next_steps <- function(x) {
   support <- x$support
@@ -3427,8 +3464,7 @@ next_steps <- function(x) {
   if (x$verdict == "questioned") return(RECODE)  # an update would fit the wrong columns
   if (x$verdict != "different") return(if (!is.null(support)) miscalibrated(support))
   c(if (x$n_rows < x$planned_rows && x$disagreement > 0.05)
-      paste0(counted(x$n_rows), " rows are few: the study was planned for ",
-             counted(x$planned_rows), "."),
+      paste0(size_in_words(x), " are few: the study was planned for ", planned_in_words(x), "."),
     if (!is.null(support)) rung_in_words(support),
     if (length(x$apart) && !(!is.null(support) && names_columns(support)))
       paste0("Coefficients that differ: ", paste(head(x$apart, 3), collapse = ", "), "."),
@@ -3483,12 +3519,14 @@ in_words <- function(x) {
   support <- x$support
   rate <- function(name, disagreement)
     value_item(paste0("agreement, ", name), percent(max(1 - disagreement, 1e-5)),
-               ", estimated for ", counted(x$n_rows), " rows")
+               ", estimated for ", size_in_words(x))
   items <- c(as.list(next_steps(x)),
     if (!isFALSE(x$same)) list(paste("Fingerprint", x$fingerprint)),
     if (isTRUE(x$same)) list(proof_in_words(x$evidence)),
     if (!is.null(support)) performance_items(support),
-    value_item("rows here", counted(x$n_rows), ", planned for ", counted(x$planned_rows)))
+    if (is.null(x$people))
+      value_item("rows here", counted(x$n_rows), ", planned for ", counted(x$planned_rows))
+    else people_in_words(x$people))
   details <- c(as.list(tail(sentences, -MOST_TOLD)),
     if (!is.null(support)) support_details(support),
     rate("a sample of the original's patients", x$disagreement),
@@ -3556,7 +3594,8 @@ print_replication <- function(x, ...) {
 }
 
 print_study <- function(x, ...) {
-  cat("A study of '", x$design$target, "', planned for ", counted(x$n_replication), " rows.",
+  cat("A study of '", x$design$target, "', planned for ", counted(x$n_replication),
+      if (x$design$loss$kind == "hazard") " rows at risk." else " rows.",
       "\n  columns      ", quoted(names_of(x$design$encoding$columns)),
       "\n  fingerprint  ", x$fingerprint, "\n", sep = "")
   invisible(x)

@@ -42,6 +42,10 @@ class NotEnoughSamples(ReplearnError):
     --------
     plan : says how many rows are needed before any are spent.
 
+    Notes
+    -----
+    The modes "certified" and "paper" raise it; "practical" warns with a `ReplicabilityWarning`.
+
     Examples
     --------
     >>> error = NotEnoughSamples("the plan needs 500 rows, got 100. Get more.", 100, 500)
@@ -98,6 +102,14 @@ class ReplicabilityWarning(UserWarning):
     --------
     ReplicableSVMClassifier : its certificate has the probability.
 
+    Notes
+    -----
+    Replicability is the probability, over two samples, of the same model [ILPS22].
+
+    References
+    ----------
+    .. [ILPS22] Impagliazzo, Lei, Pitassi and Sorrell. Reproducibility in learning. STOC 2022.
+
     Examples
     --------
     >>> import warnings, replearn as rl
@@ -114,6 +126,10 @@ class UselessModelWarning(UserWarning):
     --------
     evaluate : measures a model.
 
+    Notes
+    -----
+    Labs may agree on such a model: agreement says nothing about performance.
+
     Examples
     --------
     >>> import warnings, replearn as rl
@@ -129,6 +145,10 @@ class ColumnWarning(UserWarning):
     See Also
     --------
     check : says what is odd before a fit.
+
+    Notes
+    -----
+    The remedy stands in the message; `replearn publish` prints the same sentences.
 
     Examples
     --------

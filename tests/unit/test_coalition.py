@@ -344,6 +344,8 @@ def test_two_labs_get_no_totals(plain, labs):
         combine(study, *first)
     found, _, _ = rounds(study, two, study.begin(model))
     assert len(found.labs) == 2
+    alone, _, _ = rounds(study, {"Bern": labs["Bern"]}, study.begin(model))
+    assert "1 lab with 700 rows has a model" in alone.facts().verdict
     state = state_after(study, labs, 1)
     with pytest.raises(ReplearnError, match="three labs or more, got 2"):
         lab_sums(study, labs["Bern"], replace(state, members=state.members[:2]))

@@ -39,7 +39,7 @@ def test_classes_of_an_original(labels, classes):
         ([], "got 0 class"),
         ([1, None], "got 1 missing labels"),
         (["a", "NA"], "got 1 missing labels"),
-        ([0.5, 1.5], "continuous"),
+        ([0.5, 1.5], "continuous.*kind=linear"),
         (np.arange(2000), "at most 100 classes, got 2,000.*kind=linear"),
         (np.arange(64).repeat(9), "got 64 different whole numbers.*kind=linear"),
     ],

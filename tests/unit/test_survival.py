@@ -363,7 +363,7 @@ def test_the_methods_of_a_paper_count_no_interval_as_a_predictor(original):
     )
     assert "2 numeric predictors" in words
     assert "categorical" not in words
-    assert "rows at risk, as it states" in words
+    assert "rows at risk), as it states" in words
     answers = dict(row[::2] for row in tripod_items(original.study_).rows)
     assert answers["9b"] == "2, under Predictors"
 
@@ -388,3 +388,18 @@ def test_levels_and_table_1_are_of_persons(tmp_path):
     table = open_table(frame, target="days", offset="died")
     original = publish(table, Request(kind="survival", time="days", target="died"))
     assert {remark.column for remark in original.remarks if remark.refused} == {"patient"}
+
+
+def test_sizes_are_told_in_persons(original):
+    """A person has a row in each interval; no reader counts those."""
+    frame = trial(1500, 7)
+    lab = rl.ReplicableSurvivalAnalysis(study=original.study_).fit(features(frame), outcome(frame))
+    report, study = str(lab.replication_), str(original.study_)
+    assert lab.replication_.n_rows > 5 * 1500
+    people = re.search(r"persons here +1,500, ([\d,]+) events; planned for about ([\d,]+)", report)
+    assert people is not None, report
+    assert int(people[1].replace(",", "")) == frame.died.sum()
+    assert abs(int(people[2].replace(",", "")) / 4000 - 1) < 0.05
+    assert "rows here" not in report
+    assert f"{lab.replication_.n_rows:,}" not in report
+    assert re.search(r"planned for labs with +about [34],\d00 persons", study), study

@@ -456,10 +456,9 @@ def _verdict(original: "Original") -> str:
     certificate = original.certificate
     if original.study.commitment is None:
         return f"The study is registered: nobody is first. {certificate.facts().verdict}"
-    rows = original.study.design.loss.counted
     return (
         f"The study is published: {certificate.centre_words}, with "
-        f"{certificate.n_replication:,} {rows}, gets exactly this model in "
+        f"{original.study.sized(certificate.n_replication)}, gets exactly this model in "
         f"{percent(1 - certificate.at_new_centre)} of cases (estimated; "
         f"{percent(1 - certificate.planned)} planned)."
     )

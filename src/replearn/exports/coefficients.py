@@ -70,6 +70,13 @@ def to_csv(source: Any, path: str | os.PathLike[str]) -> None:
     Every number reads back as the same double. A text with which a spreadsheet might begin a
     formula, as "=cmd", and one that begins with an apostrophe, has an apostrophe put before it.
 
+    All lines together are the specification of a model that TRIPOD+AI asks for in item 22
+    [Collins24].
+
+    References
+    ----------
+    .. [Collins24] Collins et al. TRIPOD+AI statement. BMJ 385, e078378, 2024.
+
     Examples
     --------
     >>> import replearn as rl

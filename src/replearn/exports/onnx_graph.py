@@ -46,6 +46,11 @@ def to_onnx(source: Any, path: str | os.PathLike[str]) -> None:
 
     A graph cannot refuse a row. If a cell is missing that the model refuses, numbers are NaN, and
     the label means nothing. Metadata: ``replearn.fingerprint``, and ``replearn.labels`` as JSON.
+    Operators are those of the standard and of its extension for machine learning [ONNX].
+
+    References
+    ----------
+    .. [ONNX] Open Neural Network Exchange. https://onnx.ai
 
     Examples
     --------

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from replearn.errors import ReplearnError
-from replearn.study import MOST_TOLD, GlmStudy, RowEncoder, agreement_rows, table_of
+from replearn.glm import Hazard
+from replearn.study import MOST_TOLD, GlmStudy, People, RowEncoder, agreement_rows, table_of
 from replearn.tables import (
     EncodingCounts,
     Finding,
@@ -15,6 +16,7 @@ from replearn.tables import (
     class_numbers,
     compare_profiles,
     in_sentences,
+    persons_seen,
     row_hashes,
 )
 from replearn.types import Array, Ints
@@ -47,6 +49,8 @@ class Check(Spoken):
         For two classes: what the second is called, its share here, and at the original.
     local_constant : bool
         Whether the constant is each lab's own.
+    people : People or None
+        Persons and events of a survival study.
     n_rows : int
         Rows of the table.
 
@@ -81,6 +85,7 @@ class Check(Spoken):
     n_repeated: int = 0
     outcome: tuple[str, float, float] | None = None
     local_constant: bool = False  # labs agree on slopes
+    people: People | None = None  # of survival
 
     @property
     def ok(self) -> bool:
@@ -98,17 +103,16 @@ class Check(Spoken):
             verdict = f"A replication would go through; {asked} to answer first."
         elif self.disagreement > 0.05:
             verdict = (
-                f"The table is ready, but small for this study: a lab with {self.n_rows:,} rows "
+                f"The table is ready, but small for this study: a lab with {self._size()} "
                 f"gets the original's model in {percent(max(1 - self.disagreement, 1e-5))} of the "
                 "cases."
             )
 
         told = [*self.stops, *questions]
-        items: list[Any] = [
-            Row("rows here", self.n_rows, note=f"planned for {self.replication_rows:,}")
-        ]
+        rows = Row("rows here", self.n_rows, note=f"planned for {self.replication_rows:,}")
+        items: list[Any] = [rows if self.people is None else self.people.row()]
         if not told and self.disagreement <= 0.05:
-            items += agreement_rows(self.disagreement, self.at_new_centre, self.n_rows)
+            items += agreement_rows(self.disagreement, self.at_new_centre, self._size())
 
         if self.outcome is not None:
             name, here, there = self.outcome
@@ -127,6 +131,9 @@ class Check(Spoken):
             items.append(f"{counted(len(more), 'more question')} under --details.")
         values = {"ok": self.ok}
         return Facts(verdict, items, details, [figure], values, told[:MOST_TOLD])
+
+    def _size(self) -> str:
+        return f"{self.n_rows:,} rows" if self.people is None else f"{self.people.here:,} persons"
 
     def _picture(self) -> str:
         rows = [(name, sum(shares[:3])) for name, *shares in self._counts().rows]
@@ -196,7 +203,7 @@ def check(study: GlmStudy, table: Any, show_values: bool = False) -> Check:
             "columns. Use replicate."
         )
     table = table if isinstance(table, Table) else table_of(design, table)
-    seen, counts, wrong, hashes = _read(study, table, show_values)
+    seen, counts, n_events, wrong, hashes = _read(study, table, show_values)
 
     # 1 what would stop a fit
     troubles = seen.troubles(show_values)
@@ -233,18 +240,27 @@ def check(study: GlmStudy, table: Any, show_values: bool = False) -> Check:
         seen.n_rows - len(repeats),
         outcome,
         design.constant == "local",
+        _people(study, seen, n_events),
     )
+
+
+def _people(study: GlmStudy, seen: EncodingCounts, n_events: int) -> People | None:
+    """Persons of a survival study."""
+    if not isinstance(study.design.loss, Hazard):
+        return None
+    n_persons = persons_seen(study.design.encoding, seen)
+    return People(n_persons, n_events, study.persons_of(study.n_replication))
 
 
 def _read(
     study: GlmStudy, table: Table, show_values: bool
-) -> tuple[EncodingCounts, Ints, str, Array]:
-    """Counts of cells and of classes, what is wrong with labels, and a hash of each row."""
+) -> tuple[EncodingCounts, Ints, int, str, Array]:
+    """Counts of cells, classes and events, what is wrong with labels, and a hash of each row."""
     design = study.design
     encoder = RowEncoder.of(design)
     seen = EncodingCounts(design.encoding)
     counts = np.zeros(len(design.classes or ()), dtype=np.int64)
-    wrong, hashes = "", []
+    n_events, wrong, hashes = 0, "", []
 
     for batch in table.batches():
         design.encoding.encode(batch, seen)
@@ -257,10 +273,10 @@ def _read(
                 classes = class_numbers(batch.y, design.classes, show_values=show_values)
                 counts += np.bincount(classes, minlength=counts.size)
             else:
-                encoder.targets(batch)
+                n_events += int(encoder.targets(batch).sum())
         except ReplearnError as problem:
             wrong = wrong or str(problem)
-    return seen, counts, wrong, np.concatenate(hashes)
+    return seen, counts, n_events, wrong, np.concatenate(hashes)
 
 
 def _levels(study: GlmStudy, name: str) -> str:

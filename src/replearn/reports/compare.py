@@ -213,7 +213,12 @@ def compare(*models: Any, study: Study | None = None) -> Comparison:
     Notes
     -----
     Codes are whole numbers, so equality is exact: there is no tolerance. Models of different
-    studies are never called the same.
+    studies are never called the same. Fingerprints are SHA-256 [NIST15] of the canonical bytes.
+
+    References
+    ----------
+    .. [NIST15] National Institute of Standards and Technology. Secure hash standard. FIPS 180-4,
+       2015.
 
     Examples
     --------

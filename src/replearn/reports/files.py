@@ -42,8 +42,12 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Notes
     -----
-    Files are JSON without pickle. Size, depth, keys and types are checked before anything is
-    built.
+    Files are JSON [Bray17] without pickle. Size, depth, keys and types are checked before anything
+    is built.
+
+    References
+    ----------
+    .. [Bray17] Bray. The JavaScript Object Notation (JSON) data interchange format. RFC 8259, 2017.
 
     Examples
     --------
@@ -78,8 +82,12 @@ def save(thing: Any, path: str | os.PathLike[str], private: bool = False) -> Non
 
     Notes
     -----
-    The file is there as a whole or not at all, and its bytes are canonical: equal models give
-    equal files but for their provenance.
+    The file is there as a whole or not at all, and its bytes are canonical [RFC8785]: equal
+    models give equal files but for their provenance.
+
+    References
+    ----------
+    .. [RFC8785] Rundgren, Jordan and Erdtman. JSON canonicalization scheme (JCS). RFC 8785, 2020.
 
     Examples
     --------

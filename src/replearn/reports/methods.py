@@ -11,7 +11,7 @@ from replearn.words import Facts, Table, counted, percent
 
 def methods(study: GlmStudy) -> str:
     """How the model is made, in words that a paper can print."""
-    design, rows = study.design, study.design.loss.counted
+    design = study.design
     sentences = _terms(design)
 
     # what is missing, classes and constants
@@ -27,9 +27,9 @@ def methods(study: GlmStudy) -> str:
     # who published what, and what was planned
     if study.commitment is not None:
         sentences.append(
-            f"The original centre ({study.n_original:,} {rows}, as it states) published the study "
-            f"file {study.fingerprint[:16]} with {counted(design.bits, 'bit')} per coefficient, "
-            "and not the model."
+            f"The original centre ({study.sized(study.n_original)}, as it states) published the "
+            f"study file {study.fingerprint[:16]} with {counted(design.bits, 'bit')} per "
+            "coefficient, and not the model."
         )
     else:
         sentences.append(
@@ -38,8 +38,8 @@ def methods(study: GlmStudy) -> str:
         )
     sentences.append(f"Centres: {between_centres(study)}.")
     sentences.append(
-        f"A lab with at least {study.n_replication:,} {rows} was planned to obtain the identical "
-        f"model with probability {percent(1 - float(study.max_disagreement))}, for "
+        f"A lab with at least {study.sized(study.n_replication)} was planned to obtain the "
+        f"identical model with probability {percent(1 - float(study.max_disagreement))}, for "
         f"{study.condition}. Fits used exact integer arithmetic "
         "(replearn), so that identical means bit for bit; models were compared by SHA-256 "
         "fingerprints."
@@ -156,12 +156,12 @@ def tripod_items(study: GlmStudy, model: GlmModel | None = None, measured: bool 
         imbalance = "weights of classes"
 
     # numbers are those of the checklist
-    sizes = f"{study.n_original:,} (original), {study.n_replication:,} (others)"
+    sizes = f"original: {study.sized(study.n_original)}; others: {study.sized(study.n_replication)}"
     rows = [
         ("7", "data preparation", "constants under Predictors; values beyond the range: its ends"),
         ("8a", "outcome", f"{design.target}, {design.loss.title}"),
         ("9b", "predictors", f"{len(_predictors(design))}, under Predictors"),
-        ("10", "sample size", f"{design.loss.counted}: {sizes}"),
+        ("10", "sample size", sizes),
         ("11", "missing data", missing_rule(study)),
         ("12b, c", "analysis", f"ridge {design.ridge}, exact arithmetic; see Methods"),
         ("12d", "heterogeneity", between_centres(study)),

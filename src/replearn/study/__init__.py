@@ -20,7 +20,13 @@ from replearn.study.performance import (
     observed_to_expected,
 )
 from replearn.study.registered import register_study
-from replearn.study.replication import MOST_TOLD, GlmReplication, Replication, agreement_rows
+from replearn.study.replication import (
+    MOST_TOLD,
+    GlmReplication,
+    People,
+    Replication,
+    agreement_rows,
+)
 from replearn.study.request import Options, Request
 from replearn.study.sample_size import sample_size_row
 from replearn.study.shares import Share, lab_shares

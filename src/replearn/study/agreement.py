@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from replearn.errors import ReplearnError
-from replearn.glm import GLM, PROMISED_ROWS, Estimates, GlmModel
+from replearn.glm import GLM, PROMISED_ROWS, Estimates, GlmModel, Hazard
 from replearn.rows import MemoryBlocks, Rows, joined, threshold_for
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.evidence import Evidence
 from replearn.study.own_estimates import estimates_in_range, own_estimates
 from replearn.study.placebo import placebo_matches
-from replearn.study.replication import GlmReplication
+from replearn.study.replication import GlmReplication, People
 from replearn.study.study import MOST_SPREAD, GlmStudy
 from replearn.study.support import Support, support_of
-from replearn.tables import EncodingCounts, Finding, Table, compare_profiles
+from replearn.tables import EncodingCounts, Finding, Table, compare_profiles, persons_seen
 from replearn.types import Ints, Later, Matrix, Vector
 from replearn.words import Landed
 
@@ -92,7 +92,13 @@ def _replicated(
         return compare_profiles(design.encoding, study.profile, seen, counts, study.planned_rows)
 
     replication = supported_by(agreement, profiles, rows, agreement.n_rows)
-    return agreement.usable, replace(replication, own_later=Later(partial(own, fitted.theta)))
+    people = None
+    if isinstance(design.loss, Hazard):
+        n_events = sum(int(block.targets.sum()) for block in rows.blocks())
+        planned = study.persons_of(study.n_replication)
+        people = People(persons_seen(design.encoding, seen), n_events, planned)
+    own_later = Later(partial(own, fitted.theta))
+    return agreement.usable, replace(replication, own_later=own_later, people=people)
 
 
 def supported_by(

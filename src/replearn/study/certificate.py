@@ -75,6 +75,8 @@ class Certificate(Spoken):
         Why the study must not be published.
     cautions : tuple of str
         What to know before the study is published.
+    counted : str
+        What rows are called: of survival rows at risk.
 
     See Also
     --------
@@ -113,6 +115,7 @@ class Certificate(Spoken):
     n_centres: int
     problems: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
+    counted: str = "rows"  # of survival at risk
 
     @property
     def centre_words(self) -> str:
@@ -140,8 +143,8 @@ class Certificate(Spoken):
     def facts(self) -> Facts:
         """In words."""
         verdict = (
-            f"A sample of {self.n_replication:,} rows of this population gets the same model in "
-            f"{percent(1 - self.expected)} of cases, {self.centre_words} in "
+            f"A sample of {self.n_replication:,} {self.counted} of this population gets the same "
+            f"model in {percent(1 - self.expected)} of cases, {self.centre_words} in "
             f"{percent(1 - self.at_new_centre)} (estimated)."
         )
         if self.problems:
@@ -152,7 +155,7 @@ class Certificate(Spoken):
             [
                 *self.problems,
                 Row("agreement rate", 1 - self.planned, "%", note="planned"),
-                Row("rows here", self.n_original),
+                Row(f"{self.counted} here", self.n_original, key="rows_here"),
                 Row("coefficients", self.n_numbers),
                 Row("weakest coefficient", self.weakest, note=behind),
                 *self.cautions,
@@ -232,6 +235,7 @@ def certificate_of(
         n_centres=trial.spread.between.n_centres,
         problems=tuple(problems),
         cautions=tuple(cautions),
+        counted=design.loss.counted,
     )
 
 

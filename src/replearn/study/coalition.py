@@ -96,6 +96,8 @@ class Coalition(LabsTogether, Spoken):
         """In words."""
         n_labs, n_rows = self.n_unseen or len(self.labs), self.replication.n_rows
         verdict = f"{n_labs} labs with {n_rows:,} rows have one model"
+        if n_labs == 1:
+            verdict = f"1 lab with {n_rows:,} rows has a model"
         if self.replication.same is not None:
             verdict += ": the original's" if self.replication.same else ", not the original's"
 
@@ -199,8 +201,13 @@ def combine(
 
     Notes
     -----
-    Newton's method on the joint loss needs the sums of all rows and no row. Because the sums are
-    exact, the joint model is the model of one table, to the bit, whatever the number of labs.
+    Newton's method on the joint loss needs the sums of all rows and no row [Wu12]. Because the sums
+    are exact, the joint model is the model of one table, to the bit, whatever the number of labs.
+
+    References
+    ----------
+    .. [Wu12] Wu, Jiang, Kim and Ohno-Machado. Grid Binary LOgistic REgression (GLORE): building
+       shared models without sharing data. JAMIA 19, 758-764, 2012.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """The replication: the same model from other rows, or what differs."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from replearn.glm import Estimates
 from replearn.study.evidence import Evidence
@@ -24,6 +24,21 @@ Verdict = Literal[
     "different",
     "untold",
 ]
+
+
+class People(NamedTuple):
+    """Persons of a survival study, each of whom has a row for each interval at risk."""
+
+    here: int
+    events: int
+    planned: int | None  # about, from the study
+
+    def row(self) -> Row:
+        """In words."""
+        note = f"{self.events:,} events"
+        if self.planned is not None:
+            note += f"; planned for about {self.planned:,}"
+        return Row("persons here", self.here, note=note)
 
 
 class Replication(Spoken):
@@ -89,6 +104,9 @@ class GlmReplication(Replication):
         Rows for which the study promises the model.
     local_constant : bool
         Whether labs agree on slopes, and each has a constant of its own.
+    people : People or None
+        Of a survival study: persons, events, and persons for whom it was planned. Their rows are
+        rows at risk.
 
     See Also
     --------
@@ -139,6 +157,7 @@ class GlmReplication(Replication):
         compare=False, repr=False, default=Later.known(None)
     )
     own_later: Later[Estimates | None] = field(compare=False, repr=False, default=Later.known(None))
+    people: People | None = None  # of survival
 
     @property
     def evidence(self) -> Evidence:
@@ -233,7 +252,11 @@ class GlmReplication(Replication):
             items.append(self.evidence.words())
         if support is not None:
             items += support.rows()
-        items.append(Row("rows here", self.n_rows, note=f"planned for {self.replication_rows:,}"))
+        if self.people is None:
+            planned = f"planned for {self.replication_rows:,}"
+            items.append(Row("rows here", self.n_rows, note=planned))
+        else:
+            items.append(self.people.row())
         if support is not None and support.n_tested < self.n_rows:
             sample = "a sample, chosen by content; the fit has all"
             items.append(Row("rows that were tested", support.n_tested, note=sample))
@@ -241,13 +264,19 @@ class GlmReplication(Replication):
         details: list[Any] = [*findings[MOST_TOLD:]]
         if support is not None:
             details += support.details()
-        details += agreement_rows(self.disagreement, self.at_new_centre, self.n_rows)
+        details += agreement_rows(self.disagreement, self.at_new_centre, self._size())
         details.append(
             Row("guesses that find the model", self.evidence.guesses, note="from the study alone")
         )
 
         told = findings[:MOST_TOLD]
         return Facts(self._sentence(), items, details, [self._picture()], self._values(), told)
+
+    def _size(self) -> str:
+        """How many rows, or persons, this lab has."""
+        if self.people is None:
+            return f"{self.n_rows:,} rows"
+        return f"{self.people.here:,} persons"
 
     def _picture(self) -> Figure:
         marks = "A mark outside: a different model."
@@ -291,13 +320,12 @@ class GlmReplication(Replication):
         if verdict == "questioned":
             return f"{same}, but look at {_listed(self.look_first)}."
         if verdict == "unsupported":
-            return f"{same}, but your {self.n_rows:,} rows do not show that {beats} your base rate."
+            return f"{same}, but your {self._size()} do not show that {beats} your base rate."
         if verdict == "undecided" and support is None:
             return f"{same}; whether the patients support {it} was not tested."
         if verdict == "undecided":
             return (
-                f"{same}; your {self.n_rows:,} rows are too few to show whether {beats} your base "
-                "rate."
+                f"{same}; your {self._size()} are too few to show whether {beats} your base rate."
             )
         if verdict == "contradicted":
             assert support is not None
@@ -348,10 +376,12 @@ class GlmReplication(Replication):
         """Too few rows, the rung that was reached, coefficients; and what to do."""
         support, reasons = self.support, []
         if self.n_rows < self.replication_rows and self.disagreement > 0.05:
-            reasons.append(
-                f"{self.n_rows:,} rows are few: the study was planned for "
-                f"{self.replication_rows:,}."
-            )
+            planned = f"{self.replication_rows:,}"
+            if self.people is not None and self.people.planned is not None:
+                planned = f"about {self.people.planned:,}"
+            elif self.people is not None:
+                planned += " rows at risk"
+            reasons.append(f"{self._size()} are few: the study was planned for {planned}.")
         if support is not None:
             reasons.append(_rung(support))
 
@@ -440,11 +470,11 @@ def _names_columns(support: Support) -> bool:
     return bool(support.culprits) and support.rung == "columns"
 
 
-def agreement_rows(disagreement: float, at_new_centre: float, n_rows: int) -> list[Row]:
-    """How often a lab with so many rows gets the original's model, with each condition."""
+def agreement_rows(disagreement: float, at_new_centre: float, size: str) -> list[Row]:
+    """How often a lab of this size gets the original's model, with each condition."""
     rates = {"a sample of the original's patients": disagreement, "a new centre": at_new_centre}
     # an estimate: nobody knows that it never happens
     return [
-        Row(f"agreement, {name}", max(1 - rate, 1e-5), "%", note=f"estimated for {n_rows:,} rows")
+        Row(f"agreement, {name}", max(1 - rate, 1e-5), "%", note=f"estimated for {size}")
         for name, rate in rates.items()
     ]

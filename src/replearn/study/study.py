@@ -29,6 +29,7 @@ from replearn.glm import (
     GlmDesign,
     GlmModel,
     GlmPlan,
+    Hazard,
     NumberSpread,
     Promise,
 )
@@ -37,7 +38,7 @@ from replearn.study import passes
 from replearn.study.encoder import RowEncoder
 from replearn.study.evidence import Evidence, guess_bits, rows_to_match
 from replearn.study.passes import Fitted, State, Sums
-from replearn.tables import Profile
+from replearn.tables import Profile, persons_of
 from replearn.types import Vector
 from replearn.words import Facts, Figure, Row, Spoken, by_rows, counted
 
@@ -328,6 +329,18 @@ class GlmStudy(Study):
     def planned_rows(self) -> tuple[int, int]:
         """Rows of the original, and of the smallest replication."""
         return self.n_original, self.n_replication
+
+    def persons_of(self, n_rows: int) -> int | None:
+        """About how many persons have so many rows at risk; None unless the study tells."""
+        if isinstance(self.design.loss, Hazard):
+            return persons_of(self.profile, n_rows)
+        return None
+
+    def sized(self, n_rows: int) -> str:
+        """So many rows in words: of survival as persons, as far as the study tells."""
+        n_persons = self.persons_of(n_rows)
+        words = f"{n_rows:,} {self.design.loss.counted}"
+        return words if n_persons is None else f"about {n_persons:,} persons ({words})"
 
     @cached_property
     def stated_spreads(self) -> Vector:
@@ -629,13 +642,13 @@ class GlmStudy(Study):
         if design.constant:
             rows.append(Row("constant", "each lab fits its own"))
         if self.commitment:
-            rows.append(Row("rows of the original", self.n_original, note="as the lab states"))
+            rows.append(self._original_size())
 
         # what was planned, and for whom
         promised = 1 - float(self.max_disagreement)
         commitment = "sealed" if self.sealed else self.commitment or "none"
         rows += [
-            Row("planned for labs with", self.n_replication, "rows or more", key="rows_of_a_lab"),
+            self._planned_size(),
             Row("agreement rate", promised, "%", note=f"planned for {self.condition}"),
             Row("commitment", commitment),
         ]
@@ -647,6 +660,7 @@ class GlmStudy(Study):
                 Row("ridge", design.ridge),
                 Row("seed", design.seed),
             ],
+            values={"rows_of_a_lab": self.n_replication},
             figures=[
                 Figure(
                     "How often a lab gets the same model, by its sample size",
@@ -655,6 +669,19 @@ class GlmStudy(Study):
                 )
             ],
         )
+
+    def _original_size(self) -> Row:
+        """What the original says that it has."""
+        if self.persons_of(self.n_original) is None:
+            return Row("rows of the original", self.n_original, note="as the lab states")
+        return Row("the original has", self.sized(self.n_original), note="as the lab states")
+
+    def _planned_size(self) -> Row:
+        """What other labs are planned to have."""
+        name = "planned for labs with"
+        if self.persons_of(self.n_replication) is None:
+            return Row(name, self.n_replication, "rows or more", key="rows_of_a_lab")
+        return Row(name, self.sized(self.n_replication), note="or more")
 
 
 def bits_each(n_bits: int) -> str:

@@ -176,7 +176,12 @@ def lab_sums(
     Notes
     -----
     A file holds whole numbers that add up in any order, such as the gradient and the curvature at
-    the state of the round. No file is made if a term or a class has 1 to 9 rows.
+    the state of the round [Wu12]. No file is made if a term or a class has 1 to 9 rows.
+
+    References
+    ----------
+    .. [Wu12] Wu, Jiang, Kim and Ohno-Machado. Grid Binary LOgistic REgression (GLORE): building
+       shared models without sharing data. JAMIA 19, 758-764, 2012.
 
     Examples
     --------

@@ -41,6 +41,8 @@ from replearn.tables.profile import (
     compare_profiles,
     in_sentences,
     make_profile,
+    persons_of,
+    persons_seen,
 )
 from replearn.tables.safety import LEAST_COUNT, Remark, refuse_unsafe
 from replearn.tables.samples import ParquetRows, StreamedRows, group_sizes

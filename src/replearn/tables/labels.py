@@ -77,8 +77,8 @@ def _refuse_numbers(labels: list[float]) -> None:
     if not all(number.is_integer() for number in labels):
         raise ReplearnError(
             "the target must hold whole numbers, booleans or text, got fractions (Unknown label "
-            "type: continuous). Is it the label column? For measurements use "
-            "ReplicableLinearRegressor."
+            "type: continuous). Is it the label column? For a measurement use kind=linear "
+            "(ReplicableLinearRegressor)."
         )
 
 

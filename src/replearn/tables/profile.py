@@ -245,6 +245,27 @@ def _persons(encoding: Encoding, profile: Profile, seen: EncodingCounts) -> tupl
     return 1.0, 1.0
 
 
+def persons_seen(encoding: Encoding, seen: EncodingCounts) -> int:
+    """Persons of rows at risk: each has one row in the first interval."""
+    for place, column in enumerate(encoding.columns):
+        if column.name == INTERVAL and isinstance(column, LevelColumn):
+            return int(seen.levels[place][column.reference])
+    return 0
+
+
+def persons_of(profile: Profile, n_rows: int) -> int | None:
+    """About how many persons have so many rows at risk at the original, in two digits.
+
+    None where the profile has no shares.
+    """
+    for theirs in profile.columns:
+        if theirs.name == INTERVAL and isinstance(theirs, LevelProfile) and theirs.shares:
+            about = n_rows * float(theirs.shares[0])
+            unit = 10 ** max(0, len(str(int(about))) - 2)
+            return int(about / unit + 0.5) * unit
+    return None
+
+
 def _independent(at_risk: Sequence[float]) -> float:
     n_squared = sum((2 * k + 1) * size for k, size in enumerate(at_risk))
     if n_squared == 0:

@@ -102,8 +102,23 @@ function independent(atRisk) {
   return squares ? atRisk.reduce((sum, size) => sum + size, 0) / squares : 1;
 }
 
+/** Persons of a survival study here: each has one row in the first interval. */
+export function personsHere({ design }, { terms }) {
+  const place = design.encoding.columns.findIndex(({ name }) => name === INTERVAL);
+  return terms[place].counts.get(design.encoding.columns[place].reference) ?? 0;
+}
+
+/** About how many persons have so many rows at risk, in two digits; null where the profile has no shares. */
+export function personsOf(study, nRows) {
+  const theirs = study.profile.columns.find(({ name }) => name === INTERVAL);
+  if (!theirs?.shares?.length) return null;
+  const about = nRows * Number(theirs.shares[0]);
+  const unit = 10 ** Math.max(0, String(Math.floor(about)).length - 2);
+  return Math.floor(about / unit + 0.5) * unit;
+}
+
 /** The same here and at the original: 1 unless rows are at risk. */
-function personsOf({ design, profile }, { terms }) {
+function independentOf({ design, profile }, { terms }) {
   const { columns } = design.encoding, place = columns.findIndex(({ name }) => name === INTERVAL);
   if (place < 0) return [1, 1];
   const { reference, levels } = columns[place], { counts } = terms[place];
@@ -121,7 +136,7 @@ const usualGaps = ({ missing, shares }) =>
  */
 export function findings(study, table, labelCounts) {
   const { profile } = study, found = [];
-  const persons = personsOf(study, table);
+  const persons = independentOf(study, table);
   const rows = new Rows(table.nRows, study.n_original, study.n_replication, persons);
   table.terms.forEach((terms, place) => {
     const theirs = profile.columns[place], { column, missing } = terms;

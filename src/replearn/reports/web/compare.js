@@ -137,8 +137,9 @@ function verdictOf({ same, sameSlopes, support, lookFirst, isSmall }) {
  * @param rows of this lab
  * @param files what opens the study: the original's model, a seal's opening, or both
  * @param findings about this lab's columns
+ * @param people of a survival study
  */
-export function compared(study, found, rows, files = [], findings = []) {
+export function compared(study, found, rows, files = [], findings = [], people = null) {
   const lookFirst = findings.filter(([, , first]) => first).map(([column]) => column);
   const { design } = study, { nRows } = rows, { known, same, sameSlopes } = agreementOf(study, found, files);
   const names = namesOf(design), support = known && supportOf(study, known, rows, found.theta);
@@ -153,6 +154,8 @@ export function compared(study, found, rows, files = [], findings = []) {
     lookFirst,
     word: verdictOf({ same, sameSlopes, support, lookFirst, isSmall: nRows < study.n_replication }),
     nRows,
+    people,
+    size: sizeOf({ nRows, people }),
     names: names.filter(agreed),
     support,
     apart: apart.map((i) => names[i]),
@@ -259,16 +262,19 @@ function listedColumns(columns) {
   return `${which} first: ${columns.slice(0, MOST_NAMED).join(", ")}${more}`;
 }
 
+/** How many rows, or persons, this lab has. */
+const sizeOf = ({ nRows, people }) => people ? `${counted(people.here)} persons` : `${counted(nRows)} rows`;
+
 /** The verdict, as people say it. */
-function sentenceOf({ design }, { word, support, nRows, lookFirst, same: isSame }) {
+function sentenceOf({ design }, { word, support, size, lookFirst, same: isSame }) {
   const [same, it, beats] = design.constant ?
     ["The same slopes, with your own constant", "them", "they beat"] :
     ["The same model", "it", "it beats"];
   return {
     confirmed: () => `${same}, and your patients support ${it}.`,
     questioned: () => `${same}, but look at ${listedColumns(lookFirst)}.`,
-    unsupported: () => `${same}, but your ${counted(nRows)} rows do not show that ${beats} your base rate.`,
-    undecided: () => `${same}; your ${counted(nRows)} rows are too few to show whether ${beats} ` +
+    unsupported: () => `${same}, but your ${size} do not show that ${beats} your base rate.`,
+    undecided: () => `${same}; your ${size} are too few to show whether ${beats} ` +
       "your base rate.",
     contradicted: () => `${same}, but your patients contradict ${it} (${whyContradicted(support)}).`,
     "same slopes": () => {
@@ -316,7 +322,7 @@ function nextCommand({ rung, gain }) {
 }
 
 /** What differs, by how much, and what to do. */
-function nextSteps(study, { word, support, nRows, disagreement: rate, apart, nearest }) {
+function nextSteps(study, { word, support, nRows, people, size, disagreement: rate, apart, nearest }) {
   if (word === "untold") {
     return ["Compare the fingerprint with those of other labs, or pass --opened with the " +
       "original's model."];
@@ -327,8 +333,9 @@ function nextSteps(study, { word, support, nRows, disagreement: rate, apart, nea
   if (word !== "different") return support ? miscalibrated(support) : [];
   const found = [];
   if (nRows < study.n_replication && rate > 0.05) {
-    found.push(`${counted(nRows)} rows are few: the study was planned for ` +
-      `${counted(study.n_replication)}.`);
+    let planned = counted(study.n_replication);
+    if (people) planned = people.planned === null ? `${planned} rows at risk` : `about ${counted(people.planned)}`;
+    found.push(`${size} are few: the study was planned for ${planned}.`);
   }
   if (support) found.push(rungInWords(support));
   if (apart.length && !(support && namesColumns(support))) {
@@ -392,6 +399,12 @@ function supportDetails({ test, p: pAll, pOnePopulation, gain, line, columns, sc
   return found;
 }
 
+/** Persons of a survival study, each of whom has a row for each interval at risk. */
+function peopleInWords({ here, events, planned }) {
+  const note = planned === null ? "" : `; planned for about ${counted(planned)}`;
+  return ["persons here", `${counted(here)}, ${counted(events)} events${note}`];
+}
+
 /** Questions about columns that stand beside a verdict. */
 const MOST_TOLD = 6;
 
@@ -400,18 +413,18 @@ const MOST_TOLD = 6;
  * value, or a table.
  */
 export function inWords(study, fingerprint, found, findings) {
-  const { support, word, nRows } = found, sentences = inSentences(findings);
+  const { support, word, nRows, people, size } = found, sentences = inSentences(findings);
   const items = nextSteps(study, found);
   if (found.same !== false) items.push(`Fingerprint ${fingerprint}`);
   if (found.same) items.push(proofInWords(found.evidence));
   if (support) items.push(...performanceItems(support));
-  items.push(
+  items.push(people ? peopleInWords(people) :
     ["rows here", `${counted(nRows)}, planned for ${counted(study.n_replication)}`]);
   const rates = [["a sample of the original's patients", found.disagreement],
     ["a new centre", found.atNewCentre]];
   const details = [...sentences.slice(MOST_TOLD), ...(support ? supportDetails(support) : []),
     ...rates.map(([name, rate]) => [`agreement, ${name}`,
-      `${percent(Math.max(1 - rate, 1e-5))}, estimated for ${counted(nRows)} rows`]),
+      `${percent(Math.max(1 - rate, 1e-5))}, estimated for ${size}`]),
     ["guesses that find the model", `${guessesInWords(found.evidence)}, from the study alone`]];
   return { verdict: sentenceOf(study, found), told: sentences.slice(0, MOST_TOLD), items, details };
 }

@@ -1,6 +1,6 @@
 // All that a lab gets from a study and a table: verdict, model file, sums file, picture.
 import { Refusal } from "./exact.js";
-import { findings, refuseUnknown } from "./check.js";
+import { findings, personsHere, personsOf, refuseUnknown } from "./check.js";
 import {
   compared, copiesFinding, inSentences, inWords, spreadFinding, updateOf,
 } from "./compare.js";
@@ -42,7 +42,9 @@ function ownModel(study, read, opened, onProgress) {
     if (!(problem instanceof Refusal)) throw problem;
     return { refused: problem.message, questions: inSentences(odd) };  // sums may be good
   }
-  const { known, ...comparison } = compared(study, found, rows, opened, odd), { support, same } = comparison;
+  const people = peopleOf(study, table, rows);
+  const { known, ...comparison } = compared(study, found, rows, opened, odd, people);
+  const { support, same } = comparison;
   odd.push(...spreadFinding(study, support ? support.test.spreads : null, rows.nRows));
   odd.push(...copiesFinding(rows));
   const words = inWords(study, found.fingerprint, comparison, odd), plain = plainSupport(support);
@@ -50,6 +52,13 @@ function ownModel(study, read, opened, onProgress) {
   const update = possibleUpdate(study, { ...comparison, known }, rows);
   return { ...found, ...comparison, ...words, update, support: plain, findings: odd,
     questions: inSentences(odd), picture: picture(comparison), forest: support && forest(support) };
+}
+
+/** Persons here, their events, and persons for whom the study was planned; null unless it is of survival. */
+function peopleOf(study, table, { targets }) {
+  if (study.design.loss.kind !== "hazard") return null;
+  return { here: personsHere(study, table), events: targets.reduce((sum, target) => sum + target, 0),
+    planned: personsOf(study, study.n_replication) };
 }
 
 /** The original's model with a base risk of these rows; null where that is not enough, or too much. */
