@@ -229,12 +229,20 @@ def _tables(folder: str, n_rows: int) -> Outcome:
 
     # one lab counts readmissions differently: a replication should tell
     late = [int(i % 8 == 0 or y) for i, y in enumerate(labs["castleton"][_TARGET].tolist())]
+    tables = labs | {"ninety-days": labs["castleton"] | {_TARGET: late}}
     os.makedirs(folder, exist_ok=True)
-    for name, columns in (labs | {"ninety-days": labs["castleton"] | {_TARGET: late}}).items():
-        cells = [["" if x is None or x != x else x for x in column] for column in columns.values()]
-        text = io.StringIO(newline="")
-        csv.writer(text).writerows([columns, *zip(*cells, strict=True)])
-        write_atomically(os.path.join(folder, f"{name}.csv"), text.getvalue().encode(), new=True)
+    try:
+        for name, columns in tables.items():
+            cells = [["" if x is None or x != x else x for x in cell] for cell in columns.values()]
+            text = io.StringIO(newline="")
+            csv.writer(text).writerows([columns, *zip(*cells, strict=True)])
+            path = os.path.join(folder, f"{name}.csv")
+            write_atomically(path, text.getvalue().encode(), new=True)
+    except OSError:
+        # a full disk: a folder that has nothing in it is no use
+        if not os.listdir(folder):
+            os.rmdir(folder)
+        raise
 
     # what to do with them
     said = {
