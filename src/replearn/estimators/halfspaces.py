@@ -45,7 +45,7 @@ from replearn.words import threads, tracked, warn
 ROW_CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 
 #: Rows that are scored at once.
-_SCORED = 1 << 16
+_SCORED = 1 << 12
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
