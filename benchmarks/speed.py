@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,11 @@ from threadpoolctl import threadpool_limits
 
 from replearn import ReplicableLogisticClassifier, ReplicableSGDClassifier, ReplicableSVMClassifier
 from replearn.datasets import make_margin
+from replearn.exact import COUNTS
 from replearn.glm import Bernoulli, Summary, fit
+from replearn.kernels.descent import Descent, add_descents
+from replearn.kernels.int32_directions import RawRows
+from replearn.kernels.max_margin import Problem, add_batches
 from replearn.rows import Block, MemoryBlocks
 
 
@@ -323,17 +328,29 @@ def fresh(n_repeats: int) -> Iterator[dict[str, Any]]:
 def of_halfspaces(n_rows: int, n_columns: int, n_repeats: int) -> Iterator[dict[str, Any]]:
     """Algorithms 1 and 2 in batches of 300 rows, beside scikit-learn's linear classifiers.
 
-    "ratio" is to one ``X @ w``: what it takes to read the rows once.
+    "ratio" is to one ``X @ w``: what it takes to read the rows once. "vectors of batches" is the
+    compiled part of a fit, which grows with the rows; each fit draws a projection of its own.
     """
     X, y = make_margin(n_rows, n_columns, margin=0.1, random_state=1)
     w, out = np.ones(n_columns), np.empty(n_rows)
     by_hand = {"margin": 0.1, "n_components": 1000, "grid_width": 0.01, "batch_size": 300}
     by_hand |= {"n_batches": n_rows // 300, "mode": "paper", "shuffle": False, "n_jobs": 1}
     one_run = {"n_repetitions": 1, "n_validation": 0, "regularization": 5e-4}
+    seeds = count()
+
+    def own(options: dict[str, Any]) -> dict[str, Any]:
+        return options | {"shared_seed": next(seeds)}
+
+    batches = RawRows.of(X, np.sign(y).astype(np.int8)), 0, 300, 0
+    sums = *np.zeros((2, 64, n_columns), np.int64), np.zeros(len(COUNTS), np.int64)
+    hard = Problem(0.0, 0.0, 1e-3, share=0.5, floor=0.05, max_sweeps=1000, length=0.0, cap=1.0)
+    descent = Descent(margin=0.1, weight=5e-4, radius=1.0)
     fits: dict[str, Callable[[], Any]] = {
         "one pass of np.dot": lambda: np.dot(X, w, out=out),
-        "Algorithm 1": lambda: ReplicableSVMClassifier(**by_hand).fit(X, y),
-        "Algorithm 2": lambda: ReplicableSGDClassifier(**by_hand, **one_run).fit(X, y),
+        "Algorithm 1": lambda: ReplicableSVMClassifier(**own(by_hand)).fit(X, y),
+        "Algorithm 2": lambda: ReplicableSGDClassifier(**own(by_hand | one_run)).fit(X, y),
+        "vectors of batches, Algorithm 1": partial(add_batches, *batches, hard, *sums),
+        "vectors of batches, Algorithm 2": partial(add_descents, *batches, descent, *sums),
         "SGDClassifier, one epoch": lambda: SGDClassifier(max_iter=1, tol=None).fit(X, y),
         "LinearSVC": lambda: LinearSVC().fit(X, y),
     }
@@ -366,6 +383,15 @@ def memory(n_rows: int, n_columns: int) -> None:
     print(after - before + size, size + 64)
 
 
+def written(table: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """What a file holds, with these lines in place of those of the same calls."""
+    table = table.drop(columns=["fingerprint", "log-loss"], errors="ignore").round(4)
+    if not path.exists():
+        return table
+    before = pd.read_csv(path, dtype={"ridge": str})  # digits as they are
+    return pd.concat([before[~before["what"].isin(table["what"])], table])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="folder of real tables")
@@ -394,8 +420,7 @@ def main() -> None:
     table = pd.DataFrame(lines)
     print(table.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))
     if options.write is not None:
-        kept = table.drop(columns=["fingerprint", "log-loss"], errors="ignore")
-        kept.round(4).to_csv(options.write / "speed.csv", index=False)
+        written(table, options.write / "speed.csv").to_csv(options.write / "speed.csv", index=False)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 Every message gives the rule, the value and the remedy.
 """
 
+import os
 import re
 from collections.abc import Sequence
 from numbers import Integral, Real
@@ -180,7 +181,7 @@ def short(value: object, most: int = 60) -> str:
     return text
 
 
-def whole_number(name: str, value: Any, remedy: str = "") -> int:
+def whole_number(name: str, value: Any, remedy: str = "", least: int = 1) -> int:
     """A whole number of any library as an int, or the error that says what it must be.
 
     Examples
@@ -189,11 +190,37 @@ def whole_number(name: str, value: Any, remedy: str = "") -> int:
     >>> whole_number("n_rows", np.int64(3))
     3
     """
-    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1:
+    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least:
         return int(value)
     raise ReplearnError(
-        f"{name} must be a whole number of at least 1, got {short(value)}. {remedy}".rstrip()
+        f"{name} must be a whole number of at least {least}, got {short(value)}. {remedy}".rstrip()
     )
+
+
+def instance(name: str, value: Any, kind: type, remedy: str) -> None:
+    """Refuse what is not of this class.
+
+    Examples
+    --------
+    >>> instance("state", 0, dict, "Pass that of begin.")
+    Traceback (most recent call last):
+    replearn.errors.ReplearnError: state must be of type dict, got 0. Pass that of begin.
+    """
+    if not isinstance(value, kind):
+        raise ReplearnError(f"{name} must be of type {kind.__name__}, got {short(value)}. {remedy}")
+
+
+def file_path(path: Any) -> None:
+    """Refuse what names no file.
+
+    Examples
+    --------
+    >>> file_path("study.json")
+    """
+    if not isinstance(path, str | os.PathLike) or "\0" in str(path):
+        raise ReplearnError(
+            f"path must be a text or a path, got {short(path)}. Name a file: 'study.json'."
+        )
 
 
 def probability(name: str, value: Any, example: str = "0.01") -> float:

@@ -1,5 +1,6 @@
 """Every command as its users meet it: on a terminal, in a pipe; answers and exit codes."""
 
+import errno
 import io
 import json
 import re
@@ -316,3 +317,23 @@ def test_grades_are_told_to_be_classes_without_an_order(tmp_path: Path) -> None:
         text = " ".join(replearn("publish", path, "--target", "nyha", *out)[1].split())
         words = "The 3 classes of 'nyha' are numbers and count as unordered."
         assert (words in text) is told
+
+
+def test_a_full_disk_leaves_no_empty_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was there stays: only a folder that has nothing in it goes."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("replearn.documents.write_atomically", full)
+    code, _, errors = replearn("demo", "--tables", tmp_path / "new", "--rows", "300")
+    assert code != 0
+    assert "No space left" in errors
+    assert not (tmp_path / "new").exists()
+
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "notes").write_text("mine")
+    replearn("demo", "--tables", tmp_path / "old", "--rows", "300")
+    assert (tmp_path / "old" / "notes").read_text() == "mine"

@@ -140,6 +140,15 @@ def test_sentences_are_short(page):
     assert not long, "\n---\n".join(long)
 
 
+def test_each_proof_names_a_test_that_exists():
+    page = (ROOT / "docs/theory/proofs.md").read_text(encoding="utf-8")
+    named = re.findall(r"^- (\w+): `(test_\w+\.py)::(test_\w+)`$", page, re.MULTILINE)
+    assert [number for number, _, _ in named] == re.findall(r"{dropdown} (\w+)\. ", page)
+    for _, file, test in named:
+        (found,) = (ROOT / "tests").rglob(file)
+        assert f"\ndef {test}(" in found.read_text(encoding="utf-8")
+
+
 def test_there_is_not_too_much_to_read():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) < 700
     generated = {"results.md", "reference/index.md"}  # the second is a list of names

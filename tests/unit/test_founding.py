@@ -156,13 +156,18 @@ def test_on_the_command_line(tmp_path, capsys, monkeypatch):
             assert main(["sums", "draft.json", f"{n}.csv", *asked, "--out", f"{n}.s.json"]) == 0
         capsys.readouterr()
         made = [f"{n}.s.json" for n in names]
-        assert main(["combine", "draft.json", *made, *asked, "--publish", "--out", out]) == 0
-        if "4 labs publish one study" in capsys.readouterr().out:
+        call = ["combine", "draft.json", *made, *asked, "--publish", "--rows", "900"]
+        assert main([*call[:-1], "0", "--out", out]) == 2
+        assert main([*call, "--out", out]) == 0
+        said = capsys.readouterr().out
+        if "4 labs publish one study" in said:
             break
+        assert "--rows 900 counts in the last round: give it again then." in said
         asked = ["--state", out]
     hospital(4000, 2).to_csv("Paris.csv", index=False)
     assert main(["replicate", out, "Paris.csv"]) == 0
     assert (tmp_path / f"round{number}.model.json").exists()
+    assert GlmStudy.load(out).n_replication == 900
 
 
 def test_labs_promise_nothing_to_labs_that_may_have_no_event():

@@ -138,7 +138,11 @@ def _round(study: "GlmStudy", sums: list[Any], options: argparse.Namespace) -> O
     if isinstance(result, Coalition):
         return _finish(result, options)
     result.save(options.out)
-    return Outcome(_next(result, options.out, len(sums)))
+    facts = _next(result, options.out, len(sums))
+    if options.replication_rows is not None:  # the state does not remember it
+        told = f"--rows {options.replication_rows} counts in the last round: give it again then."
+        facts = replace(facts, told=[told])
+    return Outcome(facts)
 
 
 def _begin(study: "GlmStudy", opened: "GlmModel | None", options: argparse.Namespace) -> Outcome:

@@ -17,6 +17,7 @@ All sums run in one fixed order, so that results have the same bits on every mac
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 
@@ -141,9 +142,16 @@ def _gaussian_rows(n_inputs: int, n_components: int, coins: Coins) -> Iterator[t
     """Rows of the matrix in chunks, with the number of the first; row i is row i of the stream."""
     at_once = max(1, _CHUNK // n_inputs)
     for start in range(0, n_components, at_once):
-        numbers = range(start, min(start + at_once, n_components))
-        words = coins.words_of_rows("projection/gaussian", n_inputs, numbers)
-        yield start, normals(words).reshape(len(numbers), n_inputs)
+        yield start, _gaussian_chunk(n_inputs, start, min(start + at_once, n_components), coins)
+
+
+@lru_cache(maxsize=1)
+def _gaussian_chunk(n_inputs: int, start: int, stop: int, coins: Coins) -> Matrix:
+    """Some rows of the matrix. A small one is drawn once for the way there and the way back."""
+    words = coins.words_of_rows("projection/gaussian", n_inputs, range(start, stop))
+    chunk = normals(words).reshape(stop - start, n_inputs)
+    chunk.setflags(write=False)
+    return chunk
 
 
 def _mirrors(n_inputs: int, coins: Coins, back: bool) -> Iterator[tuple[int, Vector]]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from replearn.documents.canonical import canonical_json
-from replearn.errors import InvalidFile, ReplearnError
+from replearn.errors import InvalidFile, ReplearnError, file_path
 
 MAX_BYTES = 1 << 26
 MAX_DEPTH = 32
@@ -75,6 +75,7 @@ def check_replaced(
     (replearn/study/glm). Without any, no file is replaced: nobody can tell a table from what was
     exported.
     """
+    file_path(path)
     if not os.path.exists(path) or not os.path.getsize(path):  # an empty file loses nothing
         return
 
@@ -197,6 +198,7 @@ def system_words(problem: OSError) -> str:
 
 def _limited_bytes(path: str | os.PathLike[str], most: int) -> bytes:
     """The content of a regular file: a device has no end, and a pipe may never begin."""
+    file_path(path)
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     if os.path.isdir(path):
         raise InvalidFile(f"{path} must be a file, got a folder. Name a file in it.")

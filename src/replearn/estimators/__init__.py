@@ -1,7 +1,7 @@
 """scikit-learn shells: they check what users pass, and call the rooms below."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -96,3 +96,18 @@ def study_of(given: Any, kind: str) -> Any:
             "that estimator."
         )
     return study
+
+
+def refuse_odd(X: Any) -> None:
+    """Refuse what is no table at all; scikit-learn checks arrays."""
+    if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
+        raise ReplearnError(
+            "a table must be columns of numbers or text, got a list of mappings. Make a dataframe "
+            "of it, or a mapping of columns."
+        )
+    if isinstance(X, str):
+        raise ReplearnError(f"X must be a table, got the text {X!r}. Pass a file to fit_file.")
+    if not any(hasattr(X, name) for name in ("__array__", "__len__", "shape")):
+        raise ReplearnError(
+            f"X must be a table: a dataframe, an array or a mapping of columns, got {short(X)}."
+        )

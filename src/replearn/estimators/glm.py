@@ -19,7 +19,7 @@ from replearn.errors import (
     UselessModelWarning,
     short,
 )
-from replearn.estimators import HasModel, name_of, name_of_target, set_columns, study_of
+from replearn.estimators import HasModel, name_of, name_of_target, refuse_odd, set_columns, study_of
 from replearn.estimators.described import documented
 from replearn.glm import Coefficients, GlmModel, Kind, decided
 from replearn.study import (
@@ -273,7 +273,7 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
             elif fitting and reset:
                 set_columns(self, table)
         else:
-            _refuse_odd(X)
+            refuse_odd(X)
             checked = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
             X = validate_data(
                 self, X, ensure_all_finite="allow-nan", reset=fitting and reset, **checked
@@ -358,21 +358,6 @@ def _say_unlike(study: GlmStudy, weighted: bool, has_offset: bool) -> None:
 def _has_columns(X: Any) -> bool:
     """Whether X is a dataframe or a table with named columns."""
     return hasattr(X, "columns") or hasattr(X, "column_names") or isinstance(X, Mapping)
-
-
-def _refuse_odd(X: Any) -> None:
-    """Refuse what is no table at all; scikit-learn checks arrays."""
-    if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
-        raise ReplearnError(
-            "a table must be columns of numbers or text, got a list of mappings. Make a dataframe "
-            "of it, or a mapping of columns."
-        )
-    if isinstance(X, str):
-        raise ReplearnError(f"X must be a table, got the text {X!r}. Pass a file to fit_file.")
-    if not any(hasattr(X, name) for name in ("__array__", "__len__", "shape")):
-        raise ReplearnError(
-            f"X must be a table: a dataframe, an array or a mapping of columns, got {short(X)}."
-        )
 
 
 def _column(y: Any) -> Any:

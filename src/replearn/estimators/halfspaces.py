@@ -32,7 +32,7 @@ from replearn.errors import (
     UselessModelWarning,
     short,
 )
-from replearn.estimators import HasModel, name_of_target, set_columns, study_of
+from replearn.estimators import HasModel, name_of_target, refuse_odd, set_columns, study_of
 from replearn.halfspaces.batches import refuse_sorted
 from replearn.halfspaces.rounded import rows_that_pass
 from replearn.rows import MemoryRows, Sample
@@ -45,7 +45,7 @@ from replearn.words import threads, tracked, warn
 ROW_CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 
 #: Rows that are scored at once.
-_SCORED = 1 << 16
+_SCORED = 1 << 12
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -91,6 +91,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         self : estimator
             Fitted.
         """
+        refuse_odd(X)
         rows, labels = validate_data(self, unmasked(X), unmasked(y), order="C", **ROW_CHECKS)
         self._target = name_of_target(y, getattr(self, "feature_names_in_", ()))
         return self._fit_rows(rows, labels, self._opened())
@@ -440,6 +441,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
             Distance to the boundary, in units of the row's length.
         """
         model = self._model()
+        refuse_odd(X)
         X = validate_data(self, unmasked(X), reset=False, **ROW_CHECKS)
         return model.decision_function(X)
 
@@ -457,6 +459,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
             From ``classes_``.
         """
         model = self._model()
+        refuse_odd(X)
         X = validate_data(self, unmasked(X), reset=False, **ROW_CHECKS)
         return np.asarray(self.classes_[model.is_positive(X).astype(np.int64)])
 

@@ -87,7 +87,7 @@ class Certificate(Spoken):
     -----
     Rates are estimated by ``stability`` of the recipe, not proved: the chance that the
     difference of two labs leaves a cell, added up over coefficients. For a new centre it has
-    heavier tails.
+    heavier tails, and so where a few rows of heavy weights make the spread.
 
     Examples
     --------
@@ -192,13 +192,14 @@ def certificate_of(
     # what speaks against any promise
     no_model, problems = without_model(design.loss, shares, promise, trial.theta)
     problems += _about_rows(promise, trial.spread.inflation)
-    problems += _about_weights(rows, names, design.loss, promise)
+    weighted = _effective_rows(rows, len(names), design.loss)
+    problems += _about_weights(weighted, names, promise)
 
     # where the numbers that labs agree on lie in their cells
     z = trial.coordinates.of_theta(trial.theta)
     residual = (z - design.cells.decode(model.codes, design.published))[agreed]
     sampling = trial.spread.central(promise.n_here, promise.n_there)[agreed]
-    own = OwnSpread(sampling, residual)
+    own = OwnSpread(sampling * _tails(weighted, promise, design.n_numbers), residual)
 
     def disagreement(between: Between) -> float:
         """A model that differs, or none at all."""
@@ -214,12 +215,8 @@ def certificate_of(
     # what a reader should know: rows of one person look like repeated ones
     n_repeated, n_compared = _repeated(rows, design.loss)
     cautions = _cautions(trial, design, worth)
-    is_grouped = any(block.groups is not None for block in rows.blocks())
-    if n_repeated > 0.2 * n_compared and not is_grouped:
-        cautions.append(
-            f"{n_repeated:,} rows occur before. If the same person stands in several rows, pass "
-            "groups; else the promise is too good."
-        )
+    if n_repeated > 0.2 * n_compared:
+        cautions += _about_repeats(rows, n_repeated)
 
     return Certificate(
         expected=disagreement(Between.none(design.n_numbers)),
@@ -258,14 +255,46 @@ def _about_rows(promise: Promise, inflation: float) -> list[str]:
     return problems
 
 
-def _about_weights(rows: Rows, names: Sequence[str], loss: Loss, promise: Promise) -> list[str]:
+@dataclass(frozen=True)
+class _EffectiveRows:
+    """Rows of equal weight behind each coefficient, the constant first.
+
+    Rows with the weights w count as ``(sum w)^2 / sum w^2``; behind the coefficient of a column x
+    it is ``w x^2`` in place of w. Those of each class are counted apart, because a weight that a
+    whole class has makes no row of it decide.
+    """
+
+    weighted: Vector  # as rows are weighted
+    equal: Vector  # as they would be with equal weights
+    behind_spread: float  # the same of w^2: a spread is a sum of these
+
+
+def _tails(rows: _EffectiveRows | None, promise: Promise, n_numbers: int) -> float:
+    """How much further than normal tails go where a few heavy rows make the spread.
+
+    A sample that has not seen the largest weights of its population takes the spread for smaller
+    than it is. Student's quantile stands in place of the normal one, with as many degrees of
+    freedom as rows make the spread, at the rate of the promise shared among coefficients.
+    """
+    if rows is None:
+        return 1.0
+    from scipy.special import ndtri, stdtrit
+
+    freedom = rows.behind_spread * min(1.0, promise.n_there / promise.n_here)
+    inside = 1 - promise.max_disagreement / (2 * n_numbers)
+    return float(stdtrit(max(freedom, 1.0), inside) / ndtri(inside))
+
+
+def _about_weights(
+    rows: _EffectiveRows | None, names: Sequence[str], promise: Promise
+) -> list[str]:
     """Weights so unequal that a few rows decide: no law of large numbers holds for them."""
-    counted_rows = _effective_rows(rows, len(names), loss)
-    if counted_rows is None:
+    if rows is None:
         return []
 
     # a smaller lab has as many fewer; few rows of a rare level are no fault of weights
-    effective, equal = counted_rows * min(1.0, promise.n_there / promise.n_here)
+    share = min(1.0, promise.n_there / promise.n_here)
+    effective, equal = rows.weighted * share, rows.equal * share
     short = effective < np.minimum(LEAST_EFFECTIVE, LEAST_KEPT * equal)
     if not short.any():
         return []
@@ -285,19 +314,14 @@ def _about_weights(rows: Rows, names: Sequence[str], loss: Loss, promise: Promis
     ]
 
 
-def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> Matrix | None:
-    """Rows of equal weight behind each coefficient, the constant first; None without weights.
-
-    They come twice: as the rows are weighted, and as they would be with equal weights. Rows with
-    the weights w count as ``(sum w)^2 / sum w^2``; behind the coefficient of a column x it is
-    ``w x^2`` in place of w. Those of each class are counted apart, because a weight that a whole
-    class has makes no row of it decide.
-    """
+def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> _EffectiveRows | None:
+    """What weighted rows count as; None without weights."""
     n_classes = 1
     if loss.by_class:
         n_classes = loss.n_scores + 1
 
     totals, squares = np.zeros((2, 2, n_columns, n_classes))
+    fourths = np.zeros(n_classes)
     for block in rows.blocks():
         if block.weights is None:
             return None
@@ -314,7 +338,11 @@ def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> Matrix | None:
             for kind, weights in enumerate((piece.masses[:, None] * of_class, of_class)):
                 totals[kind] += second.T @ weights
                 squares[kind] += fourth.T @ weights**2
-    return (totals**2 / np.maximum(squares, 1e-300)).sum(axis=2)
+            fourths += (piece.masses[:, None] ** 4 * of_class).sum(axis=0)
+
+    effective = (totals**2 / np.maximum(squares, 1e-300)).sum(axis=2)
+    behind_spread = squares[0, 0] ** 2 / np.maximum(fourths, 1e-300)
+    return _EffectiveRows(effective[0], effective[1], float(behind_spread.sum()))
 
 
 def _cautions(trial: RidgeFit, design: GlmDesign, worth: Performance) -> list[str]:
@@ -349,6 +377,16 @@ def _about_centres(fits: CentreFits | None) -> list[str]:
             "centres differ."
         )
     return cautions
+
+
+def _about_repeats(rows: Rows, n_repeated: int) -> list[str]:
+    """Rows that look like those of one person."""
+    if any(block.groups is not None for block in rows.blocks()):
+        return []
+    return [
+        f"{n_repeated:,} rows occur before. If the same person stands in several rows, pass "
+        "groups; else the promise is too good."
+    ]
 
 
 def _repeated(rows: Rows, loss: Loss) -> tuple[int, int]:

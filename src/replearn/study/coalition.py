@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from replearn.errors import ReplearnError
+from replearn.errors import ReplearnError, whole_number
 from replearn.glm import GlmModel
 from replearn.study.agreement import agreement_of, compare_with_original
 from replearn.study.disclosure import refuse_few_together
@@ -179,7 +179,7 @@ def combine(
         model. The study so far is a draft; see `replearn.study.joint_original`.
     replication_rows : int, optional
         Rows of the smallest replication that the study promises its model; by default as many as
-        all labs have.
+        all labs have. It counts in the last round, and may be passed in all.
 
     Returns
     -------
@@ -227,6 +227,8 @@ def combine(
         raise ReplearnError("a joint original does not use opened and nonce. Leave them out.")
     if replication_rows is not None and not publish:
         raise ReplearnError("replication_rows is of a joint original. Pass publish=True, too.")
+    if replication_rows is not None:
+        replication_rows = whole_number("replication_rows", replication_rows)
 
     study, state = at_state(study, state)
     if most_rows is None:

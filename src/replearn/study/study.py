@@ -21,7 +21,7 @@ from replearn.documents import (
     Unfit,
     decimal_text,
 )
-from replearn.errors import ReplearnError, whole_number
+from replearn.errors import ReplearnError, instance, short, whole_number
 from replearn.glm import (
     GLM,
     MAX_NUMBERS,
@@ -122,6 +122,9 @@ class Study(Spoken, Document):
 
     def _commits(self, commitment: str | None, fingerprint: str, nonce: str | None) -> bool | None:
         """Whether a commitment is one to this fingerprint."""
+        instance("fingerprint", fingerprint, str, "Pass fingerprint_ of a fitted estimator.")
+        if nonce is not None:
+            instance("nonce", nonce, str, "Pass that of the original's opening.")
         if commitment is None or (self.sealed and nonce is None):
             return None
         if self.sealed:
@@ -426,6 +429,7 @@ class GlmStudy(Study):
         same : bool or None
             None: not known.
         """
+        self._refuse_foreign(model)
         fingerprint = model.without_constants.fingerprint
         return self._commits(self.slopes_commitment, fingerprint, nonce)
 
@@ -448,11 +452,17 @@ class GlmStudy(Study):
         evidence : Evidence
             Rows that a match takes, and guesses that find the model.
         """
+        self._refuse_foreign(model)
         design = self.design
         decoded = design.cells.decode(model.codes, design.published)
         counts = ~design.is_constant  # the base rate gives constants away
         believed = stated = self.stated_spreads
         if spreads is not None:
+            if np.shape(spreads) != stated.shape:
+                raise ReplearnError(
+                    f"spreads must be {stated.size} numbers, got {short(spreads)}. Leave them out "
+                    "to take those that the study states."
+                )
             ratio = stated / np.maximum(spreads, 1e-30)
             counts &= (ratio > 1 / MOST_SPREAD) & (ratio < MOST_SPREAD)
             # a lab's own rows may show nothing
@@ -483,6 +493,8 @@ class GlmStudy(Study):
         bits : float
             Guesses that find the model, as a power of two.
         """
+        self._refuse_foreign(model)
+        n_rows = whole_number("n_rows", n_rows)
         design = self.design
         one_population = Between.none(design.n_numbers)
         widths = self._widths_for(replace(self.promise, n_there=n_rows), one_population)
@@ -492,6 +504,15 @@ class GlmStudy(Study):
         is_slope = ~design.is_constant
         offsets = design.cells.offsets(np.zeros(design.n_numbers), design.published)
         return guess_bits(widths[is_slope], offsets[is_slope], decoded[is_slope])
+
+    def _refuse_foreign(self, model: GlmModel) -> None:
+        """A model of other columns or cells has codes of another meaning."""
+        instance("model", model, GlmModel, "Pass model_ of a fitted estimator, or load its file.")
+        if model.codes.size != self.design.n_numbers:
+            raise ReplearnError(
+                f"model must have the {self.design.n_numbers} coefficients of the study, got one "
+                f"of {model.codes.size}. Pass a model of this study."
+            )
 
     def begin(self, opened: GlmModel | None = None) -> State:
         """What the first pass over rows is asked for; from an opened model one pass is enough.
@@ -507,6 +528,8 @@ class GlmStudy(Study):
             For `sums`, or for `replearn.lab_sums`.
         """
         self._refuse_sums()
+        if opened is not None:
+            instance("opened", opened, GlmModel, "Ask the original for its model file.")
         return passes.begin(self.design, self.fingerprint, opened)
 
     def sums(self, batches: Iterable[Any], state: State) -> Sums:
@@ -525,6 +548,10 @@ class GlmStudy(Study):
             The same for the same rows in any order and in any batches.
         """
         self.check_state(state)
+        if isinstance(batches, str) or hasattr(batches, "columns") or not np.iterable(batches):
+            raise ReplearnError(
+                f"batches must be several tables, got {short(batches)}. Pass one table as [table]."
+            )
         return passes.add_up(self.design, state, batches)
 
     def step(self, sums: ExactSums, state: State) -> State | Fitted:
@@ -543,6 +570,7 @@ class GlmStudy(Study):
             What to ask for next, or the model.
         """
         self.check_state(state)
+        instance("sums", sums, ExactSums, "Pass the total of what sums() gave.")
         return passes.advance(self.design, state, sums)
 
     def _refuse_sums(self) -> None:
@@ -562,6 +590,7 @@ class GlmStudy(Study):
             Of `begin`, or of the last `step`.
         """
         self._refuse_sums()
+        instance("state", state, State, "Pass that of begin(), or of the last step().")
         if state.study != self.fingerprint:
             raise ReplearnError(
                 f"the state must be one of this study, {self.fingerprint[:16]}, got one of "

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from replearn.errors import printable
+from replearn.errors import printable, whole_number
 from replearn.words.items import Figure, Item, Table
 from replearn.words.pages import PAGE, STYLE, figure_html, items_html, safe
 from replearn.words.terminal import item_lines, shortened, wrapped
@@ -53,6 +53,7 @@ class Facts:
 
         ``more`` is how a reader asks for the details.
         """
+        width = whole_number("width", width, "Terminals have 80.", least=20)
         told = list(chain(*(wrapped(sentence, width) for sentence in self.told)))
         if details:
             others = self._all_lines(width)
