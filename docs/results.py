@@ -200,7 +200,7 @@ def retraining():
 
 `python benchmarks/retraining.py --write docs/results` counts {first["originals"]:.0f}
 originals of an invented population, each with {first["months"]:.0f} months of new rows in which
-nothing has changed. The planned rate is a mean over originals; some originals lie close to the edge
+nothing has changed. The planned rate is a mean over originals. Some originals lie close to the edge
 of a cell.
 
 | planned | counted | median original | worst 3% of originals | at most planned | estimated |
@@ -253,13 +253,13 @@ centres. *Learned*: the K centres show how they differ. {chose["table"].nunique(
 they were named before any of them was run, and were run once, for agreement
 (`--agreement --between learned typical`).
 
-- **One population is no promise for centres.** Without a variance between centres few of them get
+- **One population is no promise for centres.** Without a variance between centres, few of them get
   the original's model, while {rate(table[table["K"] == 0])} random halves of the same tables do.
 - **Learned from four centres or more**, {rate(judged)} agree in tables that judge, and
   {rate(asked)} in those that chose; 99% is planned. In {len(short)} of {len(of_table)} tables that
-  judge fewer than 97% agree: {named}. Of the {differ} centres that differ
+  judge, fewer than 97% agree: {named}. Of the {differ} centres that differ,
   {int(judged["told"].sum())} are told first that a column is the same in all their rows, or has a
-  different unit; about such a column nothing can be replicated.
+  different unit. About such a column nothing can be replicated.
 - **Learned from two centres**: {rate(two)} agree in tables that judge. Two centres show little
   about a third.
 - **One centre, typical differences.** In {len(good)} of {len(alone)} tables that judge 95%
@@ -341,7 +341,7 @@ def months():
 
 `python benchmarks/retraining.py DATA --write docs/results` takes flights of 2013, 10,000 a month,
 in order. The original has one month (typical differences), or learns from several how months
-differ; every later month replicates. An alarm is an exit code other than 0. The month after the
+differ. Every later month replicates. An alarm is an exit code other than 0. The month after the
 original is also spoiled on purpose: how often that is found stands in the last columns.
 
 | learned from | later months | a different model | alarm | {" | ".join(spoiled)} |
@@ -363,14 +363,14 @@ def support():
     yield f"""## The test of support
 
 `python benchmarks/support.py --repetitions 500 --write docs/results` draws labels from the model
-itself: a p-value below 0.05 is then a false alarm. Power is for a model so far away that a
+itself, so that a p-value below 0.05 is a false alarm. Power is for a model so far away that a
 chi-square test would have a non-centrality of 14. Beside it stands a likelihood ratio test of the
 same hypothesis, whose limit was simulated: of the *model* alone, of *centres* that differ by as
 much as the test assumes, or of the original's rows and this lab's, *both*.
 {int(table["labs"].min())} to {int(table["labs"].max())} labs a line,
 and a quarter of them, or 100, for power; up to
-{int(table["rows"].max()):,} rows, where the run ended. Seeds are others than those on which rules
-were chosen; *correlated* columns, twenty that are skewed, chose none. *Fitted* models are those of
+{int(table["rows"].max()):,} rows, where the run ended. Rules were chosen on other
+seeds; the *correlated* columns, twenty skewed ones, chose none. *Fitted* models are those of
 an original with as many rows.
 
 Over all lines {table["size .05"].mean():.3f} alarm at 0.05 and {table["size .01"].mean():.3f} at
@@ -398,7 +398,7 @@ def adversary():
 
 `python benchmarks/adversary.py --write docs/results` plays forgers who have a study file and no
 patient. They try models, the most likely first, until the commitment tells them that they found it;
-each try is made, at most 8,192. *Stated* is what `publish` prints. The last lines have patients of
+each tries at most 8,192. *Stated* is what `publish` prints. The last lines have patients of
 their own. A sealed study allows no tries.
 
 | study | columns | patients | matches at once | guesses | stated | forged |

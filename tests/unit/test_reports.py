@@ -360,7 +360,7 @@ def test_the_methods_paragraph_says_what_the_study_says(original) -> None:
     assert text in facts.html("Supplement").replace("&#x27;", "'")
     names = [row["column"] for row in facts.data()["predictors"]]
     items = {row["item"]: row["answer"] for row in facts.data()["tripod"]}
-    assert items["10"] == "rows: 1,500 (original), 1,500 (others)"
+    assert items["10"] == "original: 1,500 rows; others: 1,500 rows"
     # BMJ 385:e078378
     asked = "7, 8a, 9b, 10, 11, 12b, c, 12d, 12f, 24, 13, 15, 18c, f, 22, 23a, 23b, others"
     assert ", ".join(items) == asked

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EPILOG = """\
 Both parts of the library, in seconds. Two labs that share a seed fit a
 halfspace: nobody is first. Two hospitals fit one model of their patients: one
-publishes, the other replicates. Each beside what people use otherwise.
+publishes, the other replicates. Each stands beside what people use otherwise.
 
 examples:
   replearn demo --rows 2000
@@ -81,7 +81,7 @@ def _halfspaces() -> _Door:
     # two labs, each fitted twice: with shared coins, and as people do
     samples = [make_margin(_EXAMPLES, _INPUTS, _MARGIN, random_state=number) for number in range(2)]
     fits = [
-        ReplicableSVMClassifier(margin=_MARGIN, shared_seed="2026").fit(X, y) for X, y in samples
+        ReplicableSVMClassifier(margin=_MARGIN, shared_seed="2024").fit(X, y) for X, y in samples
     ]
     rivals = [LinearSVC(C=10.0).fit(X, y) for X, y in samples]
     same = fits[0].fingerprint_ == fits[1].fingerprint_
@@ -108,9 +108,9 @@ def _halfspaces() -> _Door:
             "each, no example in both. They share a seed, and fit Algorithm 1 of the paper."
         ),
         "",
-        f"$ replearn fit north.csv --target y --margin {_MARGIN} --seed 2026",
+        f"$ replearn fit north.csv --target y --margin {_MARGIN} --seed 2024",
         f"Fingerprint {fits[0].fingerprint_}",
-        f"$ replearn fit south.csv --target y --margin {_MARGIN} --seed 2026",
+        f"$ replearn fit south.csv --target y --margin {_MARGIN} --seed 2024",
         f"Fingerprint {fits[1].fingerprint_}",
         "",
         _shown(table),

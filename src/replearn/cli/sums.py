@@ -27,14 +27,13 @@ EPILOG = """\
 examples:
   replearn sums study.json lab.parquet --out lab.sums.json
   replearn sums study.json lab.parquet --state next.json --out lab.sums.json
-  replearn sums study.json lab.parquet --lab north --shares north,east,west \
-    --out north.json
+  replearn sums study.json north.csv --shares north,east,west --out north.json
   replearn sums lab.parquet --target died --out lab.columns.json
 
 the file holds sums over many rows and no individual data. No file is made
 if a term, a class, or both together have 1 to 9 rows (or fewer than a policy
 asks for), or if a few rows outweigh all others: such sums show single
-patients. So do two files of nearly the same rows: answer one study, once.
+patients. So do two files of nearly the same rows: answer a study only once.
 Whoever combines sees your sums; with three or more labs the others see
 totals only, and two labs get none.
 With --shares nobody sees your sums: they are split into one random share for

@@ -61,8 +61,9 @@ Replicate a study: {target}
 4. Send what you were asked for: the fingerprint, the model file, or, in a joint
    fit, the sums file. None of them holds a row.
 
-With Python: whoever sent you this folder has replearn {version}. In its folder
-run: pip install ".[data]". Then this gives the same model, byte for byte:
+With Python: ask whoever sent you this folder for the folder of replearn
+{version}, and run there: pip install ".[data]". Then this command gives the
+same model, byte for byte:
 
     replearn replicate study.json your-table.csv
 
