@@ -337,3 +337,15 @@ def test_a_full_disk_leaves_no_empty_folder(
     (tmp_path / "old" / "notes").write_text("mine")
     replearn("demo", "--tables", tmp_path / "old", "--rows", "300")
     assert (tmp_path / "old" / "notes").read_text() == "mine"
+
+
+def test_few_rows_are_told_what_publishing_again_shows(inside: Path, tmp_path: Path) -> None:
+    """In 256 steps; in 16 these rows are enough."""
+    told = []
+    for bits in "84":
+        made = ("--out", tmp_path / f"{bits}.json", "--keep", tmp_path / f"{bits}.model.json")
+        call = ("publish", "a.csv", "--target", "died", "--details", "--bits", bits, *made)
+        code, text, _ = replearn(*call)
+        assert code == 0
+        told.append("a second study with one patient more or less" in " ".join(text.split()))
+    assert told == [True, False]

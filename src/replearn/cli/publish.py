@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from replearn.glm import GlmDesign, GlmModel
-    from replearn.study import Original, Request
+    from replearn.study import GlmStudy, Original, Request
     from replearn.tables import Remark, Table
 
 #: Plans that are tried for more evidence.
@@ -46,6 +46,9 @@ if sealed). Publish once: each further study of nearly the same patients tells
 a little about those in whom they differ. exit codes: 0 published; 1 it ranks
 the wrong way round (AUC below 0.5); 2 no promise can be kept, or bad input
 """
+
+#: With fewer rows for each published step of a coefficient, two studies show a single patient.
+_ROWS_OF_A_STEP = 12
 
 
 def add_arguments(parser: Parser) -> None:
@@ -484,10 +487,23 @@ def _details(original: "Original", notes: list[str]) -> list[Any]:
         *([] if evidence.is_weak else [needed]),
         *sample_size_row(original.rows_needed, study.n_original, study.design.loss.counted),
         *original.certificate.assumed,
+        *_about_publishing_again(study),
         *notes,
         original.cohort(),
     ]
     return details + original.model.stating(original.own()).coefficients.own_tables()
+
+
+def _about_publishing_again(study: "GlmStudy") -> list[str]:
+    """Two studies that differ by one patient: of few rows, a patient moves numbers by steps."""
+    n_steps = 2**study.design.bits
+    if not study.design.bits or study.n_original >= _ROWS_OF_A_STEP * n_steps:
+        return []
+    return [
+        f"Publish these rows once: {study.n_original:,} are fewer than {_ROWS_OF_A_STEP} for each "
+        f"of the {n_steps} steps of a coefficient, so a second study with one patient more or less "
+        "shows that patient. --bits 4 publishes fewer steps."
+    ]
 
 
 def _order_told(design: "GlmDesign") -> list[str]:
