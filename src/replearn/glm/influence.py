@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from replearn.exact import algebra
-from replearn.glm.losses import Loss
+from replearn.glm.losses import Loss, means_of, own_pairs
 from replearn.rows import (
     MAX_ROW,
     ROW_BITS,
@@ -295,13 +295,12 @@ class Moments:
         if not isinstance(X, LevelRows) and not is_sparse(X):
             X = with_constant(X)
         eta = scores(X, pull.theta, piece.offset)
-        # curvatures of each score with itself, among those of all pairs
-        own = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))
-        residual, curvature = loss.residual(eta, piece.targets), loss.curvature(eta)[:, own]
+        residual = loss.residual(eta, piece.targets)
+        curvature = loss.curvature(eta)[:, own_pairs(loss)]
         mass = piece.masses
 
         # what each row does to each coordinate, as it is and as the model predicts it
-        means = loss.residual(eta, np.zeros(len(eta)))
+        means = means_of(loss, eta)
         pull.add(self, loss, RowParts(X, residual, curvature, mass, means, piece.groups))
 
         # how far residuals are from what the model predicts
