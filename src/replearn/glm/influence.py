@@ -281,7 +281,7 @@ class Moments:
     noise: "SquareSums"
     grouped: dict[object, np.ndarray]
     n_rows: int = 0
-    weight: float = 0.0
+    weight: int = 0
 
     @classmethod
     def none(cls, n_numbers: int, n_scores: int) -> "Moments":
@@ -310,7 +310,7 @@ class Moments:
         self.noise = self.noise.add(square, np.zeros_like(square))
 
         self.n_rows += len(eta)
-        self.weight += float((mass * 2.0**WEIGHT_BITS).sum())
+        self.weight += piece.weight
 
 
 def add_pulls(sums: Moments, loss: Loss, some: RowParts, pulls: list[Matrix]) -> None:
