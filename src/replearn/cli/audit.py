@@ -1,7 +1,6 @@
 """``replearn audit``: how often two labs get the same model, by counting."""
 
 import argparse
-from dataclasses import replace
 from typing import Any
 
 from replearn.cli.command import (
@@ -62,7 +61,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 def _of_study(options: argparse.Namespace) -> Any:
     """Disjoint random parts of the table, each a lab."""
-    from replearn.reports.audit import audit_study, audit_study_by, labels_of, parts_of
+    from replearn.reports.audit import audit_study, audit_study_by, labels_of
     from replearn.study import Study
     from replearn.tables import open_table
 
@@ -84,10 +83,8 @@ def _of_study(options: argparse.Namespace) -> Any:
 
     # or parts as large as the smallest lab that is promised the model
     n_rows = options.n_rows or study.n_replication
-    n_all = sum(batch.n_rows for batch in table.batches())
-    parts = parts_of(table, n_all, n_rows, options.n_pairs, options.shared_seed)
     with working("replicating"):
-        return replace(audit_study(study, parts), n_all=n_all)
+        return audit_study(study, table, n_rows, options.n_pairs, options.shared_seed)
 
 
 def _of_halfspaces(options: argparse.Namespace, study: Any) -> Any:

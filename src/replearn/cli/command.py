@@ -16,7 +16,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from replearn.errors import ReplearnError, printable
-from replearn.words import Facts, wrapped
+from replearn.words import PATIENCE, Facts, wrapped
 
 if TYPE_CHECKING:
     from replearn.documents import Document
@@ -35,8 +35,6 @@ _POLICY = "replearn.policy.json"
 
 #: Columns of text that nobody exceeds.
 WIDEST = 78
-#: Seconds before a word about the work: short work needs none.
-PATIENCE = 2.0
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         """
         study = self._opened()
         set_columns(self, table)
-        target = table.roles["target"]
+        target = table.roles.get("target")
         self._target = target if isinstance(target, str) else "y"  # files of arrays bring theirs
         if self.shuffle:
             return self._fit_rows(*table.numbers(), study)
@@ -440,10 +440,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         scores : array of shape (n_samples,)
             Distance to the boundary, in units of the row's length.
         """
-        model = self._model()
-        refuse_odd(X)
-        X = validate_data(self, unmasked(X), reset=False, **ROW_CHECKS)
-        return model.decision_function(X)
+        return self._model().decision_function(self._checked(X))
 
     def predict(self, X: Any) -> Array:
         """Class of each row.
@@ -458,10 +455,13 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         labels : array of shape (n_samples,)
             From ``classes_``.
         """
-        model = self._model()
+        is_positive = self._model().is_positive(self._checked(X))
+        return np.asarray(self.classes_[is_positive.astype(np.int64)])
+
+    def _checked(self, X: Any) -> Any:
+        """Rows with the columns of the fit."""
         refuse_odd(X)
-        X = validate_data(self, unmasked(X), reset=False, **ROW_CHECKS)
-        return np.asarray(self.classes_[model.is_positive(X).astype(np.int64)])
+        return validate_data(self, unmasked(X), reset=False, **ROW_CHECKS)
 
     @property
     def coef_(self) -> Vector:

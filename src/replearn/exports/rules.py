@@ -15,6 +15,7 @@ from replearn.documents import Label
 from replearn.errors import ReplearnError, short
 from replearn.glm import GlmModel
 from replearn.tables import (
+    BOOLEANS,
     MISSING,
     MISSING_WORDS,
     OTHER,
@@ -25,9 +26,6 @@ from replearn.tables import (
     level_text,
 )
 from replearn.types import Codes, Matrix, Vector
-
-#: How booleans may be spelled.
-BOOLEANS = {"true": ("true", "True", "TRUE"), "false": ("false", "False", "FALSE")}
 
 
 @dataclass(frozen=True, eq=False)

@@ -163,11 +163,9 @@ def _numbers(u: Vector, at: Sequence[str]) -> list[str]:
 
 
 def _levels(column: LevelColumn, shares: tuple[str, ...], u: Vector) -> list[str]:
-    names = [column.reference, *column.levels]
-    named = [float(share) for share in shares] or [1.0] * len(names)
-    spelled = {MISSING: "", OTHER: "other"}
-    texts = [spelled.get(name, name) for name in names]
-    return _chosen(texts, named, u)
+    words = {MISSING: "", OTHER: "other"}
+    texts = [words.get(name, name) for name in column.named]
+    return _chosen(texts, [*map(float, shares)], u)
 
 
 def _chosen(texts: list[str], shares: list[float], u: Vector) -> list[str]:

@@ -5,7 +5,7 @@ will: whether it gets the model, whether its patients support it, and how well t
 there.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -285,7 +285,7 @@ def _mark(name: str, measure: Measure) -> Mark:
     return name, text, measure.value, measure.low, measure.high
 
 
-def places_of(names: Array) -> tuple[dict[str, Ints], tuple[str, ...]]:
+def _places_of(names: Array) -> tuple[dict[str, Ints], tuple[str, ...]]:
     """Rows of each centre that is large enough, and the names of those that are not."""
     # a row without a centre belongs to none
     texts = np.array(["" if _is_missing(name) else str(name) for name in names.tolist()])
@@ -307,18 +307,21 @@ def _is_missing(value: Any) -> bool:
 
 
 def leave_each_out(
-    places: dict[str, Ints],
-    replicated: Callable[[str], GlmReplication],
-    small: Sequence[str],
+    centre: Array,
+    replicated: Callable[[Ints], GlmReplication],
     claim: float,
     by: str,
     of_study: bool = False,
 ) -> CentreAudit:
-    """Let each centre replicate; a centre that cannot, without an event, say, has no model."""
+    """Let each centre replicate; a centre that cannot, without an event, say, has no model.
+
+    ``centre`` names that of each row, and ``replicated`` takes the places of one's rows.
+    """
+    places, small = _places_of(centre)
     centres = []
     for name, rows in followed(places.items(), "auditing", len(places)):
         try:
-            centres.append(LeftOut(name, len(rows), replicated(name)))
+            centres.append(LeftOut(name, len(rows), replicated(rows)))
         except ReplearnError as error:
             centres.append(LeftOut(name, len(rows), None, str(error)))
-    return CentreAudit(by, tuple(centres), tuple(small), claim, of_study)
+    return CentreAudit(by, tuple(centres), small, claim, of_study)

@@ -283,5 +283,5 @@ def _levels(study: GlmStudy, name: str) -> str:
     """Some levels that the study knows of a column; nothing of a number."""
     for column in study.design.encoding.columns:
         if column.name == name and isinstance(column, LevelColumn):
-            return f"; the study has {', '.join((column.reference, *column.levels)[:6])}"
+            return f"; the study has {', '.join(column.named[:6])}"
     return ""

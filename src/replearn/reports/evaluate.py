@@ -316,15 +316,8 @@ class _Scored:
     loss: Loss | None
     scores: Matrix
     targets: Vector
-    weights: Vector | None
+    masses: Vector
     groups: Array | None
-
-    @property
-    def masses(self) -> Vector:
-        """Weights; 1 of all rows where there are none."""
-        if self.weights is None:
-            return np.ones(len(self.targets))
-        return self.weights
 
     def worth(self, chosen: Mask | slice = slice(None)) -> Performance:
         scores, targets, masses = self.scores[chosen], self.targets[chosen], self.masses[chosen]
@@ -367,7 +360,7 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
     }
     table = X if hasattr(X, "roles") else open_table(X, columns=features, csv=csv, **roles)
     table = replace(table, names=features)
-    if table.roles["target"] is None:
+    if "target" not in table.roles:
         raise ReplearnError("evaluate needs labels. Pass y, or --target COLUMN.")
 
     # 2 scores, targets, weights and groups of each batch; a halfspace has no encoder
@@ -385,8 +378,10 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
             targets = class_numbers(batch.y, model.classes).astype(np.float64)
         parts.append((model.scores_of(batch), targets))
 
+        mass = np.ones(batch.n_rows)
         if batch.weights is not None:
-            masses.append(target_numbers(batch.weights, "sample_weight", least=0))
+            mass = target_numbers(batch.weights, "sample_weight", least=0)
+        masses.append(mass)
         if by is not None:
             column = batch.column(by) if in_features else batch.groups
             assert column is not None
@@ -397,7 +392,7 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
         design.loss,
         np.concatenate([scores for scores, _ in parts]),
         np.concatenate([targets for _, targets in parts]),
-        np.concatenate(masses) if masses else None,
+        np.concatenate(masses),
         np.concatenate(named) if named else None,
     )
 
@@ -421,9 +416,10 @@ def _of_sklearn(model: Any, X: Any, y: Any, by: Any, weights: Any) -> _Scored:
     groups = None
     if by is not None:
         groups = np.asarray(X[by] if isinstance(by, str) else by).astype(str)
+    masses = np.ones(len(targets))
     if weights is not None:
-        weights = np.asarray(weights, dtype=np.float64)
-    return _Scored(loss, logs[:, 1:] - logs[:, :1], targets, weights, groups)
+        masses = np.asarray(weights, dtype=np.float64)
+    return _Scored(loss, logs[:, 1:] - logs[:, :1], targets, masses, groups)
 
 
 def _brier(rows: _Scored) -> tuple[Measure, float] | None:

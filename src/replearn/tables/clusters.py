@@ -40,7 +40,7 @@ class Clusters:
     @classmethod
     def of(cls, table: Table, labels: Array) -> "Clusters | None":
         """The groups that a table names; rows without a group are one each."""
-        if table.roles.get("groups") is None:
+        if "groups" not in table.roles:
             return None
 
         levels, names = levels_of(table.whole("groups"))
