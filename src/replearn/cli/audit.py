@@ -1,6 +1,6 @@
 """``replearn audit``: how often two labs get the same model, by counting."""
 
-import argparse
+from argparse import Namespace
 from typing import Any
 
 from replearn.cli.command import (
@@ -51,7 +51,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_shared("drop", *CSV, "page")
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Count."""
     if options.by is not None:  # centres are what they are
         refuse_unused(options, "an audit with --by", "n_pairs", "n_rows")
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> Outcome:
     return answered(audited, "Audit", audited.verdict == "exceeds")
 
 
-def _of_study(options: argparse.Namespace) -> Any:
+def _of_study(options: Namespace) -> Any:
     """Disjoint random parts of the table, each a lab."""
     from replearn.reports.audit import audit_study, audit_study_by, labels_of
     from replearn.study import Study
@@ -87,7 +87,7 @@ def _of_study(options: argparse.Namespace) -> Any:
         return audit_study(study, table, n_rows, options.n_pairs, options.shared_seed)
 
 
-def _of_halfspaces(options: argparse.Namespace, study: Any) -> Any:
+def _of_halfspaces(options: Namespace, study: Any) -> Any:
     from replearn.reports.audit import audit_replications
 
     estimator, table = of_study(options, study)
@@ -98,7 +98,7 @@ def _of_halfspaces(options: argparse.Namespace, study: Any) -> Any:
         )
 
 
-def _of_estimator(options: argparse.Namespace) -> Any:
+def _of_estimator(options: Namespace) -> Any:
     from sklearn.linear_model import LogisticRegression
 
     from replearn.estimators.glm import ReplicableLogisticClassifier

@@ -1,6 +1,6 @@
 """``replearn combine``: add up the sums of labs."""
 
-import argparse
+from argparse import Namespace
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +72,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_shared("page")
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Add up, and step on."""
     from replearn.documents import document_of
     from replearn.study import GlmStudy, LabColumns, LabSums, Share
@@ -100,7 +100,7 @@ def run(options: argparse.Namespace) -> Outcome:
     return _round(first, sums, options)
 
 
-def _round(study: "GlmStudy", sums: list[Any], options: argparse.Namespace) -> Outcome:
+def _round(study: "GlmStudy", sums: list[Any], options: Namespace) -> Outcome:
     """From the sums of all labs to the next state, a study or a model."""
     from replearn.study import Coalition, Founded, LabSums, Share, State, combine, opened_by
 
@@ -145,7 +145,7 @@ def _round(study: "GlmStudy", sums: list[Any], options: argparse.Namespace) -> O
     return Outcome(facts)
 
 
-def _begin(study: "GlmStudy", opened: "GlmModel | None", options: argparse.Namespace) -> Outcome:
+def _begin(study: "GlmStudy", opened: "GlmModel | None", options: Namespace) -> Outcome:
     """Write the state of the first round."""
     refuse_unused(options, "--begin", "state", "publish", "replication_rows", "page")
     if options.sums:
@@ -155,9 +155,7 @@ def _begin(study: "GlmStudy", opened: "GlmModel | None", options: argparse.Names
     return Outcome(_next(state, options.out, 0))
 
 
-def _publish(
-    original: "Founded", n_rows: int, n_numbers: int, options: argparse.Namespace
-) -> Outcome:
+def _publish(original: "Founded", n_rows: int, n_numbers: int, options: Namespace) -> Outcome:
     """Write the study of all labs together, and keep their model."""
     may_leave("study", n_rows, n_numbers, original.study)
     path = f"{options.out.removesuffix('.json')}.model.json"
@@ -171,7 +169,7 @@ def _publish(
     return Outcome(facts, title=f"Original of {options.out}", n_rows=n_rows)
 
 
-def _finish(coalition: "Coalition", options: argparse.Namespace) -> Outcome:
+def _finish(coalition: "Coalition", options: Namespace) -> Outcome:
     """Write the model of a joint replication, unless it is not the original's."""
     facts, title = coalition.facts(), f"Coalition of {options.study}"
     if coalition.replication.same is False:  # what these rows give is nobody's fit
@@ -181,7 +179,7 @@ def _finish(coalition: "Coalition", options: argparse.Namespace) -> Outcome:
     return Outcome(facts, title=title)
 
 
-def _draft(first: "LabColumns", options: argparse.Namespace) -> Outcome:
+def _draft(first: "LabColumns", options: Namespace) -> Outcome:
     """A draft of a study from the columns of all labs."""
     from replearn.study import LabColumns, draft_study
 

@@ -1,6 +1,6 @@
 """``replearn export``: a model in the words of a different program."""
 
-import argparse
+from argparse import Namespace
 
 from replearn.cli.command import Outcome, Parser, check_output_path, refuse_unused
 from replearn.errors import ReplearnError
@@ -29,7 +29,7 @@ def add_arguments(parser: Parser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Write the format that the name of the file asks for."""
     from replearn.documents import write_atomically
     from replearn.reports.files import load_model

@@ -1,8 +1,8 @@
 """``replearn predict``: predictions of a model for the rows of a table."""
 
-import argparse
 import csv
 import io
+from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,7 +38,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_shared(*CSV)
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Predict some rows at a time."""
     from replearn.documents import write_atomically
     from replearn.exports.coefficients import harmless
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> Outcome:
     return Outcome(facts)
 
 
-def _lines(model: Any, options: argparse.Namespace) -> Iterator[list[list[Any]]]:
+def _lines(model: Any, options: Namespace) -> Iterator[list[list[Any]]]:
     """The header, then the lines of each batch."""
     from replearn.tables import open_table
 

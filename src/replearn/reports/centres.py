@@ -15,9 +15,10 @@ from replearn.errors import ReplearnError
 from replearn.glm import LEAST_CENTRE
 from replearn.reports.counts import interval_of, verdict_of
 from replearn.reports.random_effects import (
+    AS_IS,
     LEAST_CENTRES,
-    LogitScale,
-    LogScale,
+    LOG,
+    LOGIT,
     RandomEffects,
     Scale,
     pooled,
@@ -41,9 +42,9 @@ from replearn.words import (
 MOST_CENTRES = 100
 #: What is pooled: its name, its scale, and where it is perfect.
 _MEASURES: tuple[tuple[str, Scale, float | None], ...] = (
-    ("AUC", LogitScale(), None),
-    ("observed to expected", LogScale(), 1.0),
-    ("calibration slope", Scale(), 1.0),
+    ("AUC", LOGIT, None),
+    ("observed to expected", LOG, 1.0),
+    ("calibration slope", AS_IS, 1.0),
 )
 _TRIPOD = (
     "TRIPOD+AI: 12d, differences between centres were quantified by leaving each out; 23b, the "
@@ -285,7 +286,7 @@ def _mark(name: str, measure: Measure) -> Mark:
     return name, text, measure.value, measure.low, measure.high
 
 
-def _places_of(names: Array) -> tuple[dict[str, Ints], tuple[str, ...]]:
+def places_of(names: Array) -> tuple[dict[str, Ints], tuple[str, ...]]:
     """Rows of each centre that is large enough, and the names of those that are not."""
     # a row without a centre belongs to none
     texts = np.array(["" if _is_missing(name) else str(name) for name in names.tolist()])
@@ -317,7 +318,7 @@ def leave_each_out(
 
     ``centre`` names that of each row, and ``replicated`` takes the places of one's rows.
     """
-    places, small = _places_of(centre)
+    places, small = places_of(centre)
     centres = []
     for name, rows in followed(places.items(), "auditing", len(places)):
         try:
