@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from replearn.documents import FilePath
 from replearn.errors import (
     ColumnWarning,
     ReplearnError,
@@ -113,7 +114,7 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
 
     def fit_file(
         self,
-        path: "str | os.PathLike[str]",
+        path: FilePath,
         target: str | None = None,
         sample_weight: str | None = None,
         offset: str | None = None,

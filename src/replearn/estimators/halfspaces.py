@@ -1,6 +1,5 @@
 """The shell of the paper's classifiers as scikit-learn estimators."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
@@ -24,7 +23,7 @@ from replearn.codes import (
     names_in_design,
     seed_text,
 )
-from replearn.documents import Label
+from replearn.documents import FilePath, Label
 from replearn.errors import (
     NotEnoughSamples,
     ReplearnError,
@@ -128,7 +127,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         sample = MemoryRows(X, signs, self._order(signs, study))
         return self._learn(sample, self.classes_, study)
 
-    def fit_file(self, path: "str | os.PathLike[str]", target: str | None = None) -> Self:
+    def fit_file(self, path: FilePath, target: str | None = None) -> Self:
         """Learn from the rows of a file: the model of `fit`, to the bit.
 
         With ``shuffle=False`` rows are read some at a time, and Algorithms 1 and 2 keep none of

@@ -6,7 +6,6 @@ same bytes as Python, and a policy by which a browser lets it connect to nothing
 
 import base64
 import hashlib
-import os
 import re
 from collections.abc import Sequence
 from decimal import Decimal
@@ -19,6 +18,7 @@ import numpy as np
 from replearn import __version__
 from replearn.codes import Coins
 from replearn.documents import (
+    FilePath,
     canonical_json,
     decimal_text,
     in_place_of,
@@ -183,7 +183,7 @@ def _cell(text: str) -> str:
     return text
 
 
-def write_bundle(study: GlmStudy, folder: str | os.PathLike[str]) -> Path:
+def write_bundle(study: GlmStudy, folder: FilePath) -> Path:
     """Write study.json, study.html, rehearsal.csv and README.txt into a new folder, or nothing."""
     target = Path(folder).absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
