@@ -23,7 +23,7 @@ from replearn.reports.random_effects import (
     Scale,
     pooled,
 )
-from replearn.study import GlmReplication, Measure
+from replearn.study import GlmReplication, Measure, Support
 from replearn.types import Array, Ints
 from replearn.words import (
     Facts,
@@ -71,9 +71,14 @@ class LeftOut:
         """Whether it got the model of the others."""
         return self.replication is not None and bool(self.replication.same)
 
+    @property
+    def support(self) -> Support | None:
+        """What its patients say about the model of the others."""
+        return None if self.replication is None else self.replication.support
+
     def measure(self, name: str) -> Measure | None:
         """AUC, observed to expected or calibration slope of the others' model here."""
-        support = None if self.replication is None else self.replication.support
+        support = self.support
         if support is None:
             return None
         if name == "AUC":
@@ -148,13 +153,7 @@ class CentreAudit(Spoken):
     @property
     def contradicting(self) -> list[str]:
         """Centres whose patients contradict it, whether or not they got it."""
-        return [
-            one.name
-            for one in self.centres
-            if one.replication is not None
-            and one.replication.support is not None
-            and one.replication.support.contradicts
-        ]
+        return [one.name for one in self.centres if one.support and one.support.contradicts]
 
     @property
     def verdict(self) -> str:

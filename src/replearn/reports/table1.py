@@ -97,21 +97,11 @@ class Table1(Spoken):
 
     def facts(self) -> Facts:
         """As tables."""
-        promise = self.promise
-        table = Table(
-            "",
-            ("name", "algorithm", *MODES),
-            [
-                (
-                    name,
-                    line_title(recipe, bits),
-                    *(rows_text(self.rows[name][mode]) for mode in MODES),
-                )
-                for name, (recipe, bits) in LINES.items()
-            ],
-            key="algorithms",
-        )
-
+        lines = []
+        for name, (recipe, bits) in LINES.items():
+            rows = [rows_text(self.rows[name][mode]) for mode in MODES]
+            lines.append((name, line_title(recipe, bits), *rows))
+        table = Table("", ("name", "algorithm", *MODES), lines, key="algorithms")
         rates = Table(
             "Rates, without logarithms (d: columns, tau: margin)",
             ("name", "printed", "certified", "from"),
@@ -126,30 +116,40 @@ class Table1(Spoken):
             [(name, *_counted_cells(pairs)) for name, pairs in self.counted.items()],
             key="counted",
         )
-        growth = Table(
-            "How rows grow if d is doubled, or eps, tau or rho halved: powers of 2",
-            ("name", "mode", "d", "1/eps", "1/tau", "1/rho"),
-            [
-                (name, mode, *("" if x is None else f"{x + 0.0:.1f}" for x in powers.values()))
-                for name, modes in self.exponents.items()
-                for mode, powers in (_printed(name) | modes).items()
-            ],
-            key="exponents",
-        )
 
         # who runs pairs asks for these: what was not run, and why, is never below "More"
-        tables = [part for part in (counted, table, growth) if part.rows]
+        tables = [part for part in (counted, table, self._growth()) if part.rows]
         asked = 1 if self.counted else len(tables)
-
+        picture = Figure("Rows of each lab on a logarithmic scale", self._picture, _CAPTION)
         return Facts(
-            f"{'Pairs of labs' if self.counted else 'Rows that labs need'} for margin "
-            f"{promise.margin:g}, error {promise.max_error:g}, "
-            f"disagreement {promise.max_disagreement:g}, {self.n_features:,} columns"
-            + (", no constant." if self.fit_intercept is False else " and a constant."),
+            self._verdict(),
             tables[:asked],
             details=[*tables[asked:], rates],
-            figures=[Figure("Rows of each lab on a logarithmic scale", self._picture, _CAPTION)],
+            figures=[picture],
             values={"n_rows": self.rows},
+        )
+
+    def _verdict(self) -> str:
+        what = "Pairs of labs" if self.counted else "Rows that labs need"
+        constant = ", no constant" if self.fit_intercept is False else " and a constant"
+        promise = self.promise
+        return (
+            f"{what} for margin {promise.margin:g}, error {promise.max_error:g}, disagreement "
+            f"{promise.max_disagreement:g}, {self.n_features:,} columns{constant}."
+        )
+
+    def _growth(self) -> Table:
+        """Powers of each line and mode, below those that the paper prints."""
+        lines = []
+        for name, modes in self.exponents.items():
+            for mode, powers in (_printed(name) | modes).items():
+                cells = ["" if x is None else f"{x + 0.0:.1f}" for x in powers.values()]
+                lines.append((name, mode, *cells))
+        return Table(
+            "How rows grow if d is doubled, or eps, tau or rho halved: powers of 2",
+            ("name", "mode", "d", "1/eps", "1/tau", "1/rho"),
+            lines,
+            key="exponents",
         )
 
     def _picture(self) -> str:
