@@ -17,8 +17,10 @@ from replearn.tables.labels import target_numbers
 from replearn.tables.table import Batch, Table
 from replearn.types import Vector
 
-#: Columns that expanded rows have: the interval, the logarithm of the time at risk, and a group.
-INTERVAL, AT_RISK, _GROUP = "(interval)", "(log time at risk)", "(group)"
+#: Columns that expanded rows have: the interval, and the logarithm of the time at risk.
+INTERVAL, AT_RISK = "(interval)", "(log time at risk)"
+#: What all rows at risk of a person have in common, if the table says it: role, and column.
+_OF_PERSONS = {"groups": "(group)", "centres": "(centre)"}
 #: Events in each interval, at least; and intervals, at most.
 LEAST_EVENTS, _MOST_INTERVALS = 20, 20
 
@@ -105,8 +107,7 @@ def rows_at_risk(table: Table, cuts: Sequence[str], event: str) -> Table:
             yield {name: columns[name] for name in names}
 
     roles = {"target": event, "offset": AT_RISK}
-    if "groups" in table.roles:
-        roles["groups"] = _GROUP
+    roles |= {role: name for role, name in _OF_PERSONS.items() if role in table.roles}
     return Table(
         table.place, (*table.names, INTERVAL), None, read, levels=table.levels, roles=roles
     )
@@ -129,6 +130,8 @@ def _expanded(
     # a library's logarithm differs in the last bit between machines
     columns[AT_RISK] = log(exposure[row, interval])
     columns[event] = seen[row] * is_last
-    if batch.groups is not None:
-        columns[_GROUP] = batch.groups[row]
+    for role, name in _OF_PERSONS.items():
+        of_persons = getattr(batch, role)
+        if of_persons is not None:
+            columns[name] = of_persons[row]
     return columns
