@@ -49,6 +49,9 @@ exit codes: 0 the next round, or a model; 1 it is not the original's model;
   2 bad input
 """
 
+#: Options of rounds, which a draft does not know.
+_OF_ROUNDS = ("state", "begin", "opened", "publish", "replication_rows", "page")
+
 
 def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
@@ -77,23 +80,24 @@ def run(options: Namespace) -> Outcome:
     from replearn.documents import document_of
     from replearn.study import GlmStudy, LabColumns, LabSums, Share
 
-    # what the files are, and so what is written
+    # before there is a study: its draft
     first: Any = document_of(options.study, (GlmStudy, LabColumns))
     makes_study = options.publish or isinstance(first, LabColumns)
-    sums: list[Any] = []
-    if not isinstance(first, LabColumns):
-        sums = [document_of(path, (LabSums, Share)) for path in options.sums]
     made = ["replearn/state", "replearn/study/glm" if makes_study else "replearn/model/glm"]
-    if any(isinstance(one, Share) for one in sums):
+    if isinstance(first, LabColumns):
+        check_output_path(options.out, "model", tuple(made))
+        refuse_unused(options, "a draft from columns", *_OF_ROUNDS)
+        return _draft(first, options)
+
+    # a round: sums of all labs, or secret shares of them
+    sums: list[Any] = [document_of(path, (LabSums, Share)) for path in options.sums]
+    shares = [one for one in sums if isinstance(one, Share)]
+    if shares:
         refuse_unused(options, "secret shares", "publish", "replication_rows")
-    if any(isinstance(one, Share) and one.lab is not None for one in sums):
+    if any(share.lab is not None for share in shares):
         refuse_unused(options, "a lab that adds up shares", "begin", "opened", "page")
         made = ["replearn/share"]
     check_output_path(options.out, "model", tuple(made))
-    if isinstance(first, LabColumns):
-        rounds = ("state", "begin", "opened", "publish", "replication_rows", "page")
-        refuse_unused(options, "a draft from columns", *rounds)
-        return _draft(first, options)
     refuse_unused(options, "a round of a study", "ridge", "seed")
     if options.publish and not options.begin:
         refuse_unused(options, "a joint original", "opened")

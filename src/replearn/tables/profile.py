@@ -67,6 +67,11 @@ class NumberProfile(Part):
     missing: Share3
     kind: Literal["number"] = "number"
 
+    def is_of(self, column: NumberColumn | LevelColumn) -> bool:
+        """Whether it is that of this column, with all quantiles or none."""
+        is_named = (self.kind, self.name) == (column.kind, column.name)
+        return is_named and len(self.quantiles) in (0, len(_SHARES))
+
 
 @dataclass(frozen=True)
 class LevelProfile(Part):
@@ -75,6 +80,11 @@ class LevelProfile(Part):
     name: Name
     shares: Annotated[tuple[Share3, ...], Length(0, 10_001)]
     kind: Literal["levels"] = "levels"
+
+    def is_of(self, column: NumberColumn | LevelColumn) -> bool:
+        """Whether it is that of this column, with all levels."""
+        is_named = isinstance(column, LevelColumn) and self.name == column.name
+        return is_named and len(self.shares) == len(column.named)
 
 
 @dataclass(frozen=True)
@@ -88,19 +98,12 @@ class Profile(Part):
     target: tuple[Place, ...] = ()
 
     def is_of(self, encoding: Encoding, classes: Sequence[Any] | None) -> bool:
-        """Whether it has the columns and the target, with all quantiles or none, and all levels."""
+        """Whether it has the columns, and the target with all quantiles or none."""
         n_target = len(_SHARES if classes is None else classes)
         if len(self.columns) != len(encoding.columns) or len(self.target) not in (0, n_target):
             return False
-        return all(
-            (theirs.kind, theirs.name) == (column.kind, column.name)
-            and (
-                len(theirs.quantiles) in (0, len(_SHARES))
-                if isinstance(theirs, NumberProfile)
-                else len(theirs.shares) == 1 + len(getattr(column, "levels", ()))
-            )
-            for column, theirs in zip(encoding.columns, self.columns, strict=True)
-        )
+        pairs = zip(encoding.columns, self.columns, strict=True)
+        return all(theirs.is_of(column) for column, theirs in pairs)
 
 
 class Finding(NamedTuple):
