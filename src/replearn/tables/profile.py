@@ -83,8 +83,9 @@ class LevelProfile(Part):
 
     def is_of(self, column: NumberColumn | LevelColumn) -> bool:
         """Whether it is that of this column, with all levels."""
-        is_named = isinstance(column, LevelColumn) and self.name == column.name
-        return is_named and len(self.shares) == len(column.named)
+        if not isinstance(column, LevelColumn) or self.name != column.name:
+            return False
+        return len(self.shares) == len(column.named)
 
 
 @dataclass(frozen=True)
