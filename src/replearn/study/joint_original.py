@@ -14,17 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from replearn.codes import Coins, chance_of_each, seed_text, width_for
-from replearn.documents import (
-    Document,
-    Integers,
-    Label,
-    Length,
-    Part,
-    Range,
-    Text,
-    Unfit,
-    decimal_text,
-)
+from replearn.documents import Document, Integers, Label, Length, Part, Range, Unfit, decimal_text
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.glm import (
     RIDGES,
@@ -45,7 +35,7 @@ from replearn.study.disclosure import singled_out
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.original import read_labels
 from replearn.study.participants import LabsTogether, Participant
-from replearn.study.passes import LEAST_SUMMED, MAX_ROWS, Fitted
+from replearn.study.passes import LEAST_SUMMED, MAX_ROWS, Fitted, LabName, RowCount
 from replearn.study.study import GlmStudy, bits_each
 from replearn.tables import (
     LEAST_COUNT,
@@ -87,7 +77,7 @@ class ColumnCounts(Part):
     name: Name
     values: Annotated[tuple[Label, ...], Length(0, 10_001)]
     counts: Annotated[Codes, Integers(1, 0, MAX_ROWS)]
-    missing: Annotated[int, Range(0, MAX_ROWS)]
+    missing: RowCount
     are_numbers: bool
     hides_levels: bool = False  # of numbers: all of them, because sums would show few
     hides_gaps: bool = False
@@ -110,7 +100,7 @@ class LabColumns(Spoken, Document):
 
     FORMAT = "replearn/columns"
 
-    lab: Annotated[str, Text(200)]
+    lab: LabName
     rows: Annotated[int, Range(1, MAX_ROWS)]
     kind: Kind
     target: ColumnCounts

@@ -82,6 +82,12 @@ _KEPT = 1 << 8  # numbers of a column that travel from each part, to look at uni
 #: it, returns memory to the system each time.
 _ENCODED_ROWS = 1 << 13
 
+#: Parts of files: rows of all labs, sums over them, those of classes, and names of labs.
+RowCount = Annotated[int, Range(0, MAX_ROWS)]
+BigSum = Annotated[int, Range(0, MAX_SUM)]
+Totals = Annotated[Whole, Integers(1, -MAX_SUM, MAX_SUM, 100)]
+LabName = Annotated[str, Text(200)]
+
 Asked = Literal["scale", "counts", "one step", "a step", "spread"]
 
 
@@ -114,9 +120,9 @@ class Counts(Part):
     Weights are in units of 2^-16.
     """
 
-    rows: Annotated[int, Range(0, MAX_ROWS)]
-    weight: Annotated[int, Range(0, MAX_SUM)]
-    totals: Annotated[Whole, Integers(1, -MAX_SUM, MAX_SUM, 100)]
+    rows: RowCount
+    weight: BigSum
+    totals: Totals
 
     @classmethod
     def of(cls, sums: ExactSums) -> "Counts":
@@ -128,7 +134,7 @@ class Counts(Part):
 class Member(Part):
     """A lab that takes part, and what it counted in the first round."""
 
-    lab: Annotated[str, Text(200)]
+    lab: LabName
     counts: Counts
 
 

@@ -15,12 +15,12 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from replearn.documents import Document, Integers, Length, Sha256, Text, Unfit
+from replearn.documents import Document, Integers, Length, Sha256, Unfit
 from replearn.errors import ReplearnError, short
 from replearn.rows import ExactSums
 from replearn.rows import Integers as Whole
 from replearn.study.disclosure import count_groups, groups_counted, refuse_heavy_rows
-from replearn.study.passes import LEAST_LABS, State, add_up
+from replearn.study.passes import LEAST_LABS, LabName, State, add_up
 from replearn.study.study import GlmStudy
 from replearn.study.sums import at_state, summed
 from replearn.tables import LEAST_COUNT
@@ -29,8 +29,6 @@ from replearn.words import Facts, Row, Spoken
 #: Shares are whole numbers modulo this: far more than any total.
 MODULUS = 1 << 128
 _MOST_LABS = 1000
-
-_Name = Annotated[str, Text(200)]
 
 
 @dataclass(frozen=True)
@@ -55,10 +53,10 @@ class Share(Spoken, Document):
 
     study: Sha256
     state: Sha256
-    labs: Annotated[tuple[_Name, ...], Length(LEAST_LABS, _MOST_LABS)]
-    to: _Name
+    labs: Annotated[tuple[LabName, ...], Length(LEAST_LABS, _MOST_LABS)]
+    to: LabName
     numbers: Annotated[Whole, Integers(1, 0, MODULUS - 1, 1 << 24)]
-    lab: _Name | None = None
+    lab: LabName | None = None
 
     def check(self) -> None:
         """Labs are different, and named in order."""
