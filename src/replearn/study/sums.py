@@ -13,16 +13,14 @@ import numpy as np
 
 from replearn.documents import Document, Integers, Sha256, Unfit
 from replearn.errors import ReplearnError
-from replearn.glm import MOST_STEERED
-from replearn.glm import State as NewtonState
-from replearn.rows import EVERY_ROW, WEIGHT_BITS, ExactSums, integers
-from replearn.rows import Integers as Whole
+from replearn.glm import MOST_STEERED, NewtonState
+from replearn.rows import EVERY_ROW, WEIGHT_BITS, ExactSums, WholeNumbers, integers
 from replearn.study.agreement import spread_findings
 from replearn.study.disclosure import refuse_few_rows, refuse_heavy_rows
 from replearn.study.passes import (
     LEAST_LABS,
     LEAST_SUMMED,
-    MAX_ROWS,
+    MAX_POOLED_ROWS,
     MAX_SUM,
     BigSum,
     Counts,
@@ -43,7 +41,7 @@ from replearn.tables import LEAST_COUNT, Finding, Table
 from replearn.types import Codes
 from replearn.words import Facts, Row, Spoken
 
-_Sums = Annotated[Whole, Integers(2, -MAX_SUM, MAX_SUM, 1 << 24)]
+_Sums = Annotated[WholeNumbers, Integers(2, -MAX_SUM, MAX_SUM, 1 << 24)]
 #: Sums that are one number, and those that are arrays.
 _COUNTED = ("rows", "weight", "sampled")
 _ARRAYS = ("totals", "cells", "gradient", "information", "exponents", "spread")
@@ -98,10 +96,10 @@ class LabSums(Spoken, Document):
     weight: BigSum | None = None
     sampled: BigSum | None = None
     totals: Totals | None = None
-    cells: Annotated[Codes, Integers(2, 0, MAX_ROWS)] | None = None
+    cells: Annotated[Codes, Integers(2, 0, MAX_POOLED_ROWS)] | None = None
     gradient: _Sums | None = None
     information: _Sums | None = None
-    exponents: Annotated[Codes, Integers(1, 0, MAX_ROWS, 1 << 12)] | None = None
+    exponents: Annotated[Codes, Integers(1, 0, MAX_POOLED_ROWS, 1 << 12)] | None = None
     spread: _Sums | None = None
     findings: tuple[Finding, ...] = field(default=(), compare=False, repr=False)
 
