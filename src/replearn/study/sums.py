@@ -63,6 +63,9 @@ class LabSums(Spoken, Document):
         Columns that look different here: for the lab itself, no part of the file.
     rows : int
         Rows of the lab.
+    n_shown : int
+        Rows that share two terms with few others, so that whoever sees the file can work them
+        out: for the lab itself, no part of the file.
 
     See Also
     --------
@@ -102,6 +105,7 @@ class LabSums(Spoken, Document):
     exponents: Annotated[Codes, Integers(1, 0, MAX_POOLED_ROWS, 1 << 12)] | None = None
     spread: _Sums | None = None
     findings: tuple[Finding, ...] = field(default=(), compare=False, repr=False)
+    n_shown: int = field(default=0, compare=False, repr=False)
 
     def check(self) -> None:
         """Information is that of the gradient's columns."""
@@ -131,9 +135,18 @@ class LabSums(Spoken, Document):
     def facts(self) -> Facts:
         """What is sent, in words."""
         size = sum(np.size(value) for value in self.sums.values.values())
+        is_safe = "no individual data"
+        shown: list[str] = []
+        if self.n_shown:
+            is_safe = "but some show single rows"
+            shown = [
+                f"{self.n_shown:,} rows share two terms with few others, and can be worked out "
+                "from the file: --shares hides them in totals."
+            ]
         return Facts(
-            f"Sums over {self.rows:,} rows of {self.lab!r}: {size:,} integers, no individual data.",
+            f"Sums over {self.rows:,} rows of {self.lab!r}: {size:,} integers, {is_safe}.",
             [
+                *shown,
                 "Send the file to the lab that combines: it sees these sums.",
                 "With three or more labs the others see totals only; two labs get no totals.",
                 *(f"{found.column or 'The target'}: {found.sentence}" for found in self.findings),
@@ -204,10 +217,11 @@ def lab_sums(
         )
     refuse_two(len(state.members))
     source, sums = summed(study, table, state)
+    _refuse_changed(state, sums, lab)
 
     # sums of few rows, or with a level or class that few have, never leave the lab
     refuse_small(state, sums)
-    refuse_few_rows(design, source, state.sample_threshold, least_count)
+    n_shown = refuse_few_rows(design, source, state.sample_threshold, least_count)
     if asked is not None:
         refuse_heavy_rows(design, source, asked, least_count)
 
@@ -219,7 +233,7 @@ def lab_sums(
         findings += spread_findings(study, np.sqrt(spread.variance), spread.n_rows)
 
     shown = LabSums.of(study, lab, _without_few_cells(sums, least_count))
-    return replace(shown, findings=tuple(findings))
+    return replace(shown, findings=tuple(findings), n_shown=n_shown)
 
 
 def at_state(
@@ -277,6 +291,17 @@ def _without_few_cells(sums: ExactSums, least_count: int) -> ExactSums:
     cells = sums.values["cells"]
     shown = np.where(cells < least_count, 0, cells)
     return ExactSums(sums.of, {**sums.values, "cells": shown})
+
+
+def _refuse_changed(state: State, sums: ExactSums, lab: str) -> None:
+    """Refuse rows that have changed since a lab counted them: what was added would be seen."""
+    for member in state.members:
+        if member.lab == lab and member.counts != Counts.of(sums):
+            raise ReplearnError(
+                f"all rounds must be over the same rows, but {lab!r} had {member.counts.rows:,} in "
+                f"the first and has {sums.count('rows'):,} now, or other targets: the difference "
+                "would show single rows. Use the table of the first round."
+            )
 
 
 def refuse_two(n_labs: int) -> None:
