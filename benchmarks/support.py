@@ -126,8 +126,9 @@ class Null:
         """The test, as a lab makes it."""
         terms = on_grid(self.X[:, 1:], ROW_BITS).astype(np.int16)
         theta = on_grid(self.theta[None], THETA_BITS)
-        reference = Reference(theta, self.ridge, self.coordinates, self.between, self.n_original)
-        return score_test(MemoryBlocks(Block(terms, y)), Bernoulli(), len(y), reference)
+        known = self.ridge, self.coordinates, self.between, self.n_original
+        reference = Reference(Bernoulli(), theta, *known)
+        return score_test(MemoryBlocks(Block(terms, y)), len(y), reference)
 
     def p_value(self, y: Vector) -> float:
         """Of the test, with that of single directions."""

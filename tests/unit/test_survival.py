@@ -403,3 +403,29 @@ def test_sizes_are_told_in_persons(original):
     assert "rows here" not in report
     assert f"{lab.replication_.n_rows:,}" not in report
     assert re.search(r"planned for labs with +about [34],\d00 persons", study), study
+
+
+def test_centres_of_a_survival_study_are_learned(tmp_path):
+    frame = trial(2400)
+    hospital = np.arange(len(frame)) % 4
+    names = [f"hospital {number}" for number in hospital]
+    first = rl.ReplicableSurvivalAnalysis().fit(features(frame), outcome(frame), centres=names)
+    assert first.certificate_.n_centres == 4
+    assert first.certificate_.centre_words == "a new centre like these 4"
+
+    # from a file, and by the command, the same study
+    path, study = tmp_path / "trial.csv", tmp_path / "study.json"
+    frame.assign(hospital=names).to_csv(path, index=False)
+    filed = rl.ReplicableSurvivalAnalysis().fit_file(path, "days", "died", centres="hospital")
+    assert filed.study_.fingerprint == first.study_.fingerprint
+    told = ["--time", "days", "--event", "died", "--centres", "hospital", "--out", str(study)]
+    assert cli.main(["publish", str(path), *told]) == 0
+    assert rl.load(study).fingerprint == first.study_.fingerprint
+
+    # centres whose mortality differs much widen cells
+    frame["died"] = np.where(
+        hospital == 0, frame.died * (np.arange(len(frame)) % 8 < 4), frame.died
+    )
+    wide = rl.ReplicableSurvivalAnalysis().fit(features(frame), outcome(frame), centres=names)
+    widths = [float(one.study_.widths[0]) for one in (first, wide)]
+    assert widths[1] > widths[0]

@@ -380,8 +380,8 @@ def _is_kept(path: str, document: "Document") -> bool:
         if type(document).load(path) == document:
             return True
     raise ReplearnError(
-        f"{path} is there already and belongs to an earlier study. Name a different file. If "
-        "that study was never written, remove this one."
+        f"{path} is there already and belongs to an earlier study. Keep the new one elsewhere "
+        "(--keep FILE), or remove this one if its study was never sent."
     )
 
 

@@ -18,6 +18,7 @@ from replearn.glm.losses import (
     Poisson,
     loss_of,
     loss_of_numbers,
+    means_of,
 )
 from replearn.glm.model import GlmModel, decided
 from replearn.glm.newton import LastIterate, State, Summary, fit, totals_of

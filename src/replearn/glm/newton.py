@@ -71,11 +71,9 @@ class Point(Part):
 
 
 @dataclass(frozen=True)
-class LastIterate(Part):
+class LastIterate(Point):
     """The last good point, with all that gives the step from there."""
 
-    theta: Annotated[Matrix, Integers(2, -_MOST_UNITS, _MOST_UNITS)]
-    gradient: Annotated[Integers_, Integers(2, -_MOST_SUM, _MOST_SUM)]
     # exact sums there or before
     information: Annotated[Integers_, Integers(2, -_MOST_SUM, _MOST_SUM, 1 << 24)]
     # of the rows behind the two, in units of 2^-16
@@ -100,6 +98,21 @@ class LastIterate(Part):
             raise Unfit(f"gradients and points must have the shape of theta, {shape}")
         if self.information.shape != information_shape(shape, form_of(shape)):
             raise Unfit(f"information must suit coefficients of the shape {shape}")
+
+    @classmethod
+    def at(
+        cls, theta: Matrix, sums: ExactSums, sample_threshold: int, n_steps: int = 0
+    ) -> "LastIterate":
+        """A point with what a pass gave there."""
+        return cls(
+            theta,
+            sums.values["gradient"],
+            sums.values["information"],
+            sums.count("weight"),
+            sums.count("sampled"),
+            sample_threshold,
+            n_steps=n_steps,
+        )
 
     @property
     def sums(self) -> ExactSums:
@@ -186,10 +199,8 @@ class Summary:
 
 def totals_of(block: Block, loss: Loss) -> tuple[int, Integers_]:
     """Weight of some rows, and that of each class or the weighted targets, in units of 2^-16."""
-    masses = np.full(block.n_rows, 1 << WEIGHT_BITS, dtype=np.int64)
-    if block.weights is not None:
-        masses = on_grid(block.weights, WEIGHT_BITS).astype(np.int64)
-    return int(masses.sum()), integers(loss.totals(block.targets, masses))
+    masses = on_grid(block.masses, WEIGHT_BITS)
+    return block.weight, integers(loss.totals(block.targets, masses))
 
 
 def near_enough(n_coefficients: int) -> int:
@@ -325,13 +336,13 @@ def _went_down(gradient: Matrix, step: Direction) -> bool:
     return slope_there <= -algebra.dot(step.gradient, step.step) / 4
 
 
-def _halved(behind: LastIterate, direction: Direction, refresh_above: float) -> State:
+def _halved(last: LastIterate, direction: Direction, refresh_above: float) -> State:
     """Half of the step from the last good point."""
-    if behind.halvings >= _MOST_HALVINGS:
+    if last.halvings >= _MOST_HALVINGS:
         raise NotConverged(
             "the fit must converge, but its steps do not shrink. Use a larger ridge."
         )
-    shorter = replace(behind, halvings=behind.halvings + 1, direction=direction)
+    shorter = replace(last, halvings=last.halvings + 1, direction=direction)
     return _ahead(shorter, refresh_above)
 
 
@@ -341,41 +352,30 @@ def _arrived(state: State, sums: ExactSums) -> LastIterate:
     Points since that was made are remembered, for they correct it.
     """
     last = state.behind
-    sample_threshold = state.sample_threshold or sample_threshold_for(
-        sums.count("rows"), state.theta.size
-    )
-    n_steps = 0
-    if last is not None:
-        sample_threshold, n_steps = last.sample_threshold, last.n_steps + 1
-    iterate = LastIterate(
-        state.theta,
-        sums.values["gradient"],
-        sums.values["information"],
-        sums.count("weight"),
-        sums.count("sampled"),
-        sample_threshold,
-        n_steps=n_steps,
-    )
-    if last is None or state.sample_threshold:
-        return iterate
+    if last is None:
+        share = state.sample_threshold or sample_threshold_for(sums.count("rows"), state.theta.size)
+        return LastIterate.at(state.theta, sums, share)
 
+    iterate = LastIterate.at(state.theta, sums, last.sample_threshold, last.n_steps + 1)
+    if state.sample_threshold:
+        return iterate
     past = (*last.past, Point(last.theta, last.gradient))[-_MEMORY:]
     return replace(iterate, information=last.information, sampled=last.sampled, past=past)
 
 
 def direction_of(
-    behind: LastIterate, loss: Loss, ridge: float, precondition: Preconditioner | None = None
+    iterate: LastIterate, loss: Loss, ridge: float, precondition: Preconditioner | None = None
 ) -> Direction:
     """The Newton step from a point; ``precondition`` is that of its information, if it is known.
 
     Steps since the information was made correct it (L-BFGS in two loops).
     """
-    if behind.direction is not None:
-        return behind.direction
+    if iterate.direction is not None:
+        return iterate.direction
 
     # gradients at the iterates since the information was made, the last one here
-    weight = integers([behind.weight])
-    every: tuple[Point | LastIterate, ...] = (*behind.past, behind)
+    weight = integers([iterate.weight])
+    every: tuple[Point, ...] = (*iterate.past, iterate)
     iterates = []
     for point in every:
         sums = ExactSums("", {"gradient": point.gradient, "weight": weight})
@@ -392,7 +392,7 @@ def direction_of(
 
     # the information matrix takes the place of L-BFGS's scaled identity
     if precondition is None:
-        precondition = preconditioner_of(behind.sums, loss, ridge, form_of(behind.theta.shape))
+        precondition = preconditioner_of(iterate.sums, loss, ridge, form_of(iterate.theta.shape))
     r = precondition(q)
 
     # second loop, from the first pair to the last
@@ -415,33 +415,33 @@ def _correction_pairs(iterates: list[tuple[Matrix, Matrix]]) -> list[tuple[Matri
     return pairs
 
 
-def _ahead(behind: LastIterate, refresh_above: float) -> State:
+def _ahead(iterate: LastIterate, refresh_above: float) -> State:
     """The state at the end of a step, which is halved until coefficients stay in bounds."""
-    assert behind.direction is not None
-    form = form_of(behind.theta.shape)
-    step, size = behind.direction.step, behind.direction.size
-    for halvings in range(behind.halvings, _MOST_HALVINGS + 2):
+    assert iterate.direction is not None
+    form = form_of(iterate.theta.shape)
+    step, size = iterate.direction.step, iterate.direction.size
+    for halvings in range(iterate.halvings, _MOST_HALVINGS + 2):
         length = 2.0**-halvings
-        theta = behind.theta + on_grid(length * step, THETA_BITS)
+        theta = iterate.theta + on_grid(length * step, THETA_BITS)
         if np.abs(theta).max() >= MAX_THETA * 2.0**THETA_BITS:
             continue
 
         # after a small step the information at its beginning still steers well
         sample_threshold = 0
-        if behind.steers_badly or _is_refreshed(form, behind, length * size, refresh_above):
-            sample_threshold = behind.sample_threshold
-        return State(theta, sample_threshold, replace(behind, halvings=halvings))
+        if iterate.steers_badly or _is_refreshed(form, iterate, length * size, refresh_above):
+            sample_threshold = iterate.sample_threshold
+        return State(theta, sample_threshold, replace(iterate, halvings=halvings))
     raise Unbounded(
         f"coefficients of standardised columns must stay below {MAX_THETA:g}, but these rows drive "
         "them further: some column nearly separates the classes. Use a larger ridge."
     )
 
 
-def _is_refreshed(form: Form, behind: LastIterate, moved: float, refresh_above: float) -> bool:
+def _is_refreshed(form: Form, iterate: LastIterate, moved: float, refresh_above: float) -> bool:
     """Whether the information is made again after a step that moves a coefficient so far."""
     if form == "pairs":
         return moved > refresh_above
-    n_steps = len(behind.past) + 1
+    n_steps = len(iterate.past) + 1
     return form == "classes" and (moved > _LARGE_GUIDED_STEP or n_steps == _MOST_BY_CLASS)
 
 

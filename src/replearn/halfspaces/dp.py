@@ -92,6 +92,7 @@ from replearn.codes import (
     common,
     decimal_down,
     decimal_up,
+    least_number,
     log_cap,
     log_terms,
     rows_for,
@@ -241,13 +242,8 @@ def _hottest(plan: DPPlan) -> str:
         tried = replace(plan, inverse_temperature=repr(heat))
         return stability(tried, plan.n_rows, None).proved <= plan.promise.max_disagreement
 
-    # colder is less stable, so that bisection finds the end
-    low, high = 0.0, float(plan.n_rows)
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if keeps(middle) else (low, middle)
-
-    return decimal_down(low)
+    # the colder, the less stable
+    return decimal_down(least_number(lambda heat: not keeps(heat), start=plan.n_rows))
 
 
 # --- stability ------------------------------------------------------------------------------------

@@ -99,9 +99,9 @@ from replearn.codes import (
 from replearn.documents import decimal_text
 from replearn.errors import NotSearchable, ReplearnError
 from replearn.exact import Points, project_rows
-from replearn.halfspaces.batches import directions
-from replearn.halfspaces.estimates import Rivals, assumptions, calibrated, n_repeated
-from replearn.rows import Sample, term_hashes
+from replearn.halfspaces.batches import all_directions, refuse_zeros
+from replearn.halfspaces.estimates import Rivals, assumptions, calibrated
+from replearn.rows import Sample
 from replearn.types import BlockMap, Ints, Matrix
 
 Counts = Ints
@@ -239,12 +239,7 @@ def _certified(fixed: dict[str, Any], given: Sizes) -> Iterator[NetPlan]:
 
 def certified_covers(promise: Promise, n_inputs: int, given: Sizes) -> Iterator[Cover]:
     """Covers with proved exceptions and failure: without a projection, and with one."""
-    for name in given.by_hand:
-        raise ReplearnError(
-            f"certified mode derives {name}; it cannot be set by hand. Leave it out, or use "
-            'mode="practical".'
-        )
-
+    given.refuse_by_hand()
     share = _COVER_SHARE * min(promise.max_disagreement, promise.failure_prob)
     failure = float(decimal_down(share))
     radius = decimal_down(_RADIUS_SHARE * promise.margin)
@@ -471,21 +466,12 @@ def project(sample: Sample, plan: Plan, cover: Cover, coins: Coins) -> tuple[Poi
         matrix = projection_matrix(cover.projection, plan.n_inputs, cover.n_components, coins)
 
     most = plan.n_rows if plan.mode == "paper" else MAX_ROWS
-    parts: list[Points] = [np.empty((cover.n_components, 0), dtype=np.float32)]
-    n_zero, seen = 0, []
-    for rows, n_without in directions(sample, plan.n_inputs, most):
-        n_zero += n_without
-        parts.append(project_rows(rows, matrix))
-        seen.append(term_hashes(rows))
-
+    parts, n_zero, n_again = all_directions(
+        sample, plan.n_inputs, lambda rows: project_rows(rows, matrix), most
+    )
     points = np.concatenate(parts, axis=1)
-    if points.shape[1] == 0:
-        raise ReplearnError(
-            f"X must have rows that are not all zero, got {n_zero:,} zero rows. A row without "
-            "direction cannot be learned from; check the columns, or use fit_intercept=True."
-        )
-
-    return points, n_zero, n_repeated(seen)
+    refuse_zeros(points.shape[1], n_zero)
+    return points, n_zero, n_again
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from typing import Any
 
 import numpy as np
 
-from replearn.codes import CELLS, CUBES, Sizes, check_rounding, runs
+from replearn.codes import CELLS, CUBES, Sizes, check_rounding, least_whole, runs
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.types import Vector
@@ -135,12 +135,7 @@ def sign_lost(margin: float, n_components: int) -> float:
 
 def _enough_components(margin: float, failure: float) -> int:
     """The fewest for which `sign_lost` is small enough; 2 at least."""
-    low, high = 1, max(2, math.ceil(-2 * math.log(1 / failure) / math.log1p(-(margin**2) / 2)))
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if sign_lost(margin, middle) <= failure else (middle, high)
-
-    return high
+    return least_whole(lambda k: sign_lost(margin, k) <= failure, least=2)
 
 
 #: Widths, in margins, for which the second theorem is computed: each is 1% wider than the last.

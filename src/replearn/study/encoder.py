@@ -138,6 +138,14 @@ def projected(terms: Any, directions: Codes) -> Grid:
     return np.clip(scaled, -MAX_ROW, MAX_ROW).astype(np.int16)
 
 
+def refuse_weightless(has_weight: bool) -> None:
+    """Stop where all rows weigh nothing."""
+    if not has_weight:
+        raise ReplearnError(
+            "sample_weight must not be zero in all rows. Pass some that are positive."
+        )
+
+
 @dataclass
 class TableRows(Rows):
     """Encoded rows of a table, read anew at each pass."""
@@ -162,11 +170,8 @@ class TableRows(Rows):
         largest = 0.0
         for batch in self.table.batches():
             masses = self.encoder.masses(batch, self.encoder.targets(batch))
-            largest = max(largest, float(masses.max()) if masses is not None else 1.0)
-        if not largest > 0:
-            raise ReplearnError(
-                "sample_weight must not be zero in all rows. Pass some that are positive."
-            )
+            largest = max(largest, 1.0 if masses is None else float(masses.max()))
+        refuse_weightless(largest > 0)
         return 2.0 ** math.frexp(largest)[1]
 
     def blocks(self) -> Iterator[Block]:

@@ -55,6 +55,7 @@ from replearn.tables import (
     Name,
     NumberColumn,
     Table,
+    TableScan,
     is_number_text,
     learn_encoding,
     make_profile,
@@ -158,35 +159,49 @@ def lab_columns(
     learned = learn_encoding(table, labels, categories=categories)
     refuse_unsafe(learned.remarks)
 
-    encoded = dict[str, Ints]()
+    encoded: dict[str, Ints] | None = None
     if not table.is_sparse:
         encoded = _encoded_counts(table, learned.encoding, known and labels)
-    look, columns = learned.look, []
-    for name, column in look.columns.items():
-        are_numbers = name not in categories and not column.n_texts
-        values, counts, hides_levels = tuple[str, ...](), list[int](), False
-        if not are_numbers:
-            values, counts, hides_levels = _frequent_levels(column.counts, least_count)
-        elif table.is_sparse or not _singles_out(
-            encoded.get(name), look.numbers(name), least_count
-        ):
-            values, counts = _groups(look.numbers(name), column.n_numbers, least_count)
-        if are_numbers:
-            hides_levels = column.n_numbers > 0 and not values
-
-        # few gaps are nobody's business
-        missing = 0
-        if column.n_missing >= least_count and _is_many(column.missing_counts, least_count):
-            missing = column.n_missing
-        hides_gaps = missing < column.n_missing
-        columns.append(
-            ColumnCounts(
-                name, values, np.array(counts), missing, are_numbers, hides_levels, hides_gaps
-            )
-        )
-
+    columns = [
+        _column_counts(learned.look, name, name in categories, encoded, least_count)
+        for name in learned.look.columns
+    ]
     target = _target_counts(str(table.roles["target"]), known, labels, least_count)
     return LabColumns(lab, len(labels), kind, target, tuple(columns))
+
+
+def _column_counts(
+    look: TableScan,
+    name: str,
+    is_category: bool,
+    encoded: Mapping[str, Ints] | None,
+    least_count: int,
+) -> ColumnCounts:
+    """What is shown of a column; ``encoded`` has rows of encoded numbers, of tables not sparse."""
+    column = look.columns[name]
+    are_numbers = not is_category and not column.n_texts
+    if are_numbers:
+        numbers = look.numbers(name)
+        values, counts = tuple[str, ...](), list[int]()
+        if encoded is None or not _singles_out(encoded.get(name), numbers, least_count):
+            values, counts = _groups(numbers, column.n_numbers, least_count)
+        hides_levels = column.n_numbers > 0 and not values
+    else:
+        values, counts, hides_levels = _frequent_levels(column.counts, least_count)
+
+    # few gaps are nobody's business
+    missing = column.n_missing
+    if missing < least_count or not _is_many(column.missing_counts, least_count):
+        missing = 0
+    return ColumnCounts(
+        name,
+        values,
+        np.array(counts),
+        missing,
+        are_numbers,
+        hides_levels,
+        hides_gaps=missing < column.n_missing,
+    )
 
 
 def _is_many(by_class: Array, least_count: int) -> bool:

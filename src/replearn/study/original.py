@@ -241,7 +241,7 @@ def _tried(
         ridge = decimal_text(float(request.ridge))
     done = count(1)
     with progress("fitting the original", glm.N_TICKS, bool(request.verbose)) as advance:
-        _, trial = glm.original(rows, encoder.loss, promise, ridge, lambda: advance(next(done)))
+        trial = glm.original(rows, encoder.loss, promise, ridge, lambda: advance(next(done)))
     return _Candidate(basis, learned, rows, source, trial)
 
 

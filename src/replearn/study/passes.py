@@ -46,7 +46,7 @@ from replearn.rows import (
     threshold_for,
 )
 from replearn.rows import Integers as Whole
-from replearn.study.encoder import RowEncoder
+from replearn.study.encoder import RowEncoder, refuse_weightless
 from replearn.tables import (
     INTERVAL,
     Batch,
@@ -352,22 +352,20 @@ def table_of(
 def _exponents(design: GlmDesign, batches: Iterable[Any]) -> dict[str, Whole]:
     """How many rows have weights, and the power of two above the largest: it sets the scale."""
     encoder = RowEncoder.of(design)
-    counts = np.zeros(2 * _EXPONENTS + 1, dtype=np.int64)
-    rows = 0
+    largest, n_rows, n_weighted = 0.0, 0, 0
     for source in batches:
         for batch in _batches(design, source):
             masses = encoder.masses(batch, encoder.targets(batch))
             assert masses is not None
-            places = np.frexp(masses[masses > 0])[1] + _EXPONENTS
-            counts += np.bincount(places, minlength=counts.size)
-            rows += batch.n_rows
+            largest = max(largest, float(masses.max(initial=0.0)))
+            n_rows += batch.n_rows
+            n_weighted += int(np.count_nonzero(masses))
 
     # the largest alone is sent: weights of single rows stay here
-    largest = np.flatnonzero(counts)[-1:]
-    n_weighted = counts.sum()
-    counts[:] = 0
-    counts[largest] = n_weighted
-    return {"rows": integers([rows]), "exponents": integers(counts)}
+    counts = np.zeros(2 * _EXPONENTS + 1, dtype=np.int64)
+    if n_weighted:
+        counts[math.frexp(largest)[1] + _EXPONENTS] = n_weighted
+    return {"rows": integers([n_rows]), "exponents": integers(counts)}
 
 
 def _of_block(design: GlmDesign, state: State, block: Block) -> ExactSums:
@@ -466,10 +464,7 @@ def advance(design: GlmDesign, state: State, sums: ExactSums) -> State | Fitted:
 def _scale_of(sums: ExactSums) -> int:
     """The power of two above the largest weight of all parts."""
     places = np.flatnonzero(sums.values["exponents"])
-    if not places.size:
-        raise ReplearnError(
-            "sample_weight must not be zero in all rows. Pass some that are positive."
-        )
+    refuse_weightless(places.size > 0)
     return int(places[-1]) - _EXPONENTS
 
 
@@ -481,17 +476,10 @@ def _fitted(
 
 def behind_of(asked: NewtonState, sums: ExactSums) -> LastIterate:
     """The point of a pass, with its information or, if none was asked for, the last one."""
-    values = sums.values
+    theta, gradient = asked.theta, sums.values["gradient"]
     if asked.behind is not None and not asked.sample_threshold:
-        return replace(asked.behind, theta=asked.theta, gradient=values["gradient"], direction=None)
-    return LastIterate(
-        asked.theta,
-        values["gradient"],
-        values["information"],
-        sums.count("weight"),
-        sums.count("sampled"),
-        asked.sample_threshold,
-    )
+        return replace(asked.behind, theta=theta, gradient=gradient, direction=None)
+    return LastIterate.at(theta, sums, asked.sample_threshold)
 
 
 def _one_step(design: GlmDesign, state: NewtonState, sums: ExactSums) -> Matrix:

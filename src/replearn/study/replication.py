@@ -411,8 +411,6 @@ _RECODE = "Next: give these columns as the study has them, or say why they diffe
 _DENIED = ("factor", "columns")
 #: Columns that a verdict names.
 _MOST_NAMED = 3
-#: Rows that are compared with each other, about.
-_MOST_COMPARED = 1 << 14
 
 
 def _listed(columns: tuple[str, ...]) -> str:

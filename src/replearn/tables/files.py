@@ -355,7 +355,7 @@ class _Watched:
         self.before_last, self.end = b"", b"\n"  # signs before the last quote, and at the end
 
     def lent(self) -> tuple[Any, Event]:
-        """This file for Arrow, and the event that no thread of Arrow has it any longer.
+        """A file for Arrow, and the event that no thread of Arrow has it any longer.
 
         Arrow reads ahead. A thread that still has a file of Python's while Python ends aborts the
         process, whatever its exit code was to be.

@@ -284,12 +284,8 @@ def _on_numbers(name: str, n_known: int, distinct: Vector, meant: bool) -> Remar
         return _centre(name)
     words = re.findall(r"[a-z]+", _spaced(name))
     if distinct.size > 2 and words and _CODE_WORD.fullmatch(words[-1]):
-        return Remark(
-            name,
-            "coded",
-            f"holds {distinct.size:,} whole numbers that its name calls codes, and counts as a "
-            f"quantity: if they are levels, say so (--categories {name})",
-        )
+        reason = "holds whole numbers that its name calls codes, and counts as a quantity"
+        return Remark(name, "coded", f"{reason}: if they are levels, say so (--categories {name})")
     return None
 
 

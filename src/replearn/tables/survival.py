@@ -18,8 +18,10 @@ from replearn.tables.labels import target_numbers
 from replearn.tables.table import Batch, Table
 from replearn.types import Vector
 
-#: Columns that expanded rows have: the interval, the logarithm of the time at risk, and a group.
-INTERVAL, AT_RISK, _GROUP = "(interval)", "(log time at risk)", "(group)"
+#: Columns that expanded rows have: the interval, and the logarithm of the time at risk.
+INTERVAL, AT_RISK = "(interval)", "(log time at risk)"
+#: What all rows at risk of a person have in common, if the table says it: role, and column.
+_OF_PERSONS = {"groups": "(group)", "centres": "(centre)"}
 #: Events in each interval, at least; and intervals, at most.
 LEAST_EVENTS, _MOST_INTERVALS = 20, 20
 
@@ -105,9 +107,11 @@ def rows_at_risk(table: Table, cuts: Sequence[str], event: str) -> Table:
             columns = _expanded(batch, cuts, intervals, event)
             yield {name: columns[name] for name in names}
 
-    roles: dict[str, Any] = {"target": event, "weights": None, "offset": AT_RISK, "groups": None}
-    if table.roles.get("groups") is not None:
-        roles["groups"] = _GROUP
+    roles: dict[str, Any] = {"target": event, "weights": None, "offset": AT_RISK}
+    for role, name in _OF_PERSONS.items():
+        roles[role] = None
+        if table.roles.get(role) is not None:
+            roles[role] = name
     return Table(
         table.place, (*table.names, INTERVAL), None, read, levels=table.levels, roles=roles
     )
@@ -130,6 +134,8 @@ def _expanded(
     # a library's logarithm differs in the last bit between machines
     columns[AT_RISK] = log(exposure[row, interval])
     columns[event] = seen[row] * is_last
-    if batch.groups is not None:
-        columns[_GROUP] = batch.groups[row]
+    for role, name in _OF_PERSONS.items():
+        of_persons = getattr(batch, role)
+        if of_persons is not None:
+            columns[name] = of_persons[row]
     return columns
