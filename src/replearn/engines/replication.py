@@ -12,9 +12,9 @@ from replearn.errors import ReplearnError
 from replearn.glm import GlmDesign, GlmModel
 from replearn.rows import MemoryBlocks, joined, row_marks, threshold_for
 from replearn.study import (
-    Fitted,
     GlmReplication,
     GlmStudy,
+    PooledFit,
     State,
     Sums,
     agreement_of,
@@ -46,7 +46,7 @@ def replicate(
         As in `replearn.study.agreement.replicate`.
     """
     # 1 passes over all rows, until the fit ends
-    step: State | Fitted = study.begin()
+    step: State | PooledFit = study.begin()
     findings: list[Any] = []
     while isinstance(step, State):
         state = step
