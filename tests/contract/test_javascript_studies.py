@@ -13,8 +13,7 @@ import pandas as pd
 import pytest
 
 from replearn.errors import ReplearnError
-from replearn.glm import GlmModel
-from replearn.glm import State as NewtonState
+from replearn.glm import GlmModel, NewtonState
 from replearn.reports.update import update
 from replearn.rows import Block, integers, row_marks
 from replearn.study import (

@@ -13,9 +13,9 @@ from replearn.errors import InvalidFile, ReplearnError
 from replearn.glm import GlmModel, newton, unpacked
 from replearn.study import (
     Coalition,
-    Fitted,
     GlmStudy,
     LabSums,
+    PooledFit,
     Request,
     State,
     combine,
@@ -718,7 +718,7 @@ def test_passes_over_changed_rows_are_refused(plain, labs):
     study, _ = plain
     rows = labs["Oslo"]
     state = study.step(study.sums([rows], study.begin()), study.begin())
-    assert not isinstance(state, Fitted)
+    assert not isinstance(state, PooledFit)
     with pytest.raises(ReplearnError, match="over the same rows"):
         study.step(study.sums([rows[1:]], state), state)
     with pytest.raises(ReplearnError, match="two different ones"):

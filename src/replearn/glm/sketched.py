@@ -277,7 +277,7 @@ def _mean_ratio(ratios: list[Vector]) -> float:
 
 
 @dataclass(frozen=True)
-class Promise:
+class GlmPromise:
     """What an original promises its replications."""
 
     max_disagreement: float  # probability that a replication gets a different model
@@ -289,7 +289,7 @@ class Promise:
     between: tuple[float, float] = (0.0, 0.0)
 
 
-def widths_of(spread: NumberSpread, promise: Promise) -> tuple[str, ...]:
+def widths_of(spread: NumberSpread, promise: GlmPromise) -> tuple[str, ...]:
     """Widths of cells, as published: three digits, rounded upwards."""
     if promise.n_here < PROMISED_ROWS:
         return (_ARBITRARY,) * spread.influence.variance.size
@@ -343,7 +343,7 @@ class RidgeFit:
     folds: tuple[Fold, ...]  # the same fits with a rounding error as the study's
     loss: float  # held out, after rounding
 
-    def with_cells(self, promise: Promise, loss: Loss) -> "RidgeFit":
+    def with_cells(self, promise: GlmPromise, loss: Loss) -> "RidgeFit":
         """The same fit in cells of its own spread, and what rounding makes of it."""
         widths = widths_of(self.spread, promise)
         sizes = np.array(widths, dtype=np.float64)
@@ -358,7 +358,7 @@ class RidgeFit:
 
 
 def _between(
-    promise: Promise,
+    promise: GlmPromise,
     coordinates: Coordinates,
     influence: Influence,
     inflation: float,
@@ -401,7 +401,7 @@ def centre_fits(
 def original(
     rows: Rows,
     loss: Loss,
-    promise: Promise,
+    promise: GlmPromise,
     ridge: str | None = None,
     tick: Callable[[], None] = lambda: None,
 ) -> RidgeFit:
@@ -411,7 +411,7 @@ def original(
     ----------
     rows : Rows
     loss : Loss
-    promise : Promise
+    promise : GlmPromise
     ridge : decimal text, optional
         By default the strongest one whose held-out loss, after rounding, is as good as the best
         up to a tenth of the sampling error of the smallest lab.
@@ -473,7 +473,7 @@ class _RidgeSearch:
 
     rows: Rows
     loss: Loss
-    promise: Promise
+    promise: GlmPromise
     summary: Summary
     kept: MemoryBlocks  # a sample
     folds: tuple[Fold, ...]  # of the sample

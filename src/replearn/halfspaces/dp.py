@@ -104,7 +104,6 @@ from replearn.halfspaces.estimates import Rivals
 from replearn.halfspaces.net import (
     BY_HAND,
     MAX_RIVALS,
-    Counts,
     Cover,
     Net,
     certified_covers,
@@ -114,7 +113,7 @@ from replearn.halfspaces.net import (
     project,
 )
 from replearn.rows import Sample
-from replearn.types import BlockMap, Vector
+from replearn.types import BlockMap, Ints, Vector
 
 #: Candidates that can be searched: about one over the share of good ones.
 MAX_FULL = 1 << 24
@@ -296,7 +295,7 @@ def run(sample: Sample, plan: DPPlan, coins: Coins, work: BlockMap = map) -> Fit
     return Fitted(codes, spread, net.n_points, counts, space=space)
 
 
-def arrivals(coins: Coins, n_candidates: int) -> Iterator[tuple[Counts, Vector]]:
+def arrivals(coins: Coins, n_candidates: int) -> Iterator[tuple[Ints, Vector]]:
     """Candidates and their noise ``-ln T_i``, block by block; T_i are points of a Poisson process.
 
     The points are sums of exponential draws, one after the other, so that a block has the same bits
@@ -318,7 +317,7 @@ class Choice(NamedTuple):
     candidate: int
     n_tested: int
     score: float
-    rivals: Counts
+    rivals: Ints
     rival_scores: Vector
 
 

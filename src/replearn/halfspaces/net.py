@@ -104,8 +104,6 @@ from replearn.halfspaces.estimates import Rivals, assumptions, calibrated
 from replearn.rows import Sample
 from replearn.types import BlockMap, Ints, Matrix
 
-Counts = Ints
-
 #: Candidates that can be searched: one after the other until one passes.
 MAX_LAZY = 1 << 32
 
@@ -401,8 +399,8 @@ def first_below(net: "Net", threshold: float) -> "tuple[Found, int]":
     limit = math.floor(threshold * n)
     deviation = math.sqrt(2 * max(threshold, 1 / n) / n)  # of the difference of two labs, at most
     near_limit = limit + math.ceil(_REACH * deviation * n)
-    near: list[Counts] = []
-    near_counts: list[Counts] = []
+    near: list[Ints] = []
+    near_counts: list[Ints] = []
     best, fewest = -1, n + 1
     for indices in net.blocks(range(net.cover.n_candidates)):
         counts = net.counts(indices, np.full(indices.size, max(near_limit, fewest - 1)))
@@ -452,8 +450,8 @@ class Found(NamedTuple):
 
     candidate: int
     n_errors: int
-    near: Counts
-    near_counts: Counts
+    near: Ints
+    near_counts: Ints
 
 
 def project(sample: Sample, plan: Plan, cover: Cover, coins: Coins) -> tuple[Points, int, int]:
@@ -488,7 +486,7 @@ class Net:
         """Rows with a direction."""
         return int(self.points.shape[1])
 
-    def blocks(self, order: range | Counts) -> Iterator[Counts]:
+    def blocks(self, order: range | Ints) -> Iterator[Ints]:
         """Indices in order, in blocks that grow: little is wasted when the first ones pass."""
         start, size = 0, _FIRST_SEARCH
         while start < len(order):
@@ -496,18 +494,18 @@ class Net:
             start += size
             size = min(2 * size, _LARGEST_SEARCH)
 
-    def counts(self, indices: Counts, limits: Counts) -> Counts:
+    def counts(self, indices: Ints, limits: Ints) -> Ints:
         """Errors of these candidates, each counted up to ``limit + 1``."""
         chosen = self._candidates(indices)
 
-        def count(first: int) -> Counts:
+        def count(first: int) -> Ints:
             part = slice(first, first + _CANDIDATES_PER_BLOCK)
             return errors(self.points, chosen[part], limits[part])
 
         parts = list(self.work(count, range(0, indices.size, _CANDIDATES_PER_BLOCK)))
         return np.concatenate(parts)
 
-    def moves(self, rivals: Counts) -> Matrix:
+    def moves(self, rivals: Ints) -> Matrix:
         """How error rates move from this lab to another, as groups of rows show it."""
         n = self.n_points
         n_groups = min(_GROUPS, n // _FEWEST_POINTS)
@@ -522,11 +520,11 @@ class Net:
         # one degree of freedom less than groups; twice the variance, for two labs
         return np.asarray(moves * math.sqrt(2 / (n * max(1, n_groups - 1))))
 
-    def _candidates(self, indices: Counts) -> Points:
+    def _candidates(self, indices: Ints) -> Points:
         return candidates(indices, self.cover.n_components, self.coins).astype(np.float32)
 
 
-def errors(points: Points, chosen: Points, limits: Counts) -> Counts:
+def errors(points: Points, chosen: Points, limits: Ints) -> Ints:
     """Errors of candidates on points, each counted up to ``limit + 1``."""
     from replearn.kernels.error_counts import count_errors  # compiled: only a fit waits for it
 

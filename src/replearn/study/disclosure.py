@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from replearn.errors import ReplearnError
-from replearn.glm import GlmDesign, Loss, State
+from replearn.glm import GlmDesign, Loss, NewtonState
 from replearn.rows import EVERY_ROW, MAX_ROW, ROW_BITS, Block, Rows, dense_terms, marks, pieces
 from replearn.study.encoder import RowEncoder, TableRows, projected, read_rows
 from replearn.tables import Encoding, NumberColumn, Table, spelled
@@ -167,7 +167,7 @@ def _refuse_few(
 
 
 def refuse_heavy_rows(
-    design: GlmDesign, table: Table, asked: State, least_count: int, of_terms: bool = True
+    design: GlmDesign, table: Table, asked: NewtonState, least_count: int, of_terms: bool = True
 ) -> None:
     """Stop before sums leave that hardly more than one row makes, at the coefficients asked for.
 
@@ -175,7 +175,7 @@ def refuse_heavy_rows(
     ----------
     design : GlmDesign
     table : Table
-    asked : State
+    asked : NewtonState
         Of the fit: its coefficients, and the threshold of rows in the information matrix.
     least_count : int
         Rows of equal weight that a sum must be of; of single terms a few are enough.
@@ -194,7 +194,7 @@ def refuse_heavy_rows(
         )
 
 
-def _sizes_in_sums(block: Block, loss: Loss, asked: State) -> list[Matrix]:
+def _sizes_in_sums(block: Block, loss: Loss, asked: NewtonState) -> list[Matrix]:
     """What rows add to the sums of a Newton step: of each sum the sizes, and their squares."""
     eta = block.scores(asked.theta)
     residuals = np.abs(loss.residual(eta, block.targets)) * block.masses[:, None]

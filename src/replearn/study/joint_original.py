@@ -14,17 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from replearn.codes import Coins, chance_of_each, seed_text, width_for
-from replearn.documents import (
-    Document,
-    Integers,
-    Label,
-    Length,
-    Part,
-    Range,
-    Text,
-    Unfit,
-    decimal_text,
-)
+from replearn.documents import Document, Integers, Label, Length, Part, Range, Unfit, decimal_text
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.glm import (
     RIDGES,
@@ -45,7 +35,7 @@ from replearn.study.disclosure import singled_out
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.original import read_labels
 from replearn.study.participants import LabsTogether, Participant
-from replearn.study.passes import LEAST_SUMMED, MAX_ROWS, Fitted
+from replearn.study.passes import LEAST_SUMMED, MAX_POOLED_ROWS, LabName, PooledFit, RowCount
 from replearn.study.study import GlmStudy, bits_each
 from replearn.tables import (
     LEAST_COUNT,
@@ -86,8 +76,8 @@ class ColumnCounts(Part):
 
     name: Name
     values: Annotated[tuple[Label, ...], Length(0, 10_001)]
-    counts: Annotated[Codes, Integers(1, 0, MAX_ROWS)]
-    missing: Annotated[int, Range(0, MAX_ROWS)]
+    counts: Annotated[Codes, Integers(1, 0, MAX_POOLED_ROWS)]
+    missing: RowCount
     are_numbers: bool
     hides_levels: bool = False  # of numbers: all of them, because sums would show few
     hides_gaps: bool = False
@@ -110,8 +100,8 @@ class LabColumns(Spoken, Document):
 
     FORMAT = "replearn/columns"
 
-    lab: Annotated[str, Text(200)]
-    rows: Annotated[int, Range(1, MAX_ROWS)]
+    lab: LabName
+    rows: Annotated[int, Range(1, MAX_POOLED_ROWS)]
     kind: Kind
     target: ColumnCounts
     columns: Annotated[tuple[ColumnCounts, ...], Length(1, 10_000)]
@@ -366,7 +356,7 @@ def _is_finite(value: Label) -> bool:
 
 def _warn_early(loss: Loss, shares: Vector, sizes: list[int], max_disagreement: float) -> None:
     """Say before the first round what `founded` would refuse after the last one."""
-    promise = glm.Promise(max_disagreement, _BITS, sum(sizes), int(median_low(sizes)))
+    promise = glm.GlmPromise(max_disagreement, _BITS, sum(sizes), int(median_low(sizes)))
     _, problems = without_model(loss, shares, promise, np.zeros((loss.n_scores, 1)))
     for problem in problems:
         warn(f"The last round would make no study. {problem}", ReplicabilityWarning)
@@ -535,7 +525,7 @@ class Founded(LabsTogether, Spoken):
 
 def founded(
     draft: GlmStudy,
-    fitted: Fitted,
+    fitted: PooledFit,
     spread: Influence,
     together: LabsTogether,
     replication_rows: int | None,
@@ -557,7 +547,7 @@ def founded(
         replication_rows = n_rows
         if len(fits.names) > 1:
             replication_rows = int(median_low(fits.n_rows.tolist()))
-    promise = glm.Promise(rho, _BITS, n_rows, replication_rows)
+    promise = glm.GlmPromise(rho, _BITS, n_rows, replication_rows)
     widths = glm.widths_of(total_spread, promise)
     design = replace(draft.design, widths=widths, bits=_BITS, sketch=None)
     codes, sketch = design.cells.publish(numbers)

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from replearn.errors import ReplearnError
-from replearn.glm import GlmDesign, Loss, over_scores, unpacked
-from replearn.glm import State as NewtonState
+from replearn.glm import GlmDesign, Loss, NewtonState, over_scores, unpacked
 from replearn.rows import (
     COARSE,
     EVERY_ROW,
@@ -18,7 +17,7 @@ from replearn.rows import (
     ROW_BITS,
     WEIGHT_BITS,
     ExactSums,
-    Integers,
+    WholeNumbers,
     on_grid,
 )
 from replearn.study.passes import SPREAD_BITS, Counts, State, add_up
@@ -227,7 +226,7 @@ def _on_information(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> s
     return ""
 
 
-def _on_block(block: Integers) -> str:
+def _on_block(block: WholeNumbers) -> str:
     """The information of one score, a matrix."""
     diagonal = np.diagonal(block)
     if (diagonal < 0).any() or (diagonal > _LARGEST**2 * block[0, 0]).any():
@@ -237,7 +236,7 @@ def _on_block(block: Integers) -> str:
     return ""
 
 
-def _least_eigenvalue(parts: Integers, n_scores: int) -> float:
+def _least_eigenvalue(parts: WholeNumbers, n_scores: int) -> float:
     """Of the whole matrix over scores and columns; what float64 cannot tell from 0 is 0."""
     values = np.linalg.eigvalsh(over_scores(parts.astype(np.float64), n_scores))
     least, most = float(values[0]), float(np.abs(values).max())

@@ -115,7 +115,7 @@ def register_study(
     rows = read_rows(TableRows(table, RowEncoder(learned.encoding, loss, classes)))
 
     # 2 finished scores are recalibrated; of columns as many directions as pay
-    promise = glm.Promise(max_disagreement, 0, replication_rows, replication_rows)
+    promise = glm.GlmPromise(max_disagreement, 0, replication_rows, replication_rows)
     if scores is not None:
         directions, found = None, glm.original(rows, loss, promise)
     else:
@@ -144,7 +144,7 @@ def register_study(
     return GlmStudy.of(design, promise, found.spread, make_profile(learned, labels))
 
 
-def _worthwhile(rows: Rows, loss: Any, promise: glm.Promise) -> tuple[Codes, glm.RidgeFit]:
+def _worthwhile(rows: Rows, loss: Any, promise: glm.GlmPromise) -> tuple[Codes, glm.RidgeFit]:
     """As many principal directions as lower the held-out loss after rounding."""
     every = principal_directions(glm.second_moments(rows))[:MOST_DIRECTIONS]
     best: tuple[Codes, glm.RidgeFit] | None = None

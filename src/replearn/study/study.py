@@ -29,15 +29,15 @@ from replearn.glm import (
     GlmDesign,
     GlmModel,
     GlmPlan,
+    GlmPromise,
     Hazard,
     NumberSpread,
-    Promise,
 )
 from replearn.rows import ExactSums
 from replearn.study import passes
 from replearn.study.encoder import RowEncoder
 from replearn.study.evidence import Evidence, guess_bits, rows_to_match
-from replearn.study.passes import Fitted, State, Sums
+from replearn.study.passes import PooledFit, State, Sums
 from replearn.tables import Profile, persons_of
 from replearn.types import Mask, Vector
 from replearn.words import Facts, Figure, Row, Spoken, by_rows, counted
@@ -231,7 +231,7 @@ class GlmStudy(Study):
     def of(
         cls,
         design: GlmDesign,
-        promise: Promise,
+        promise: GlmPromise,
         spread: NumberSpread,
         profile: Profile,
         problems: Iterable[str] = (),
@@ -357,7 +357,7 @@ class GlmStudy(Study):
         """Widths that rows, spreads and centres imply, without what upper bounds add."""
         return self._widths_for(self.promise, self.centres)
 
-    def _widths_for(self, promise: Promise, between: Between) -> Vector:
+    def _widths_for(self, promise: GlmPromise, between: Between) -> Vector:
         """Widths that a promise implies, with the spreads that the original states."""
         widths: Vector = GLM.sizes(promise, self.stated_spreads, between).widths
         return widths
@@ -409,10 +409,10 @@ class GlmStudy(Study):
         return GlmPlan(self.promise, spreads, between, self.widths).of(self.design.is_agreed)
 
     @property
-    def promise(self) -> Promise:
+    def promise(self) -> GlmPromise:
         """To a lab with the rows of the smallest replication."""
         rho, bits = float(self.max_disagreement), self.design.bits
-        return Promise(rho, bits, self.n_original, self.n_replication)
+        return GlmPromise(rho, bits, self.n_original, self.n_replication)
 
     def commits_to_slopes(self, model: GlmModel, nonce: str | None = None) -> bool | None:
         """Whether the original's model is this one but for the constants; None if sealed.
@@ -551,7 +551,7 @@ class GlmStudy(Study):
             )
         return passes.add_up(self.design, state, batches)
 
-    def step(self, sums: ExactSums, state: State) -> State | Fitted:
+    def step(self, sums: ExactSums, state: State) -> State | PooledFit:
         """What follows from the sums of all rows: the next state, or the fit.
 
         Parameters
@@ -563,7 +563,7 @@ class GlmStudy(Study):
 
         Returns
         -------
-        state : State or Fitted
+        state : State or PooledFit
             What to ask for next, or the model.
         """
         self.check_state(state)

@@ -11,22 +11,24 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from replearn.documents import Document, Integers, Range, Sha256, Text, Unfit
+from replearn.documents import Document, Integers, Sha256, Unfit
 from replearn.errors import ReplearnError
-from replearn.glm import MOST_STEERED
-from replearn.glm import State as NewtonState
-from replearn.rows import EVERY_ROW, WEIGHT_BITS, ExactSums, integers
-from replearn.rows import Integers as Whole
+from replearn.glm import MOST_STEERED, NewtonState
+from replearn.rows import EVERY_ROW, WEIGHT_BITS, ExactSums, WholeNumbers, integers
 from replearn.study.agreement import spread_findings
 from replearn.study.disclosure import refuse_few_rows, refuse_heavy_rows
 from replearn.study.passes import (
     LEAST_LABS,
     LEAST_SUMMED,
-    MAX_ROWS,
+    MAX_POOLED_ROWS,
     MAX_SUM,
+    BigSum,
     Counts,
+    LabName,
+    RowCount,
     State,
     Sums,
+    Totals,
     behind_of,
     findings_of,
     refuse_other_codes,
@@ -39,7 +41,7 @@ from replearn.tables import LEAST_COUNT, Finding, Table
 from replearn.types import Codes
 from replearn.words import Facts, Row, Spoken
 
-_SUM = Integers(2, -MAX_SUM, MAX_SUM, 1 << 24)
+_Sums = Annotated[WholeNumbers, Integers(2, -MAX_SUM, MAX_SUM, 1 << 24)]
 #: Sums that are one number, and those that are arrays.
 _COUNTED = ("rows", "weight", "sampled")
 _ARRAYS = ("totals", "cells", "gradient", "information", "exponents", "spread")
@@ -92,16 +94,16 @@ class LabSums(Spoken, Document):
 
     study: Sha256
     state: Sha256
-    lab: Annotated[str, Text(200)]
-    rows: Annotated[int, Range(0, MAX_ROWS)]
-    weight: Annotated[int, Range(0, MAX_SUM)] | None = None
-    sampled: Annotated[int, Range(0, MAX_SUM)] | None = None
-    totals: Annotated[Whole, Integers(1, -MAX_SUM, MAX_SUM, 100)] | None = None
-    cells: Annotated[Codes, Integers(2, 0, MAX_ROWS)] | None = None
-    gradient: Annotated[Whole, _SUM] | None = None
-    information: Annotated[Whole, _SUM] | None = None
-    exponents: Annotated[Codes, Integers(1, 0, MAX_ROWS, 1 << 12)] | None = None
-    spread: Annotated[Whole, _SUM] | None = None
+    lab: LabName
+    rows: RowCount
+    weight: BigSum | None = None
+    sampled: BigSum | None = None
+    totals: Totals | None = None
+    cells: Annotated[Codes, Integers(2, 0, MAX_POOLED_ROWS)] | None = None
+    gradient: _Sums | None = None
+    information: _Sums | None = None
+    exponents: Annotated[Codes, Integers(1, 0, MAX_POOLED_ROWS, 1 << 12)] | None = None
+    spread: _Sums | None = None
     findings: tuple[Finding, ...] = field(default=(), compare=False, repr=False)
     n_shown: int = field(default=0, compare=False, repr=False)
 
