@@ -33,8 +33,8 @@ examples:
 the file holds sums over many rows. No file is made if a term, a class, or
 both together have 1 to 9 rows (or fewer than a policy asks for), or if a few
 rows outweigh all others: such sums show single patients. So do two terms that
-few rows share, which are counted and told, and two files of nearly the same
-rows: answer a study only once.
+few rows share, which are counted and told, two files of nearly the same rows,
+and many rounds: answer each once (a fit takes about six).
 Whoever combines sees your sums; with three or more labs the others see
 totals only, and two labs get none.
 With --shares nobody sees your sums: they are split into one random share for
