@@ -1648,8 +1648,8 @@ repeated_terms <- function(information) {
 }
 
 # Hazard ratios of Cox's partial likelihood in place of those that intervals give, and the baseline
-# that follows: events over what they expect in each interval. NULL with too many events for that, or
-# with an interval without one.
+# that follows: events over what they expect in each interval. NULL with too many events for that, with
+# an interval without one, or if steps do not end.
 cox_estimates <- function(design, rows, repeated) {
   if (!(sum(rows$targets) > 0 && sum(rows$targets) <= 5000)) return(NULL)
   is_interval <- startsWith(term_names(design$encoding), paste(INTERVAL, "= "))
@@ -1662,6 +1662,7 @@ cox_estimates <- function(design, rows, repeated) {
   pinned <- PINNED * rows$n * repeated[-1][!is_interval]
   # rows of a person follow each other, the first interval first
   fitted <- cox_fit(X, interval, time, rows$targets, cumsum(interval == 1), pinned)
+  if (is.null(fitted)) return(NULL)
 
   at <- factor(interval, seq_len(1 + sum(is_interval)))
   events <- tapply(rows$targets, at, sum, default = 0)
@@ -1680,33 +1681,46 @@ cox_fit <- function(X, interval, time, event, persons, pinned) {
   strata <- lapply(split(seq_along(time), interval), function(rows) rows[order(-time[rows])])
   derivatives <- function(beta) {
     link <- drop(X %*% beta)
-    weight <- exp(link - max(link))  # a common factor changes nothing
+    link <- link - max(link)  # a common factor changes nothing
+    weight <- exp(link)
+    value <- sum(link[event > 0])
     scores <- 0 * X
     information <- diag(left, ncol(X))  # what is left of a ridge, in rows
     for (rows in strata) {
       part <- of_stratum(X[rows, , drop = FALSE], weight[rows], time[rows], event[rows])
       scores[rows, ] <- part$scores
       information <- information + part$information
+      value <- value - part$logs
     }
-    list(scores = scores, information = information)
+    list(value = value - sum(left * beta^2) / 2, scores = scores, information = information)
   }
 
-  beta <- numeric(ncol(X))
-  for (step in 1:30) {
+  # Newton's steps, halved where the likelihood falls
+  before <- beta <- numeric(ncol(X))
+  highest <- -Inf
+  is_done <- FALSE
+  for (step in 1:50) {
     at <- derivatives(beta)
+    if (!isTRUE(at$value >= highest - 1e-9 * abs(at$value))) {
+      beta <- (beta + before) / 2
+      next
+    }
     gradient <- colSums(at$scores) - left * beta
     move <- solve(at$information, gradient, tol = 0)
-    beta <- beta + pmin(pmax(move, -2), 2)
-    if (sum(gradient * move) < 1e-9) break
+    if (is_done <- sum(gradient * move) < 1e-9) break
+    before <- beta
+    highest <- at$value
+    beta <- beta + move
   }
-  at <- derivatives(beta)
+  if (!is_done) return(NULL)
   inverse <- solve(at$information, tol = 0)
   seen <- crossprod(rowsum(at$scores, persons) %*% inverse)
   larger <- sqrt(pmax(diag(seen), diag(inverse)) / diag(seen))
   list(beta = beta, covariance = seen * outer(larger, larger))
 }
 
-# Score residuals and information of rows that enter together, the longest time first.
+# Score residuals and information of rows that enter together, the longest time first, and what they
+# take from the logarithm of the likelihood.
 of_stratum <- function(X, w, time, event) {
   n <- length(w)
   sums <- function(values) matrix(apply(values, 2, cumsum), nrow(values))
@@ -1715,12 +1729,14 @@ of_stratum <- function(X, w, time, event) {
   hazard <- dropped <- numeric(n)  # what rows collect at each event, less at their own
   hazard_x <- dropped_x <- mean_at <- 0 * X
   squares <- matrix(0, ncol(X), ncol(X))
+  logs <- 0
   for (here in split(which(event > 0), -time[event > 0])) {
     last <- max(which(time >= time[here[1]]))
     tied_x <- colSums(w[here] * X[here, , drop = FALSE])
     share <- (seq_along(here) - 1) / length(here)
     total <- at_risk[last] - share * sum(w[here])
     means <- (rep(at_risk_x[last, ], each = length(here)) - outer(share, tied_x)) / total
+    logs <- logs + sum(log(total))
     hazard[last] <- hazard[last] + sum(1 / total)
     hazard_x[last, ] <- hazard_x[last, ] + colSums(means / total)
     dropped[here] <- sum(share / total)
@@ -1733,7 +1749,8 @@ of_stratum <- function(X, w, time, event) {
   collected <- cumsum(hazard[back])[back] - dropped
   collected_x <- sums(hazard_x[back, , drop = FALSE])[back, , drop = FALSE] - dropped_x
   scores <- event * (X - mean_at) - w * (X * collected - collected_x)
-  list(scores = scores, information = crossprod(X * (w * collected), X) - squares)
+  information <- crossprod(X * (w * collected), X) - squares
+  list(logs = logs, scores = scores, information = information)
 }
 
 # Names of the rows (scores) and columns (terms) of coefficients.

@@ -228,6 +228,35 @@ def test_own_hazard_ratios_are_those_of_cox():
             assert inside - partial_likelihood(moved, X, times, events) > 0.002
 
 
+def test_own_hazard_ratios_of_long_tails():
+    """Plain Newton's steps from 0 go to and fro for ever: an enzyme with values far from the rest."""
+    rng = np.random.default_rng(0)
+    enzyme, weight = rng.exponential(1, 300) ** 2, rng.normal(size=300)
+    death = rng.exponential(np.exp(-2 * np.log1p(enzyme) - 0.5 * weight))
+    frame = pd.DataFrame({"enzyme": enzyme, "weight": weight, "died": 1})
+    frame["days"] = 1 + (100 * death).round()
+
+    X = frame[["enzyme", "weight"]]
+    fitted = rl.ReplicableSurvivalAnalysis(between=0).fit(X, outcome(frame))
+    own = fitted.coefficients_.own
+    assert own.is_cox and "Cox's partial likelihood" in str(fitted.coefficients_)
+    beta, errors = own.estimate[0, 1:3], own.standard_error[0, 1:3]
+    given = X.to_numpy() - X.to_numpy().mean(axis=0), frame.days.to_numpy(), frame.died.to_numpy()
+    inside = partial_likelihood(beta, *given)
+    for step in (-0.1, 0.1):
+        assert partial_likelihood(beta + [step * errors[0], 0], *given) < inside
+        assert partial_likelihood(beta + [0, step * errors[1]], *given) < inside
+
+
+def test_own_hazard_ratios_of_many_events_are_said_to_be_those_of_intervals(monkeypatch):
+    """Cox's take a risk set for each event: with too many of them intervals are as good."""
+    monkeypatch.setattr("replearn.glm.sandwich._MOST_EVENTS", 100)
+    frame = trial(600, seed=3)
+    fitted = rl.ReplicableSurvivalAnalysis(between=0).fit(features(frame), outcome(frame))
+    said = " ".join(str(fitted.coefficients_).split())
+    assert "Hazard ratios are those of the study's intervals" in said
+
+
 def by_person(beta: np.ndarray, X: np.ndarray, times: np.ndarray, events: np.ndarray) -> np.ndarray:
     """Lin and Wei's standard errors without ties, as textbooks have them: a loop over events."""
     weights = np.exp(X @ beta)

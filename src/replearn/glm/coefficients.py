@@ -165,7 +165,10 @@ class Coefficients(Spoken):
             said += f", of the {self.design.loss.ratio}"
         said += "."
         if self.design.loss.kind == "hazard":
-            said += " Hazard ratios are those of Cox's partial likelihood, with Efron's ties."
+            whose = "of the study's intervals of time"
+            if self.own.is_cox:
+                whose = "of Cox's partial likelihood, with Efron's ties"
+            said += f" Hazard ratios are those {whose}."
         if self.own.n_beyond:
             said += f" {self._far_values(self.own)}"
         repeated = [self.terms[j] for j in np.flatnonzero(np.isnan(self.own.estimate[0]))]

@@ -66,6 +66,8 @@ class Estimates:
         Numbers beyond the study's range.
     as_they_are : bool
         Whether these are taken as they are; else they are set to the ends of the range.
+    is_cox : bool
+        Whether hazard ratios are those of Cox's partial likelihood; else of the study's intervals.
     """
 
     estimate: Matrix
@@ -73,6 +75,7 @@ class Estimates:
     n_rows: int
     n_beyond: int = 0
     as_they_are: bool = False
+    is_cox: bool = False
 
     @property
     def interval(self) -> tuple[Matrix, Matrix]:
@@ -91,6 +94,8 @@ class Estimates:
         stated = {"rows": self.n_rows, "estimate": estimates, "standard_error": errors}
         if self.n_beyond:
             stated |= {"beyond": self.n_beyond, "as_they_are": self.as_they_are}
+        if self.is_cox:
+            stated["cox"] = True
         return stated
 
     @classmethod
@@ -103,13 +108,16 @@ class Estimates:
             )
             n_rows = int(content["rows"])  # type: ignore[index]
             n_beyond = int(content.get("beyond", 0))  # type: ignore[attr-defined]
-            as_they_are = content.get("as_they_are") is True  # type: ignore[attr-defined]
+            as_they_are, is_cox = (
+                content.get(key) is True  # type: ignore[attr-defined]
+                for key in ("as_they_are", "cox")
+            )
         except (AttributeError, KeyError, TypeError, ValueError):
             return None
         for part in (estimate, error):
             if part.shape != shape or np.isinf(part).any():
                 return None
-        return cls(estimate, error, n_rows, n_beyond, as_they_are)
+        return cls(estimate, error, n_rows, n_beyond, as_they_are, is_cox)
 
 
 def estimates_of(
@@ -192,6 +200,8 @@ def _with_cox(own: Estimates, block: Block, encoding: Encoding, repeated: Mask) 
     persons = np.cumsum(interval == 0)
     groups = persons if block.groups is None else block.groups
     fit = cox_fit(X, interval, time, block.targets, groups, pinned)
+    if fit is None:
+        return own
 
     # the baseline: a constant, and how later intervals differ from the first
     theta = np.zeros((1, 1 + len(of_time)))
@@ -208,7 +218,7 @@ def _with_cox(own: Estimates, block: Block, encoding: Encoding, repeated: Mask) 
     turn = encoding.per_unit(np.eye(theta.shape[1]))[np.ix_(slopes, slopes)]
     errors = own.standard_error.copy()
     errors[0, slopes] = np.sqrt(np.diagonal(turn.T @ fit.covariance @ turn))
-    return Estimates(encoding.per_unit(theta), errors, own.n_rows)
+    return Estimates(encoding.per_unit(theta), errors, own.n_rows, is_cox=True)
 
 
 def is_interval(encoding: Encoding, term: Term) -> bool:
