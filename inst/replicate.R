@@ -1294,12 +1294,16 @@ checked_times <- function(times) {
 
 checked_events <- function(events) {
   events <- checked_numbers(events, "the event")
-  if (!all(events %in% c(0, 1)))
+  if (!all(events %in% c(0, 1))) {
+    distinct <- sort(unique(events))
+    remedy <- "Recode it so, such as 1 and 2 of R's tables as 0 and 1."
+    if (length(distinct) > 2)
+      remedy <- paste("Competing events (a death from something else) are no censoring: they need a",
+                      "model for each, which a study does not have. Count all of them as the event,",
+                      "or study one outcome at a fixed time with a logistic model.")
     refuse("the event must be 1 where it was seen and 0 where the time is censored, got ",
-           paste(head(sort(unique(events)), 5), collapse = ", "), ". Recode R's 1 and 2 as 0 and 1. ",
-           "Competing events (a death from something else) are no censoring: they need a model for ",
-           "each, which a study does not have. Count all of them as the event, or study one outcome ",
-           "at a fixed time with a logistic model.")
+           paste(head(distinct, 5), collapse = ", "), ". ", remedy)
+  }
   events
 }
 

@@ -342,7 +342,7 @@ def test_the_same_columns_look_strange(tmp_path, answers):
 def test_survival(tmp_path, answers):
     """Rows at risk, hazard ratios and risks within a time are Python's."""
     study, calls, expected = None, [], []
-    for seed, n_rows in enumerate((1500, 1500, 120)):
+    for seed, n_rows in enumerate((1500, 1500, 60)):
         frame = trial(n_rows, seed)
         frame["arm"] = np.where(frame.pop("treated") == 1, "x y", "b")
         # an enzyme with values far from the rest: Newton's steps are halved

@@ -141,7 +141,7 @@ def test_score_is_the_concordance(original):
 
 @pytest.mark.parametrize(
     ("died", "words"),
-    [([0, 1, 2], "Competing events"), ([1, 2, 2], "Recode R's 1 and 2 as 0 and 1")],
+    [([0, 1, 2], "Competing events"), ([1, 2, 2], "such as 1 and 2 of R's tables as 0 and 1")],
 )
 def test_other_events_are_refused(died, words, tmp_path):
     frame = trial(300).assign(died=np.resize(died, 300))
