@@ -1623,6 +1623,7 @@ own_estimates <- function(design, rows, theta) {
       slopes <- cox$slopes
       turn <- turn[slopes, slopes, drop = FALSE]
       covariance[slopes, slopes] <- t(turn) %*% cox$covariance %*% turn
+      repeated[cox$unknown] <- TRUE
     }
   }
   dimnames(estimate) <- score_names(design)
@@ -1652,8 +1653,8 @@ repeated_terms <- function(information) {
 }
 
 # Hazard ratios of Cox's partial likelihood in place of those that intervals give, and the baseline
-# that follows: events over what they expect in each interval. NULL with too many events for that, with
-# an interval without one, or if steps do not end.
+# that follows: events over what they expect in each interval. NULL with too many events for that, or
+# if steps do not end.
 cox_estimates <- function(design, rows, repeated) {
   if (!(sum(rows$targets) > 0 && sum(rows$targets) <= 5000)) return(NULL)
   is_interval <- startsWith(term_names(design$encoding), paste(INTERVAL, "= "))
@@ -1670,12 +1671,15 @@ cox_estimates <- function(design, rows, repeated) {
 
   at <- factor(interval, seq_len(1 + sum(is_interval)))
   events <- tapply(rows$targets, at, sum, default = 0)
-  if (!all(events > 0)) return(NULL)
-  hazards <- log(events / tapply(time * exp(drop(X %*% fitted$beta)), at, sum))
+  expected <- tapply(time * exp(drop(X %*% fitted$beta)), at, sum, default = 0)
+  hazards <- log(pmax(events, 1) / pmax(expected, 1e-300))
   theta <- numeric(1 + length(is_interval))
-  theta[c(1, 1 + which(is_interval))] <- c(hazards[1], hazards[-1] - hazards[1])
+  baseline <- c(1, 1 + which(is_interval))
+  theta[baseline] <- c(hazards[1], hazards[-1] - hazards[1])
   theta[1 + which(!is_interval)] <- fitted$beta
-  list(theta = matrix(theta, 1), slopes = 1 + which(!is_interval), covariance = fitted$covariance)
+  # an interval without an event has no baseline, nor has any if that is the first
+  list(theta = matrix(theta, 1), slopes = 1 + which(!is_interval), covariance = fitted$covariance,
+       unknown = baseline[events == 0 | events[1] == 0])
 }
 
 # Rows at risk, with Efron's way of ties; the covariance is the sandwich of residuals by person, or the
@@ -2150,7 +2154,7 @@ other_unit <- function(ours, study, away) {
   near <- abs((ours[3] - moves[best]) / factors[best] - study[3]) <= 0.15 * abs(study[3])
   middle <- paste0("half of the rows are above ", number_texts(ours[3]), " here, in the study above ",
                    number_texts(study[3]))
-  if (far[best] < 0.5 && near)
+  if (far[best] < 0.5 && near && (moves[best] != 0 || study[3] != 0))  # a 0 fits any factor
     return(paste0("seems to have a different unit: it is ", words[best], "; ", middle))
   if (any(ours[2:4] < study[1] | ours[2:4] > study[5]))
     return(paste0("has very different values: ", middle))
@@ -3518,7 +3522,9 @@ performance_items <- function(support) {
 }
 
 support_details <- function(support) {
-  columns <- support$columns
+  # intervals of time are the baseline, and shown where they contradict it
+  is_baseline <- startsWith(support$columns$column, paste(INTERVAL, "= "))
+  columns <- support$columns[!is_baseline | support$columns$p < UNLIKELY, , drop = FALSE]
   names(columns)[match(c("own", "low", "high"), names(columns))] <- c("step", "from", "to")
   c(value_item("patients fit the model", p_in_words(support$p_value)),
     value_item("if centres did not differ", p_in_words(support$p_one_population)),
@@ -3617,7 +3623,7 @@ print_replication <- function(x, ...) {
 print_study <- function(x, ...) {
   cat("A study of '", x$design$target, "', planned for ", counted(x$n_replication),
       if (x$design$loss$kind == "hazard") " rows at risk." else " rows.",
-      "\n  columns      ", quoted(names_of(x$design$encoding$columns)),
+      "\n  columns      ", quoted(setdiff(names_of(x$design$encoding$columns), INTERVAL)),
       "\n  fingerprint  ", x$fingerprint, "\n", sep = "")
   invisible(x)
 }

@@ -354,7 +354,7 @@ def test_persons_are_counted_not_their_rows_at_risk():
 def test_rows_at_risk_are_called_so(original):
     assert " held-out rows at risk the model removes " in str(original.performance_)
     assert "% of half the deviance of" in str(original.performance_)
-    assert " rows at risk), without the ridge" in str(original.coefficients_)
+    assert "(4,000 persons), without the ridge" in str(original.coefficients_)
 
 
 def test_persons_who_occur_twice_are_told():
@@ -432,3 +432,24 @@ def test_sizes_are_told_in_persons(original):
     assert "rows here" not in report
     assert f"{lab.replication_.n_rows:,}" not in report
     assert re.search(r"planned for labs with +about [34],\d00 persons", study), study
+
+
+def test_a_lab_without_late_events_has_the_ratios_of_cox(tmp_path, original, capsys):
+    """Nobody is followed as long as at the original: only the late baseline has no estimate."""
+    frame = trial(800, seed=6)
+    frame["died"] = np.where(frame.days > 600, 0, frame.died)
+    frame["days"] = frame.days.clip(upper=600)
+    found = rl.ReplicableSurvivalAnalysis(study=original.study_).fit(features(frame), outcome(frame))
+    own = found.coefficients_.own
+    assert own.is_cox and own.n_rows == 800
+    assert np.isnan(own.estimate[0]).any() and np.isfinite(own.estimate[0, :3]).all()
+    said = " ".join(str(found.coefficients_).split())
+    assert "Intervals in which nobody had the event have no estimate" in said
+    assert "--drop" not in said
+
+    # Table 1, the table of steps and `show` are of patients, not of intervals
+    steps = found.replication_.facts().text(details=True).partition("one step towards")[2]
+    assert "treated" in steps and "(interval) = " not in steps
+    original.study_.save(tmp_path / "s.json")
+    assert cli.main(["show", str(tmp_path / "s.json")]) == 0
+    assert re.search(r"columns +2\n", capsys.readouterr().out)

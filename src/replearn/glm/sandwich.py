@@ -62,6 +62,7 @@ class Estimates:
     estimate, standard_error : arrays of shape (n_scores, 1 + n_terms)
         The constant comes first; NaN for terms without a row, or that follow from earlier ones.
     n_rows : int
+        Of Cox's model persons.
     n_beyond : int
         Numbers beyond the study's range.
     as_they_are : bool
@@ -198,6 +199,7 @@ def _with_cox(own: Estimates, block: Block, encoding: Encoding, repeated: Mask) 
     pinned = _PINNED * len(X) * repeated[1:][~of_time]
     # rows of a person follow each other, the first interval first
     persons = np.cumsum(interval == 0)
+    n_persons = int(persons[-1])
     groups = persons if block.groups is None else block.groups
     fit = cox_fit(X, interval, time, block.targets, groups, pinned)
     if fit is None:
@@ -205,20 +207,25 @@ def _with_cox(own: Estimates, block: Block, encoding: Encoding, repeated: Mask) 
 
     # the baseline: a constant, and how later intervals differ from the first
     theta = np.zeros((1, 1 + len(of_time)))
-    slopes = 1 + np.flatnonzero(~of_time)
+    slopes, baseline = (1 + np.flatnonzero(some) for some in (~of_time, of_time))
     theta[0, slopes] = fit.beta
-    expected = np.bincount(interval.astype(np.intp), time * np.exp(X @ fit.beta))
-    events = np.bincount(interval.astype(np.intp), block.targets)
-    if len(events) <= of_time.sum() or not events.all():
-        return own  # an interval without an event has no baseline
-    hazards = np.log(events / expected)
+    n_intervals = 1 + len(baseline)
+    at = interval.astype(np.intp)
+    expected = np.bincount(at, time * np.exp(X @ fit.beta), minlength=n_intervals)
+    events = np.bincount(at, block.targets, minlength=n_intervals)
+    hazards = np.log(np.maximum(events, 1.0) / np.maximum(expected, 1e-300))
     theta[0, 0] = hazards[0]
-    theta[0, 1 + np.flatnonzero(of_time)] = hazards[1:] - hazards[0]
+    theta[0, baseline] = hazards[1:] - hazards[0]
 
+    estimate = encoding.per_unit(theta)
     turn = encoding.per_unit(np.eye(theta.shape[1]))[np.ix_(slopes, slopes)]
     errors = own.standard_error.copy()
     errors[0, slopes] = np.sqrt(np.diagonal(turn.T @ fit.covariance @ turn))
-    return Estimates(encoding.per_unit(theta), errors, own.n_rows, is_cox=True)
+
+    # an interval without an event has no baseline, nor has any if that is the first
+    unknown = np.append(0, baseline)[(events == 0) | (events[0] == 0)]
+    estimate[0, unknown] = errors[0, unknown] = np.nan
+    return Estimates(estimate, errors, n_persons, is_cox=True)
 
 
 def is_interval(encoding: Encoding, term: Term) -> bool:
