@@ -23,8 +23,7 @@ from replearn.codes import (
 )
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.estimators.glm import ReplicableLogisticClassifier
-from replearn.glm import GLM, Between, GlmPlan, OwnSpread
-from replearn.glm import Promise as GlmPromise
+from replearn.glm import GLM, Between, GlmPlan, GlmPromise, OwnSpread
 from replearn.halfspaces.recipes import TABLE1
 from replearn.reports.audit import audit
 from replearn.reports.plans import RECIPES

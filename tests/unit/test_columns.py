@@ -266,7 +266,9 @@ def test_many_gaps_are_never_silent(tmp_path, capsys):
 def test_what_must_not_leave_is_refused_before_the_fit(tmp_path, monkeypatch, capsys):
     """Hours may lie between a command and its fit."""
     site_trial(900).assign(id=np.arange(900)).to_csv(path := tmp_path / "a.csv", index=False)
-    monkeypatch.setattr("replearn.study.original.read_rows", lambda *_: pytest.fail("rows were read"))
+    monkeypatch.setattr(
+        "replearn.study.original.read_rows", lambda *_: pytest.fail("rows were read")
+    )
     options = ["publish", str(path), "--target", "died", "--out", str(tmp_path / "s.json")]
     assert cli.main(options) == 2
     assert "--drop id" in capsys.readouterr().err

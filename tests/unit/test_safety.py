@@ -105,7 +105,8 @@ def test_numbers_of_persons_with_several_rows_are_no_quantity():
         assert f"groups={name}" in found.reason
     assert remarks({"steps": visits})[0] == remarks({"n_inpatient": visits % 40})[0] == {}
     named = remarks({"id": [f"X{i:03d}" for i in visits]})[0]["id"]
-    assert named.kind == "rare" and "groups=id" in named.reason
+    assert named.kind == "rare"
+    assert "groups=id" in named.reason
 
 
 def test_columns_of_numbers_with_texts_are_refused_together():

@@ -18,9 +18,10 @@ from replearn.glm.losses import (
     Poisson,
     loss_of,
     loss_of_numbers,
+    means_of,
 )
 from replearn.glm.model import GlmModel, decided
-from replearn.glm.newton import LastIterate, State, Summary, fit, totals_of
+from replearn.glm.newton import LastIterate, NewtonState, Summary, fit, totals_of
 from replearn.glm.recalibration import (
     Recalibration,
     fit_constants,
@@ -33,8 +34,8 @@ from replearn.glm.sandwich import Estimates, estimates_of
 from replearn.glm.sketched import (
     LEAST_CENTRE,
     MOST_INFLATION,
+    GlmPromise,
     NumberSpread,
-    Promise,
     RidgeFit,
     planned_widths,
 )

@@ -20,7 +20,7 @@ from replearn.codes import Bound, Fitted, Mode, Recipe
 from replearn.glm.between import Between
 from replearn.glm.design import GlmDesign
 from replearn.glm.newton import Summary, fit
-from replearn.glm.sketched import Promise, planned_widths
+from replearn.glm.sketched import GlmPromise, planned_widths
 from replearn.rows import Rows
 from replearn.types import Mask, Matrix, Vector
 
@@ -29,7 +29,7 @@ from replearn.types import Mask, Matrix, Vector
 class GlmPlan:
     """What an original plans for its replications, without its codes."""
 
-    promise: Promise
+    promise: GlmPromise
     # standard deviation of one row's influence on each number, as the original states it
     spreads: Vector
     between: Between  # what a new centre differs by; nothing in one population
@@ -62,7 +62,7 @@ class GlmFitted(Fitted):
     summary: Summary
 
 
-def sizes(promise: Promise, spreads: Vector, between: Between) -> GlmPlan:
+def sizes(promise: GlmPromise, spreads: Vector, between: Between) -> GlmPlan:
     """Cells for what labs of the promise's sizes differ by: `stability`, inverted."""
     sampling = spreads * math.sqrt(1 / promise.n_here + 1 / promise.n_there)
     widths = planned_widths(sampling, between, promise.max_disagreement, promise.bits)

@@ -7,7 +7,9 @@ sketch. `replearn.glm.recipe` has the bound.
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -223,22 +225,16 @@ def inflation_of(
     tolerance_units = newton.near_enough(loss.n_scores * (kept.n_terms + 1))
     n_least = N_CHECKS if tolerance_units == newton.NEAR_ENOUGH else _CHECKS_OF_MANY
     n_checks = max(n_least, min(_MOST_CHECKS, int(0.5 / share)))  # small parts are many
+    numbers_of = partial(_numbers_of, loss, ridge, coordinates, tolerance_units, guide)
     ratios = []
     for check in range(n_checks):
         place = row_marks(kept.block, salt=10 + check) * 2.0**-32
-        fits = []
-        for part in (place < share, place >= 1.0 - share):
-            half = MemoryBlocks(kept.block.part(part))
-            if not half.block.n_rows:
-                continue
-            summary = Summary.of(half, loss)
-            if loss.is_enough(summary.shares):
-                theta = fit(half, loss, ridge, summary, tolerance_units, guide)
-                fits.append((coordinates.of_theta(theta), summary.n_rows))
-
-        if len(fits) == 2:
-            (z, n), (other, m) = fits
-            ratios.append(((z - other) / influence.differences(n, m, upper=False)) ** 2)
+        one, other = (
+            numbers_of(kept.block.part(part)) for part in (place < share, place >= 1.0 - share)
+        )
+        if one is not None and other is not None:
+            (z, n), (z_other, m) = one, other
+            ratios.append(((z - z_other) / influence.differences(n, m, upper=False)) ** 2)
     if tolerance_units == newton.NEAR_ENOUGH:
         return _mean_ratio(ratios)
 
@@ -246,6 +242,26 @@ def inflation_of(
     order = np.argsort(-influence.effective, kind="stable")
     groups = np.array_split(order, max(1, order.size // MOST_IN_TRIANGLE))
     return max(_mean_ratio([ratio[group] for ratio in ratios]) for group in groups)
+
+
+def _numbers_of(
+    loss: Loss,
+    ridge: str,
+    coordinates: Coordinates,
+    tolerance_units: int,
+    guide: newton.Guide,
+    part: Block,
+    least_rows: int = 1,
+) -> tuple[Vector, int] | None:
+    """Numbers that some rows alone would have, and how many they are; None of too few rows."""
+    if part.n_rows < least_rows:
+        return None
+    rows = MemoryBlocks(part)
+    summary = Summary.of(rows, loss)
+    if not loss.is_enough(summary.shares):
+        return None
+    theta = fit(rows, loss, ridge, summary, tolerance_units, guide)
+    return coordinates.of_theta(theta), part.n_rows
 
 
 def _mean_ratio(ratios: list[Vector]) -> float:
@@ -261,7 +277,7 @@ def _mean_ratio(ratios: list[Vector]) -> float:
 
 
 @dataclass(frozen=True)
-class Promise:
+class GlmPromise:
     """What an original promises its replications."""
 
     max_disagreement: float  # probability that a replication gets a different model
@@ -273,7 +289,7 @@ class Promise:
     between: tuple[float, float] = (0.0, 0.0)
 
 
-def widths_of(spread: NumberSpread, promise: Promise) -> tuple[str, ...]:
+def widths_of(spread: NumberSpread, promise: GlmPromise) -> tuple[str, ...]:
     """Widths of cells, as published: three digits, rounded upwards."""
     if promise.n_here < PROMISED_ROWS:
         return (_ARBITRARY,) * spread.influence.variance.size
@@ -327,7 +343,7 @@ class RidgeFit:
     folds: tuple[Fold, ...]  # the same fits with a rounding error as the study's
     loss: float  # held out, after rounding
 
-    def with_cells(self, promise: Promise, loss: Loss) -> "RidgeFit":
+    def with_cells(self, promise: GlmPromise, loss: Loss) -> "RidgeFit":
         """The same fit in cells of its own spread, and what rounding makes of it."""
         widths = widths_of(self.spread, promise)
         sizes = np.array(widths, dtype=np.float64)
@@ -341,42 +357,8 @@ class RidgeFit:
         return replace(self, widths=widths, folds=tuple(folds), loss=held_out)
 
 
-def attempt(
-    rows: Rows,
-    kept: MemoryBlocks,
-    loss: Loss,
-    summary: Summary,
-    promise: Promise,
-    moments: Matrix | Vector,
-    validation: Validation,
-) -> RidgeFit:
-    """An original with the ridge of a validation."""
-    ridge = validation.ridge
-    theta = fit(rows, loss, ridge, summary)  # from the start, as a replication does
-    coordinates = Coordinates.of(loss.information(summary.shares), moments, float(ridge))
-    influence = spread_of(rows, loss, ridge, theta, coordinates, summary)
-
-    # how parts of these rows differ, and centres: few rows cannot tell
-    inflation, fits = 1.0, None
-    if summary.n_rows >= PROMISED_ROWS:
-        inflation = inflation_of(
-            kept, loss, ridge, coordinates, influence, promise.n_there, validation.guide
-        )
-        many = kept
-        if kept.block.centres is not None:  # more rows show better how centres differ
-            many = sampled(rows, summary.n_rows, MOST_TRIED, salt=4)
-        fits = centre_fits(many, loss, ridge, coordinates, validation.guide)
-
-    # cells of what is known about the spread
-    numbers = coordinates.of_theta(theta)
-    between = _between(promise, coordinates, influence, inflation, fits, numbers)
-    spread = NumberSpread(influence, between, inflation)
-    bare = RidgeFit(validation, theta, coordinates, spread, fits, (), (), math.inf)
-    return bare.with_cells(promise, loss)
-
-
 def _between(
-    promise: Promise,
+    promise: GlmPromise,
     coordinates: Coordinates,
     influence: Influence,
     inflation: float,
@@ -400,75 +382,67 @@ def centre_fits(
     if block.centres is None:
         return None
 
-    names, numbers, sizes, without = [], [], [], []
+    numbers_of = partial(_numbers_of, loss, ridge, coordinates, newton.NEAR_ENOUGH, guide)
+    names, fits, without = [], [], []
     for name in sorted(set(block.centres.tolist()) - {""}):
-        alone = MemoryBlocks(block.part(block.centres == name))
-        summary = Summary.of(alone, loss)
-        if summary.n_rows < LEAST_CENTRE or not loss.is_enough(summary.shares):
+        alone = None
+        with suppress(Unbounded, NotConverged):  # it may have no bounded fit of its own
+            alone = numbers_of(block.part(block.centres == name), LEAST_CENTRE)
+        if alone is None:
             without.append(name)
-            continue
-        try:
-            theta = fit(alone, loss, ridge, summary, newton.NEAR_ENOUGH, guide)
-        except (Unbounded, NotConverged):  # it has no bounded fit of its own
-            without.append(name)
-            continue
+        else:
+            names.append(name)
+            fits.append(alone)
 
-        names.append(name)
-        numbers.append(coordinates.of_theta(theta))
-        sizes.append(float(summary.n_rows))
-    return CentreFits(tuple(names), np.array(numbers), np.array(sizes), tuple(without))
+    numbers, sizes = (np.array([fit[i] for fit in fits], dtype=np.float64) for i in (0, 1))
+    return CentreFits(tuple(names), numbers, sizes, tuple(without))
 
 
 def original(
     rows: Rows,
     loss: Loss,
-    promise: Promise,
+    promise: GlmPromise,
     ridge: str | None = None,
     tick: Callable[[], None] = lambda: None,
-) -> tuple[Summary, RidgeFit]:
+) -> RidgeFit:
     """Fit an original and choose its cells.
 
     Parameters
     ----------
     rows : Rows
     loss : Loss
-    promise : Promise
+    promise : GlmPromise
     ridge : decimal text, optional
         By default the strongest one whose held-out loss, after rounding, is as good as the best
         up to a tenth of the sampling error of the smallest lab.
     tick : function
         Is called after each of the steps that take long: about `N_TICKS` times.
     """
-    # 0 what the choice of a ridge is made on: a sample, second moments, folds
+    # 0 what the choice of a ridge is made on: a sample, and folds of it
     summary = Summary.of(rows, loss).check(loss)
     n_coefficients = loss.n_scores * (rows.n_terms + 1)
     n_tried = min(MOST_TRIED, max(_LEAST_TRIED, _TRIED_PER_COEFFICIENT * n_coefficients))
     kept = sampled(rows, summary.n_rows, n_tried, salt=4)
-    moments = moments_for(rows)
     folds = folds_of(kept, loss)
 
     # 1 few rows choose no ridge
     if summary.n_rows < PROMISED_ROWS:
         folds, ridge = (Fold(kept, kept.block, summary),), ridge or _STRONG
+    search = _RidgeSearch(rows, loss, promise, summary, kept, folds, moments_for(rows))
     if ridge is not None:
-        validation = validate(kept, folds, loss, ridge)
-        return summary, attempt(rows, kept, loss, summary, promise, moments, validation)
+        return search.fit_with_ridge(validate(kept, folds, loss, ridge))
 
     # 2 the ridge that is best without rounding, and stronger ones that cost no more than allowed
     best = best_ridge(kept, folds, loss, tick)
-    price = _RIDGE_PRICE * 0.5 * loss.n_scores * (rows.n_terms + 1)
-    allowed = price / min(promise.n_there, summary.n_rows)
-    search = _RidgeSearch(kept, folds, loss, list(best.untried))
+    search.left_out += best.untried
+    allowed = _RIDGE_PRICE * 0.5 * n_coefficients / min(promise.n_there, summary.n_rows)
     candidates = search.no_worse(best, allowed)
     most = min(validation.loss for validation in candidates) + allowed
 
     # 3 the strongest of them that costs no more after rounding either
-    def tried(validation: Validation) -> RidgeFit:
-        return attempt(rows, kept, loss, summary, promise, moments, validation)
-
     trials: list[RidgeFit] = []
     for validation in candidates[::-1]:
-        trial = search.bounded(tried, validation)
+        trial = search.bounded(validation)
         tick()
         if trial is None:
             continue
@@ -479,7 +453,7 @@ def original(
     # 4 rounding costs more than that, or no fit is bounded: stronger ones cost no more, maybe
     else:
         for validation in search.stronger(candidates[-1]):
-            trial = search.bounded(tried, validation)
+            trial = search.bounded(validation)
             if trial is not None:
                 trials.append(trial)
                 if trial.loss > _least_loss(trials) + allowed:
@@ -490,17 +464,21 @@ def original(
     most = _least_loss(trials) + allowed
     chosen = next(trial for trial in trials[::-1] if trial.loss <= most)
     left_out = tuple(search.left_out)
-    return summary, replace(chosen, validation=replace(chosen.validation, untried=left_out))
+    return replace(chosen, validation=replace(chosen.validation, untried=left_out))
 
 
 @dataclass
 class _RidgeSearch:
-    """What is tried of stronger ridges, and what could not be tried."""
+    """Rows of an original, what its ridge is chosen on, and what could not be tried."""
 
-    kept: MemoryBlocks
-    folds: tuple[Fold, ...]
+    rows: Rows
     loss: Loss
-    left_out: list[str]
+    promise: GlmPromise
+    summary: Summary
+    kept: MemoryBlocks  # a sample
+    folds: tuple[Fold, ...]  # of the sample
+    moments: Matrix | Vector  # second ones, of all rows
+    left_out: list[str] = field(default_factory=list)
     unbounded: ReplearnError = field(
         default_factory=lambda: Unbounded(
             "rows must allow a bounded fit of each of their parts, but some column nearly "
@@ -508,12 +486,37 @@ class _RidgeSearch:
         )
     )
 
-    def bounded(
-        self, tried: Callable[[Validation], RidgeFit], validation: Validation
-    ) -> RidgeFit | None:
+    def fit_with_ridge(self, validation: Validation) -> RidgeFit:
+        """An original with the ridge of a validation."""
+        ridge, loss, n_rows = validation.ridge, self.loss, self.summary.n_rows
+        # from the start, as a replication does
+        theta = fit(self.rows, loss, ridge, self.summary)
+        information = loss.information(self.summary.shares)
+        coordinates = Coordinates.of(information, self.moments, float(ridge))
+        influence = spread_of(self.rows, loss, ridge, theta, coordinates, self.summary)
+
+        # how parts of these rows differ, and centres: few rows cannot tell
+        inflation, fits = 1.0, None
+        if n_rows >= PROMISED_ROWS:
+            about = loss, ridge, coordinates
+            smallest, guide = self.promise.n_there, validation.guide
+            inflation = inflation_of(self.kept, *about, influence, smallest, guide)
+            many = self.kept
+            if many.block.centres is not None:  # more rows show better how centres differ
+                many = sampled(self.rows, n_rows, MOST_TRIED, salt=4)
+            fits = centre_fits(many, *about, guide)
+
+        # cells of what is known about the spread
+        numbers = coordinates.of_theta(theta)
+        between = _between(self.promise, coordinates, influence, inflation, fits, numbers)
+        spread = NumberSpread(influence, between, inflation)
+        bare = RidgeFit(validation, theta, coordinates, spread, fits, (), (), math.inf)
+        return bare.with_cells(self.promise, loss)
+
+    def bounded(self, validation: Validation) -> RidgeFit | None:
         """The original with a ridge; None if it, or a part of the rows, has no bounded fit."""
         try:
-            trial = tried(validation)
+            trial = self.fit_with_ridge(validation)
         except (Unbounded, NotConverged) as error:
             self._leave_out(validation.ridge, error)
             return None
@@ -521,14 +524,14 @@ class _RidgeSearch:
 
     def no_worse(self, best: Validation, allowed: float) -> list[Validation]:
         """The best one, and stronger ones whose held-out loss is at most so much larger."""
-        found, least = [best], best.loss
+        candidates, least = [best], best.loss
         for validation in self.stronger(best):
             # whole decades were compared before; one between them may be better
             least = min(least, validation.loss)
             if validation.loss > least + allowed:
                 break
-            found.append(validation)
-        return [validation for validation in found if validation.loss <= least + allowed]
+            candidates.append(validation)
+        return [validation for validation in candidates if validation.loss <= least + allowed]
 
     def stronger(self, validation: Validation) -> Iterator[Validation]:
         """Validations with stronger and stronger ridges."""

@@ -113,15 +113,9 @@ from replearn.codes import (
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact import UNIT_BITS, exp, log, products, weighted_sums
-from replearn.halfspaces.batches import directions
-from replearn.halfspaces.estimates import (
-    MIN_GROUPS,
-    assumptions,
-    calibrated,
-    n_repeated,
-    student_draws,
-)
-from replearn.rows import Sample, term_hashes
+from replearn.halfspaces.batches import all_directions
+from replearn.halfspaces.estimates import MIN_GROUPS, assumptions, calibrated, student_draws
+from replearn.rows import Sample
 from replearn.types import BlockMap, Codes, Ints, Matrix, Vector, stacked
 
 Rounding = Literal["box", "foam"]
@@ -215,12 +209,7 @@ def sizes(
     """Rounds, cells, weights, tests and rows."""
     given.check(mode, BY_HAND, CONSTANTS)
     if mode == "certified":
-        for name in given.by_hand:
-            raise ReplearnError(
-                f"certified mode derives {name}; it cannot be set by hand. Leave it out, or use "
-                'mode="practical".'
-            )
-
+        given.refuse_by_hand()
     make = {"practical": _practical, "certified": _certified, "paper": _paper}[mode]
     plan = make(rounding, promise, n_inputs, given)
 
@@ -398,7 +387,8 @@ def stability(plan: BoostPlan, n_rows: int, spread: BoostSpread | None) -> Bound
 def run(sample: Sample, plan: BoostPlan, coins: Coins, work: BlockMap = map) -> Fitted:
     """Lines 1 to 10. Reads the streams "boost/box" or "boost/foam", "boost/coins", "boost/test"."""
     check_reach(plan)
-    rows, n_zero = _directions(sample, plan)
+    parts, n_zero, n_again = all_directions(sample, plan.n_inputs)
+    rows = stacked(parts)
     vote = np.zeros(plan.n_inputs)
     codes: list[Codes] = []
     leaving: list[float] = []
@@ -430,10 +420,7 @@ def run(sample: Sample, plan: BoostPlan, coins: Coins, work: BlockMap = map) -> 
 
     counts = {"zero_rows": n_zero, "rounds": len(codes), "below": int(passed)}
     spread = BoostSpread(
-        n_parts=n_parts,
-        n_repeated=n_repeated([term_hashes(rows)]),
-        leaving=tuple(leaving),
-        doubts=tuple(doubts),
+        n_parts=n_parts, n_repeated=n_again, leaving=tuple(leaving), doubts=tuple(doubts)
     )
     n_used = rows.shape[0]
     if plan.fresh_rows:
@@ -456,16 +443,6 @@ def check_reach(plan: BoostPlan) -> None:
             f"boosting runs at most {MAX_ROUNDS:,} rounds, got {plan.n_rounds:,}. Raise margin or "
             'max_error, or use mode="practical".'
         )
-
-
-def _directions(sample: Sample, plan: BoostPlan) -> tuple[Any, int]:
-    """All rows as directions in whole numbers, and how many are all zero."""
-    parts, n_zero = [], 0
-    for some, n_without in directions(sample, plan.n_inputs):
-        n_zero += n_without
-        parts.append(some)
-
-    return stacked(parts), n_zero
 
 
 def _rounds(rows: Any, plan: BoostPlan) -> Iterator[tuple[Any, Any]]:

@@ -92,6 +92,7 @@ from replearn.codes import (
     common,
     decimal_down,
     decimal_up,
+    least_number,
     log_cap,
     log_terms,
     rows_for,
@@ -103,7 +104,6 @@ from replearn.halfspaces.estimates import Rivals
 from replearn.halfspaces.net import (
     BY_HAND,
     MAX_RIVALS,
-    Counts,
     Cover,
     Net,
     certified_covers,
@@ -113,7 +113,7 @@ from replearn.halfspaces.net import (
     project,
 )
 from replearn.rows import Sample
-from replearn.types import BlockMap, Vector
+from replearn.types import BlockMap, Ints, Vector
 
 #: Candidates that can be searched: about one over the share of good ones.
 MAX_FULL = 1 << 24
@@ -241,13 +241,8 @@ def _hottest(plan: DPPlan) -> str:
         tried = replace(plan, inverse_temperature=repr(heat))
         return stability(tried, plan.n_rows, None).proved <= plan.promise.max_disagreement
 
-    # colder is less stable, so that bisection finds the end
-    low, high = 0.0, float(plan.n_rows)
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if keeps(middle) else (low, middle)
-
-    return decimal_down(low)
+    # the colder, the less stable
+    return decimal_down(least_number(lambda heat: not keeps(heat), start=plan.n_rows))
 
 
 # --- stability ------------------------------------------------------------------------------------
@@ -300,7 +295,7 @@ def run(sample: Sample, plan: DPPlan, coins: Coins, work: BlockMap = map) -> Fit
     return Fitted(codes, spread, net.n_points, counts, space=space)
 
 
-def arrivals(coins: Coins, n_candidates: int) -> Iterator[tuple[Counts, Vector]]:
+def arrivals(coins: Coins, n_candidates: int) -> Iterator[tuple[Ints, Vector]]:
     """Candidates and their noise ``-ln T_i``, block by block; T_i are points of a Poisson process.
 
     The points are sums of exponential draws, one after the other, so that a block has the same bits
@@ -322,7 +317,7 @@ class Choice(NamedTuple):
     candidate: int
     n_tested: int
     score: float
-    rivals: Counts
+    rivals: Ints
     rival_scores: Vector
 
 

@@ -99,12 +99,10 @@ from replearn.codes import (
 from replearn.documents import decimal_text
 from replearn.errors import NotSearchable, ReplearnError
 from replearn.exact import Points, project_rows
-from replearn.halfspaces.batches import directions
-from replearn.halfspaces.estimates import Rivals, assumptions, calibrated, n_repeated
-from replearn.rows import Sample, term_hashes
+from replearn.halfspaces.batches import all_directions, refuse_zeros
+from replearn.halfspaces.estimates import Rivals, assumptions, calibrated
+from replearn.rows import Sample
 from replearn.types import BlockMap, Ints, Matrix
-
-Counts = Ints
 
 #: Candidates that can be searched: one after the other until one passes.
 MAX_LAZY = 1 << 32
@@ -239,12 +237,7 @@ def _certified(fixed: dict[str, Any], given: Sizes) -> Iterator[NetPlan]:
 
 def certified_covers(promise: Promise, n_inputs: int, given: Sizes) -> Iterator[Cover]:
     """Covers with proved exceptions and failure: without a projection, and with one."""
-    for name in given.by_hand:
-        raise ReplearnError(
-            f"certified mode derives {name}; it cannot be set by hand. Leave it out, or use "
-            'mode="practical".'
-        )
-
+    given.refuse_by_hand()
     share = _COVER_SHARE * min(promise.max_disagreement, promise.failure_prob)
     failure = float(decimal_down(share))
     radius = decimal_down(_RADIUS_SHARE * promise.margin)
@@ -406,8 +399,8 @@ def first_below(net: "Net", threshold: float) -> "tuple[Found, int]":
     limit = math.floor(threshold * n)
     deviation = math.sqrt(2 * max(threshold, 1 / n) / n)  # of the difference of two labs, at most
     near_limit = limit + math.ceil(_REACH * deviation * n)
-    near: list[Counts] = []
-    near_counts: list[Counts] = []
+    near: list[Ints] = []
+    near_counts: list[Ints] = []
     best, fewest = -1, n + 1
     for indices in net.blocks(range(net.cover.n_candidates)):
         counts = net.counts(indices, np.full(indices.size, max(near_limit, fewest - 1)))
@@ -457,8 +450,8 @@ class Found(NamedTuple):
 
     candidate: int
     n_errors: int
-    near: Counts
-    near_counts: Counts
+    near: Ints
+    near_counts: Ints
 
 
 def project(sample: Sample, plan: Plan, cover: Cover, coins: Coins) -> tuple[Points, int, int]:
@@ -471,21 +464,12 @@ def project(sample: Sample, plan: Plan, cover: Cover, coins: Coins) -> tuple[Poi
         matrix = projection_matrix(cover.projection, plan.n_inputs, cover.n_components, coins)
 
     most = plan.n_rows if plan.mode == "paper" else MAX_ROWS
-    parts: list[Points] = [np.empty((cover.n_components, 0), dtype=np.float32)]
-    n_zero, seen = 0, []
-    for rows, n_without in directions(sample, plan.n_inputs, most):
-        n_zero += n_without
-        parts.append(project_rows(rows, matrix))
-        seen.append(term_hashes(rows))
-
+    parts, n_zero, n_again = all_directions(
+        sample, plan.n_inputs, lambda rows: project_rows(rows, matrix), most
+    )
     points = np.concatenate(parts, axis=1)
-    if points.shape[1] == 0:
-        raise ReplearnError(
-            f"X must have rows that are not all zero, got {n_zero:,} zero rows. A row without "
-            "direction cannot be learned from; check the columns, or use fit_intercept=True."
-        )
-
-    return points, n_zero, n_repeated(seen)
+    refuse_zeros(points.shape[1], n_zero)
+    return points, n_zero, n_again
 
 
 @dataclass(frozen=True)
@@ -502,7 +486,7 @@ class Net:
         """Rows with a direction."""
         return int(self.points.shape[1])
 
-    def blocks(self, order: range | Counts) -> Iterator[Counts]:
+    def blocks(self, order: range | Ints) -> Iterator[Ints]:
         """Indices in order, in blocks that grow: little is wasted when the first ones pass."""
         start, size = 0, _FIRST_SEARCH
         while start < len(order):
@@ -510,18 +494,18 @@ class Net:
             start += size
             size = min(2 * size, _LARGEST_SEARCH)
 
-    def counts(self, indices: Counts, limits: Counts) -> Counts:
+    def counts(self, indices: Ints, limits: Ints) -> Ints:
         """Errors of these candidates, each counted up to ``limit + 1``."""
         chosen = self._candidates(indices)
 
-        def count(first: int) -> Counts:
+        def count(first: int) -> Ints:
             part = slice(first, first + _CANDIDATES_PER_BLOCK)
             return errors(self.points, chosen[part], limits[part])
 
         parts = list(self.work(count, range(0, indices.size, _CANDIDATES_PER_BLOCK)))
         return np.concatenate(parts)
 
-    def moves(self, rivals: Counts) -> Matrix:
+    def moves(self, rivals: Ints) -> Matrix:
         """How error rates move from this lab to another, as groups of rows show it."""
         n = self.n_points
         n_groups = min(_GROUPS, n // _FEWEST_POINTS)
@@ -536,11 +520,11 @@ class Net:
         # one degree of freedom less than groups; twice the variance, for two labs
         return np.asarray(moves * math.sqrt(2 / (n * max(1, n_groups - 1))))
 
-    def _candidates(self, indices: Counts) -> Points:
+    def _candidates(self, indices: Ints) -> Points:
         return candidates(indices, self.cover.n_components, self.coins).astype(np.float32)
 
 
-def errors(points: Points, chosen: Points, limits: Counts) -> Counts:
+def errors(points: Points, chosen: Points, limits: Ints) -> Ints:
     """Errors of candidates on points, each counted up to ``limit + 1``."""
     from replearn.kernels.error_counts import count_errors  # compiled: only a fit waits for it
 

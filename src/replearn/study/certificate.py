@@ -16,10 +16,10 @@ from replearn.glm import (
     GlmDesign,
     GlmModel,
     GlmPlan,
+    GlmPromise,
     Hazard,
     Loss,
     OwnSpread,
-    Promise,
     RidgeFit,
 )
 from replearn.glm import sketched as glm
@@ -178,7 +178,7 @@ def certificate_of(
     trial: RidgeFit,
     rows: Rows,
     model: GlmModel,
-    promise: Promise,
+    promise: GlmPromise,
     worth: Performance,
     shares: Vector,
 ) -> Certificate:
@@ -236,7 +236,7 @@ def certificate_of(
     )
 
 
-def _about_rows(promise: Promise, inflation: float) -> list[str]:
+def _about_rows(promise: GlmPromise, inflation: float) -> list[str]:
     """Rows that are too few or too dependent for a promise."""
     problems = []
     if promise.n_here < PROMISED_ROWS:
@@ -269,7 +269,7 @@ class _EffectiveRows:
     behind_spread: float  # the same of w^2: a spread is a sum of these
 
 
-def _tails(rows: _EffectiveRows | None, promise: Promise, n_numbers: int) -> float:
+def _tails(rows: _EffectiveRows | None, promise: GlmPromise, n_numbers: int) -> float:
     """How much further than normal tails go where a few heavy rows make the spread.
 
     A sample that has not seen the largest weights of its population takes the spread for smaller
@@ -286,7 +286,7 @@ def _tails(rows: _EffectiveRows | None, promise: Promise, n_numbers: int) -> flo
 
 
 def _about_weights(
-    rows: _EffectiveRows | None, names: Sequence[str], promise: Promise
+    rows: _EffectiveRows | None, names: Sequence[str], promise: GlmPromise
 ) -> list[str]:
     """Weights so unequal that a few rows decide: no law of large numbers holds for them."""
     if rows is None:
@@ -406,7 +406,7 @@ def _repeated(rows: Rows, loss: Loss) -> tuple[int, int]:
 
 
 def without_model(
-    loss: Loss, shares: Vector, promise: Promise, theta: Matrix
+    loss: Loss, shares: Vector, promise: GlmPromise, theta: Matrix
 ) -> tuple[float, list[str]]:
     """How often rows of the smallest lab have no model at all, and what to do if that is often."""
     n_there, problems = promise.n_there, []

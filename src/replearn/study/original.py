@@ -19,11 +19,11 @@ from replearn.glm import (
     Fold,
     GlmDesign,
     GlmModel,
+    GlmPromise,
     Hazard,
     Kind,
     Loss,
     Poisson,
-    Promise,
     RidgeFit,
     copies_of_numbers,
     loss_of,
@@ -170,7 +170,7 @@ def publish(
     request.check()
     table, cuts = table.without(request.drop).kept(), tuple[str, ...]()
     people = table  # of survival, who then have several rows at risk
-    if request.replication_rows is None and table.roles.get("centres") is not None:
+    if request.replication_rows is None and "centres" in table.roles:
         request = replace(request, replication_rows=_rows_of_a_centre(table))
     if request.kind == "survival":
         table, request, cuts = _at_risk(table, request)
@@ -217,20 +217,20 @@ def _rows_of_a_centre(table: Table) -> int | None:
     return int(median_low(sizes.tolist()))
 
 
-def _promise(request: Request, n_rows: int) -> Promise:
+def _promise(request: Request, n_rows: int) -> GlmPromise:
     """What is promised, and to labs of which size."""
     if n_rows < 2:
         raise ReplearnError(f"rows must be two or more, got n_samples = {n_rows}. Pass more rows.")
     n_there = request.replication_rows or n_rows
     pair = named_pair(request.between)
     assert pair is not None
-    return Promise(request.max_disagreement, request.sketch_bits, n_rows, n_there, pair)
+    return GlmPromise(request.max_disagreement, request.sketch_bits, n_rows, n_there, pair)
 
 
 def _tried(
     table: Table,
     request: Request,
-    promise: Promise,
+    promise: GlmPromise,
     basis: str,
     learned: Learned,
     encoder: RowEncoder,
@@ -247,7 +247,7 @@ def _tried(
         ridge = decimal_text(float(request.ridge))
     done = count(1)
     with progress("fitting the original", glm.N_TICKS, bool(request.verbose)) as advance:
-        _, trial = glm.original(rows, encoder.loss, promise, ridge, lambda: advance(next(done)))
+        trial = glm.original(rows, encoder.loss, promise, ridge, lambda: advance(next(done)))
     return _Candidate(basis, learned, rows, source, trial)
 
 
@@ -292,7 +292,9 @@ def _with_intervals(learned: Learned, cuts: tuple[str, ...], at_risk: Table) -> 
     return replace(learned, encoding=encoding, at_risk=seen)
 
 
-def _learned(table: Table, request: Request, basis: str, labels: Any, promise: Promise) -> Learned:
+def _learned(
+    table: Table, request: Request, basis: str, labels: Any, promise: GlmPromise
+) -> Learned:
     shrink = max(1.0, promise.n_here / promise.n_there)
     if request.kind == "survival":  # of persons: whether the event was seen
         labels = event_numbers(table.whole("offset")).astype(np.int64)
@@ -357,7 +359,7 @@ def _class_weight(given: Any, classes: tuple[Any, ...] | None, labels: Any) -> V
 
 
 def _published(
-    best: _Candidate, request: Request, promise: Promise, classes: Any, labels: Any
+    best: _Candidate, request: Request, promise: GlmPromise, classes: Any, labels: Any
 ) -> Original:
     trial, learned, rows = best.trial, best.learned, best.rows
     design = _design_of(best, request, promise, classes)
@@ -404,7 +406,7 @@ def _published(
     )
 
 
-def _design_of(best: _Candidate, request: Request, promise: Promise, classes: Any) -> GlmDesign:
+def _design_of(best: _Candidate, request: Request, promise: GlmPromise, classes: Any) -> GlmDesign:
     """What a replication needs of the original's fit; the sketch comes later."""
     # weights of classes as the fit had them
     class_weight = None
@@ -458,17 +460,12 @@ def worth_of(loss: Loss, folds: tuple[Fold, ...]) -> Performance:
     return Performance.of(loss, *held_out(folds), at_risk=at_risk)
 
 
-def held_out(folds: tuple[Fold, ...]) -> tuple[Matrix, Vector, Vector | None]:
+def held_out(folds: tuple[Fold, ...]) -> tuple[Matrix, Vector, Vector]:
     """Scores, targets and weights of the rows that fits have not seen."""
     parts = [part for fold in folds for part in scored(fold)]
     scores = np.concatenate([score for score, _ in parts])
     targets = np.concatenate([piece.targets for _, piece in parts])
-
-    # either all rows have weights or none
-    weights = None
-    if parts[0][1].weights is not None:
-        weights = np.concatenate([piece.weights for _, piece in parts])
-    return scores, targets, weights
+    return scores, targets, np.concatenate([piece.masses for _, piece in parts])
 
 
 def _about_columns(best: _Candidate) -> tuple[Remark, ...]:

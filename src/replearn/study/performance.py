@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replearn.glm import Loss, decided, shift_of
+from replearn.glm import Loss, decided, means_of, shift_of
 from replearn.rows import WEIGHT_BITS
 from replearn.types import Matrix, Vector
 from replearn.words import Facts, Figure, Row, Spoken, forest, in_words
@@ -279,7 +279,7 @@ def observed_to_expected(
     """Events (or totals) beside what the model predicts; None for many classes."""
     if loss.n_scores > 1 or loss.link == "identity":
         return None
-    return _ratio(targets, loss.residual(found, np.zeros(len(targets)))[:, 0], masses)
+    return _ratio(targets, means_of(loss, found)[:, 0], masses)
 
 
 def _ratio(observed: Vector, expected: Vector, masses: Vector) -> Measure:
@@ -298,7 +298,7 @@ def base_risk_shifts(
     if loss.link == "identity":  # in standard deviations of the original's target
         return (Measure.mean(targets - found[:, 0], masses),)
 
-    expected = loss.residual(found, np.zeros(len(targets)))
+    expected = means_of(loss, found)
     pairs = [(targets, expected[:, 0])]
     if loss.n_scores > 1:
         every = [1.0 - expected.sum(axis=1), *expected.T]

@@ -115,9 +115,9 @@ def register_study(
     rows = read_rows(TableRows(table, RowEncoder(learned.encoding, loss, classes)))
 
     # 2 finished scores are recalibrated; of columns as many directions as pay
-    promise = glm.Promise(max_disagreement, 0, replication_rows, replication_rows)
+    promise = glm.GlmPromise(max_disagreement, 0, replication_rows, replication_rows)
     if scores is not None:
-        directions, found = None, glm.original(rows, loss, promise)[1]
+        directions, found = None, glm.original(rows, loss, promise)
     else:
         directions, found = _worthwhile(rows, loss, promise)
     worth = worth_of(loss, found.folds)
@@ -144,14 +144,14 @@ def register_study(
     return GlmStudy.of(design, promise, found.spread, make_profile(learned, labels))
 
 
-def _worthwhile(rows: Rows, loss: Any, promise: glm.Promise) -> tuple[Codes, glm.RidgeFit]:
+def _worthwhile(rows: Rows, loss: Any, promise: glm.GlmPromise) -> tuple[Codes, glm.RidgeFit]:
     """As many principal directions as lower the held-out loss after rounding."""
     every = principal_directions(glm.second_moments(rows))[:MOST_DIRECTIONS]
     best: tuple[Codes, glm.RidgeFit] | None = None
     kept = rows if isinstance(rows, MemoryBlocks) else sampled(rows, 1, MOST_TRIED, salt=4)
     for k in range(1, len(every) + 1):
         turned = MemoryBlocks(replace(kept.block, terms=projected(kept.block.terms, every[:k])))
-        trial = glm.original(turned, loss, promise)[1]
+        trial = glm.original(turned, loss, promise)
         if best is not None and trial.loss >= best[1].loss:
             break
         best = every[:k], trial

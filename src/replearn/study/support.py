@@ -279,19 +279,19 @@ class ScoredRows:
         return cls(tuple(by_model), targets, np.concatenate([p.masses for p in parts]))
 
 
-def rungs_of(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> ScoreTest:
+def rungs_of(rows: Rows, n_rows: int, reference: Reference) -> ScoreTest:
     """The score test, with the lower rungs tested where their free numbers are fitted.
 
     Far away from the model its curvature is a different one: slopes, and single columns, are
     tested at constants of these rows, and slopes up to a factor at the factor of these rows.
     """
-    test = score_test(rows, loss, n_rows, reference)
+    loss, test = reference.loss, score_test(rows, n_rows, reference)
     slopes = slopes_of(reference.theta * 2.0**-THETA_BITS)
 
     def tested_at(factor: str) -> ScoreTest:
         theta = slopes_of(slopes * 2.0**-THETA_BITS, factor)
         theta[:, 0] = fit_constants(rows, loss, theta)
-        return score_test(rows, loss, n_rows, replace(reference, theta=theta))
+        return score_test(rows, n_rows, replace(reference, theta=theta))
 
     own = test
     with suppress(ReplearnError):  # these rows have no bounded constant beside the slopes
@@ -313,11 +313,11 @@ def rungs_of(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> Score
 
 
 def p_if_centres_did_not_differ(
-    rows: Rows, loss: Loss, n_rows: int, reference: Reference, of_slopes: bool
+    rows: Rows, n_rows: int, reference: Reference, of_slopes: bool
 ) -> float:
     """What a test says that knows of no difference between centres, so that nothing hides there."""
     alike = Between.none(reference.theta.size)
-    test = score_test(rows, loss, n_rows, replace(reference, between=alike))
+    test = score_test(rows, n_rows, replace(reference, between=alike))
     if of_slopes:
         return combined(test.p_slopes, *test.of_directions)
     return test.p_all
@@ -333,9 +333,9 @@ def support_of(
     design, loss = study.design, study.design.loss
     theta = on_grid(model.fitted_theta, THETA_BITS)
     reference = Reference(
-        theta, float(design.ridge), design.coordinates, study.centres, study.n_original
+        loss, theta, float(design.ridge), design.coordinates, study.centres, study.n_original
     )
-    test = rungs_of(rows, loss, n_rows, reference)
+    test = rungs_of(rows, n_rows, reference)
     is_local = design.constant == "local"
 
     scored = ScoredRows.of(rows, n_rows, theta, own_theta, np.zeros_like(theta))
@@ -351,7 +351,7 @@ def support_of(
         observed_to_expected(loss, ours, targets, masses),
         base_risk_shifts(loss, ours, targets, masses),
         calibration_of(loss, ours, targets, masses),
-        p_if_centres_did_not_differ(rows, loss, n_rows, reference, of_slopes=is_local),
+        p_if_centres_did_not_differ(rows, n_rows, reference, of_slopes=is_local),
         study.centres.n_centres > 1,
         n_rows,
         _columns(model, test),

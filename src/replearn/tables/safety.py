@@ -200,7 +200,7 @@ def _on_sampled_numbers(name: str, look: TableScan, meant: bool) -> list[Remark 
 
 
 def _refuse_mixed(look: TableScan, levels: Collection[str], numeric: Sequence[str]) -> None:
-    """Refuse numbers with other signs, and numbers among which some cells are texts: all at once."""
+    """Refuse numbers with other signs; and columns that mix numbers and texts, all at once."""
     mixed = list[str]()
     for name, column in look.columns.items():
         if name in levels or not column.n_texts:
@@ -223,9 +223,9 @@ def _refuse_mixed(look: TableScan, levels: Collection[str], numeric: Sequence[st
         if len(mixed) > 1:
             others = f" in {mixed[0]!r}"
         raise ReplearnError(
-            f"{named_columns(mixed)} must hold numbers only, or levels, got {first.n_texts:,} texts "
-            f"among {first.n_numbers:,} numbers{others}. Leave such cells empty. Or, if these are "
-            f"levels: categories={','.join(mixed)}."
+            f"{named_columns(mixed)} must hold numbers only, or levels, got {first.n_texts:,} "
+            f"texts among {first.n_numbers:,} numbers{others}. Leave such cells empty. Or, if "
+            f"these are levels: categories={','.join(mixed)}."
         )
 
 
@@ -302,17 +302,13 @@ def _on_numbers(name: str, n_known: int, distinct: Vector, meant: bool) -> Remar
     if distinct.size > 2 and _names_centres(name):
         return _centre(name)
     is_person = _PERSON_WORD.fullmatch(_last_word(name)) is not None
-    if is_person and _MANY_PERSONS <= distinct.size and n_known <= _MOST_VISITS * distinct.size:
+    if is_person and distinct.size >= _MANY_PERSONS and n_known <= _MOST_VISITS * distinct.size:
         how_many = f"{distinct.size:,} different whole numbers in {n_known:,} rows"
         belong = f"rows of one person belong together: groups={name}"
         return Remark(name, "identifier", f"looks like a number of persons ({how_many}; {belong})")
     if distinct.size > 2 and _CODE_WORD.fullmatch(_last_word(name)):
-        return Remark(
-            name,
-            "coded",
-            f"holds {distinct.size:,} whole numbers that its name calls codes, and counts as a "
-            f"quantity: if they are levels, say so (--categories {name})",
-        )
+        reason = "holds whole numbers that its name calls codes, and counts as a quantity"
+        return Remark(name, "coded", f"{reason}: if they are levels, say so (--categories {name})")
     return None
 
 
