@@ -14,7 +14,7 @@ import numpy as np
 from replearn.codes import seed_text
 from replearn.errors import UselessModelWarning, probability, whole_number
 from replearn.exact import algebra
-from replearn.glm import DIRECTION_BITS, GlmDesign, Kind, loss_of
+from replearn.glm import DIRECTION_BITS, GlmDesign, GlmPromise, Kind, loss_of
 from replearn.glm import sketched as glm
 from replearn.rows import MOST_TRIED, MemoryBlocks, Rows, sampled
 from replearn.study.encoder import RowEncoder, TableRows, projected, read_rows
@@ -115,7 +115,7 @@ def register_study(
     rows = read_rows(TableRows(table, RowEncoder(learned.encoding, loss, classes)))
 
     # 2 finished scores are recalibrated; of columns as many directions as pay
-    promise = glm.GlmPromise(max_disagreement, 0, replication_rows, replication_rows)
+    promise = GlmPromise(max_disagreement, 0, replication_rows, replication_rows)
     if scores is not None:
         directions, found = None, glm.original(rows, loss, promise)
     else:
@@ -144,7 +144,7 @@ def register_study(
     return GlmStudy.of(design, promise, found.spread, make_profile(learned, labels))
 
 
-def _worthwhile(rows: Rows, loss: Any, promise: glm.GlmPromise) -> tuple[Codes, glm.RidgeFit]:
+def _worthwhile(rows: Rows, loss: Any, promise: GlmPromise) -> tuple[Codes, glm.RidgeFit]:
     """As many principal directions as lower the held-out loss after rounding."""
     every = principal_directions(glm.second_moments(rows))[:MOST_DIRECTIONS]
     best: tuple[Codes, glm.RidgeFit] | None = None
