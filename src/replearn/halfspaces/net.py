@@ -277,39 +277,44 @@ def practical_cover(
 
     k = int(given.get("n_components", n_inputs))
     projection = given.get("projection", "none" if k >= n_inputs else "hadamard")
-    k = n_inputs if projection in FULL else k
-    check_components(projection, k, n_inputs)
-    radius = decimal_text(0.9 * promise.margin)
-    size = log_net_size(k, float(radius), _PRACTICAL_FAILURE)
     # as the radius asks, but as many as a choice needs, and what a lab can search
-    size = min(max(size, math.log(_FEWEST)), math.log(budget))
-    if "n_candidates" in given.by_hand:
-        size = math.log(given.by_hand["n_candidates"])
+    ends = math.log(_FEWEST), math.log(budget)
+    cover = _cover(projection, k, n_inputs, 0.9 * promise.margin, given, *ends)
+    if projection != "none":
+        return cover  # what a projection does to this margin is not known
 
-    failure = 1.0  # what a projection does to this margin is not known
-    if projection == "none":
-        missed = math.exp(-math.exp(size + log_cap(k, float(radius))))
-        failure = 0.0
-        if missed > 0:
-            failure = float(decimal_up(missed))
-
-    return Cover(projection, k, radius, size, 0.0, failure)
+    missed = math.exp(-math.exp(cover.log_size + log_cap(cover.n_components, float(cover.radius))))
+    return replace(cover, failure=float(decimal_up(missed)) if missed > 0 else 0.0)
 
 
 def paper_cover(promise: Promise, n_inputs: int, given: Sizes) -> Cover:
     """Lines 1, 4 and 6: a Gaussian projection, and a net of radius C4 tau/20."""
     tau = promise.margin
-    projection = given.get("projection", "gaussian")
     planned = math.ceil(given.constant("C1") * log_terms(promise) / tau**2)
     k = int(given.get("n_components", planned))
-    k = n_inputs if projection in FULL else k
-    check_components(projection, k, n_inputs)
-    radius = decimal_text(given.constant("C4") * tau / 20)
-    size = log_net_size(k, float(radius), _PRACTICAL_FAILURE)
+    projection = given.get("projection", "gaussian")
+    return _cover(projection, k, n_inputs, given.constant("C4") * tau / 20, given)
+
+
+def _cover(
+    projection: str,
+    n_components: int,
+    n_inputs: int,
+    radius: float,
+    given: Sizes,
+    least: float = -math.inf,
+    most: float = math.inf,
+) -> Cover:
+    """A net of some radius, its logarithm between two numbers, or of the size set by hand."""
+    if projection in FULL:
+        n_components = n_inputs
+    check_components(projection, n_components, n_inputs)
+    published = decimal_text(radius)
+    size = log_net_size(n_components, float(published), _PRACTICAL_FAILURE)
+    size = min(max(size, least), most)
     if "n_candidates" in given.by_hand:
         size = math.log(given.by_hand["n_candidates"])
-
-    return Cover(projection, k, radius, size)
+    return Cover(projection, n_components, published, size)
 
 
 # --- stability ------------------------------------------------------------------------------------
@@ -518,7 +523,7 @@ class Net:
         moves = np.sqrt(sizes) * (counts / sizes - counts.sum(axis=0) / n)
 
         # one degree of freedom less than groups; twice the variance, for two labs
-        return np.asarray(moves * math.sqrt(2 / (n * max(1, n_groups - 1))))
+        return moves * math.sqrt(2 / (n * max(1, n_groups - 1)))
 
     def _candidates(self, indices: Ints) -> Points:
         return candidates(indices, self.cover.n_components, self.coins).astype(np.float32)
