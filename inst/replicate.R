@@ -2737,7 +2737,7 @@ compared <- function(study, theta, rows, is_wide) {
   ratio <- rows$n / study$n_original
   firsts <- (seq_len(nrow(theta)) - 1) * size / nrow(theta) + 1
   away <- numeric(size)
-  for (move in 1:6) {
+  for (move in 1:12) {
     place <- place_at(study, theta, rows, is_wide, known, away)
     information <- place$information
     centres <- information %*% known$prior %*% information
@@ -2753,10 +2753,11 @@ compared <- function(study, theta, rows, is_wide) {
     of_model <- known$prior %*% (information %*% pulled) +
       ratio * bread_of(information) %*% (place$sampling %*% pulled)
     likely <- known$parameters - as.vector(of_model)
-    change <- pmin(pmax(likely, -16), 16) - known$parameters - away
+    step <- pmin(pmax(likely, -16), 16) - known$parameters - away
     constants <- sum(diag(information)[firsts])
-    if (sqrt(max(sum(change * (information %*% change)), 0) / max(constants, ABSENT)) < 0.1) break
-    away <- away + change
+    change <- sqrt(max(sum(step * (information %*% step)), 0) / max(constants, ABSENT))
+    if (change < 0.1) break
+    away <- away + step * min(1, 1 / change)  # not further at once: steps at rare events lead too far
   }
   c(place, list(overfitting = overfitting, centres = centres, exact = exact, total = total,
                 inverse = inverse, parameters = known$parameters))

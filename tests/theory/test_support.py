@@ -75,6 +75,15 @@ def test_a_spoiled_centre_is_contradicted(how, seeds):
     assert null.p_value((rng.random(len(y)) < 1 / (1 + np.exp(-null.X @ theta))) * 1.0) > 0.01
 
 
+def test_a_centre_with_rare_events_is_not_contradicted_for_a_step_that_led_too_far(seeds):
+    """Typical centres differ by so much; at 1% events a step to such a truth is six times it."""
+    rng = np.random.default_rng(seeds(1)[0])
+    null = Null.draw("centres", 20_000, 0.01, rng)
+    truth = null.theta + np.array([0.4, -0.3, -0.1, 1.2, 0.4, -0.7])
+    y = (rng.random(len(null.X)) < 1 / (1 + np.exp(-null.X @ truth))) * 1.0
+    assert null.p_value(y) > 1e-4
+
+
 def wide_rows(rng, slopes, n_rows, factor=1.0):
     """Rows of more columns than are tested one by one, in whole units of 1/4096."""
     terms = np.rint(4096 * np.clip(rng.normal(size=(n_rows, len(slopes))), -4, 4))

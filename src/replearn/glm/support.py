@@ -67,9 +67,9 @@ _MOST_LEVERAGE = 0.9
 _CONSTANTS_TOLD = 0.1
 #: Information and variance of a column that a lab does not have.
 _ABSENT = 1e-9
-#: A change of scores that changes their curvature by a tenth at most; and such changes that are
-#: followed.
-_LINEAR, _MOST_MOVES = 0.1, 6
+#: Changes of scores: one that changes their curvature by a tenth at most; the longest one that is
+#: made at once, because steps at rare events lead too far; and how many are made.
+_LINEAR, _FAR, _MOST_MOVES = 0.1, 1.0, 12
 #: Standard error of a coefficient, in encoded units, up to which its column counts by itself: about
 #: sixteen events of a level.
 _KNOWN = 0.25
@@ -276,9 +276,11 @@ class _Compared:
             # best linear prediction of what the model differs by from the truth here
             of_model = prior @ information + ratio * _inverted(information) @ sampling
             likely = theta - of_model @ inverse @ place.gradient
-            before, away = away, np.clip(likely, -MAX_THETA, MAX_THETA) - theta
-            if reference.is_wide or _change_of_scores(away - before, place) < _LINEAR:
+            step = np.clip(likely, -MAX_THETA, MAX_THETA) - theta - away
+            change = _change_of_scores(step, place)
+            if reference.is_wide or change < _LINEAR:
                 break
+            away = away + step * min(1.0, _FAR / change)
         return cls(place, overfitting, centres, exact, total, inverse)
 
 
