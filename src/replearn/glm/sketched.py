@@ -399,29 +399,29 @@ def original(
     most = min(validation.loss for validation in candidates) + allowed
 
     # 3 the strongest of them that costs no more after rounding either
-    trials: list[RidgeFit] = []
+    ridge_fits: list[RidgeFit] = []
     for validation in candidates[::-1]:
-        trial = search.bounded(validation)
+        ridge_fit = search.bounded(validation)
         tick()
-        if trial is None:
+        if ridge_fit is None:
             continue
-        trials.insert(0, trial)
-        if trial.loss <= most:
+        ridge_fits.insert(0, ridge_fit)
+        if ridge_fit.loss <= most:
             break
 
     # 4 rounding costs more than that, or no fit is bounded: stronger ones cost no more, maybe
     else:
         for validation in search.stronger(candidates[-1]):
-            trial = search.bounded(validation)
-            if trial is not None:
-                trials.append(trial)
-                if trial.loss > _least_loss(trials) + allowed:
+            ridge_fit = search.bounded(validation)
+            if ridge_fit is not None:
+                ridge_fits.append(ridge_fit)
+                if ridge_fit.loss > _least_loss(ridge_fits) + allowed:
                     break
-    if not trials:
+    if not ridge_fits:
         raise search.unbounded
 
-    most = _least_loss(trials) + allowed
-    chosen = next(trial for trial in trials[::-1] if trial.loss <= most)
+    most = _least_loss(ridge_fits) + allowed
+    chosen = next(ridge_fit for ridge_fit in ridge_fits[::-1] if ridge_fit.loss <= most)
     left_out = tuple(search.left_out)
     return replace(chosen, validation=replace(chosen.validation, untried=left_out))
 
@@ -475,11 +475,11 @@ class _RidgeSearch:
     def bounded(self, validation: Validation) -> RidgeFit | None:
         """The original with a ridge; None if it, or a part of the rows, has no bounded fit."""
         try:
-            trial = self.fit_with_ridge(validation)
+            ridge_fit = self.fit_with_ridge(validation)
         except (Unbounded, NotConverged) as error:
             self._leave_out(validation.ridge, error)
             return None
-        return None if is_steep(trial.theta) else trial
+        return None if is_steep(ridge_fit.theta) else ridge_fit
 
     def no_worse(self, best: Validation, allowed: float) -> list[Validation]:
         """The best one, and stronger ones whose held-out loss is at most so much larger."""
@@ -509,8 +509,8 @@ class _RidgeSearch:
             self.left_out.append(untried(ridge, error))
 
 
-def _least_loss(trials: list[RidgeFit]) -> float:
-    return min(trial.loss for trial in trials)
+def _least_loss(ridge_fits: list[RidgeFit]) -> float:
+    return min(ridge_fit.loss for ridge_fit in ridge_fits)
 
 
 def is_steep(theta: Matrix) -> bool:

@@ -404,7 +404,7 @@ def _summable(parts: Sequence[ColumnCounts]) -> list[ColumnCounts]:
     if not common:
         return []
 
-    found = []
+    summable = []
     for part in parts:
         kept, rest = dict[Label, int](), 0
         for level, count in zip(part.values, part.counts.tolist(), strict=True):
@@ -416,8 +416,8 @@ def _summable(parts: Sequence[ColumnCounts]) -> list[ColumnCounts]:
             kept[OTHER] = rest
         counts = np.array(list(kept.values()), dtype=np.int64)
         missing = part.missing * (not hides_gaps)
-        found.append(replace(part, values=tuple(kept), counts=counts, missing=missing))
-    return found
+        summable.append(replace(part, values=tuple(kept), counts=counts, missing=missing))
+    return summable
 
 
 def _without_hidden(encoding: Encoding, columns: Sequence[Sequence[ColumnCounts]]) -> Encoding:
