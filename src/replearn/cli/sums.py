@@ -1,7 +1,7 @@
 """``replearn sums``: a lab's part of a joint fit."""
 
-import argparse
 import os
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from replearn.cli.command import (
@@ -57,7 +57,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_shared("kind", "categories", "drop", *CSV)
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Add up the lab's rows."""
     from replearn.study import GlmStudy, State, lab_sums
 
@@ -102,9 +102,7 @@ def _refuse_difference(path: str, sums: "LabSums") -> None:
         )
 
 
-def _shares(
-    options: argparse.Namespace, study: "GlmStudy", state: "State | None", lab: str
-) -> Outcome:
+def _shares(options: Namespace, study: "GlmStudy", state: "State | None", lab: str) -> Outcome:
     """Split the sums into a file for each lab."""
     from replearn.study import lab_shares
 
@@ -136,7 +134,7 @@ def _shares(
     )
 
 
-def _columns(options: argparse.Namespace, lab: str) -> Outcome:
+def _columns(options: Namespace, lab: str) -> Outcome:
     """Describe the lab's columns, for a study that labs will publish together."""
     from replearn.study import lab_columns
     from replearn.tables import open_table

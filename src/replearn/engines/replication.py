@@ -86,7 +86,7 @@ def _total(state: State, pass_over: PassOver) -> Sums:
 
 
 def _results(pass_over: PassOver, asked: State | RowsAsked) -> list[Any]:
-    """Of all partitions; errors about rows come back as results."""
+    """What each partition gives; an error about its rows is a result, too, and raised here."""
     parts = list(pass_over(asked))
     for part in parts:
         if isinstance(part, ReplearnError):

@@ -1,6 +1,5 @@
 """Survival analysis as a scikit-learn estimator."""
 
-import os
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -8,6 +7,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from replearn.documents import FilePath
 from replearn.errors import ReplearnError
 from replearn.estimators import set_columns, study_of
 from replearn.estimators.described import documented
@@ -109,7 +109,7 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
 
     def fit_file(  # type: ignore[override]
         self,
-        path: "str | os.PathLike[str]",
+        path: FilePath,
         time: str | None = None,
         event: str | None = None,
         groups: str | None = None,

@@ -32,4 +32,4 @@ from replearn.study.sample_size import sample_size_row
 from replearn.study.shares import Share, lab_shares
 from replearn.study.study import GlmStudy, Study
 from replearn.study.sums import LabSums, lab_sums
-from replearn.study.support import ScoredRows
+from replearn.study.support import ScoredRows, Support

@@ -166,7 +166,7 @@ def publish(table: Table, request: Request) -> Original:
     request.check()
     table, cuts = table.without(request.drop).kept(), tuple[str, ...]()
     people = table  # of survival, who then have several rows at risk
-    if request.replication_rows is None and table.roles.get("centres") is not None:
+    if request.replication_rows is None and "centres" in table.roles:
         request = replace(request, replication_rows=_rows_of_a_centre(table))
     if request.kind == "survival":
         table, request, cuts = _at_risk(table, request)
@@ -454,17 +454,12 @@ def worth_of(loss: Loss, folds: tuple[Fold, ...]) -> Performance:
     return Performance.of(loss, *held_out(folds), at_risk=at_risk)
 
 
-def held_out(folds: tuple[Fold, ...]) -> tuple[Matrix, Vector, Vector | None]:
+def held_out(folds: tuple[Fold, ...]) -> tuple[Matrix, Vector, Vector]:
     """Scores, targets and weights of the rows that fits have not seen."""
     parts = [part for fold in folds for part in scored(fold)]
     scores = np.concatenate([score for score, _ in parts])
     targets = np.concatenate([piece.targets for _, piece in parts])
-
-    # either all rows have weights or none
-    weights = None
-    if parts[0][1].weights is not None:
-        weights = np.concatenate([piece.weights for _, piece in parts])
-    return scores, targets, weights
+    return scores, targets, np.concatenate([piece.masses for _, piece in parts])
 
 
 def _about_columns(best: _Candidate) -> tuple[Remark, ...]:

@@ -150,9 +150,9 @@ class EncodingCounts:
             "where the study has no coefficient for gaps"
         )
 
-    def refuse(self, show_values: bool = False) -> None:
+    def refuse(self) -> None:
         """Stop at a table that is coded differently from the study, with counts."""
-        troubles = self.troubles(show_values)
+        troubles = self.troubles()
         if not troubles:
             return
 

@@ -62,7 +62,7 @@ class ColumnScan:
 
 @dataclass(eq=False)
 class TableScan:
-    """What one pass found: a `ColumnLook` for each column, and sampled rows with their classes."""
+    """What one pass found: a `ColumnScan` for each column, and sampled rows with their classes."""
 
     n_rows: int
     columns: dict[str, ColumnScan]

@@ -6,7 +6,6 @@ alike.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -95,7 +94,7 @@ def rows_at_risk(table: Table, cuts: Sequence[str], event: str) -> Table:
     for name in (INTERVAL, AT_RISK):
         if name in table.names:
             raise ReplearnError(f"no column may be called {name!r}. Rename it.")
-    if table.roles.get("weights") is not None:
+    if "weights" in table.roles:
         raise ReplearnError("a survival study takes no weights of rows. Leave them out.")
     table.require("target")
     table.require("offset")
@@ -107,11 +106,8 @@ def rows_at_risk(table: Table, cuts: Sequence[str], event: str) -> Table:
             columns = _expanded(batch, cuts, intervals, event)
             yield {name: columns[name] for name in names}
 
-    roles: dict[str, Any] = {"target": event, "weights": None, "offset": AT_RISK}
-    for role, name in _OF_PERSONS.items():
-        roles[role] = None
-        if table.roles.get(role) is not None:
-            roles[role] = name
+    roles = {"target": event, "offset": AT_RISK}
+    roles |= {role: name for role, name in _OF_PERSONS.items() if role in table.roles}
     return Table(
         table.place, (*table.names, INTERVAL), None, read, levels=table.levels, roles=roles
     )
