@@ -230,7 +230,7 @@ class Support(Spoken):
 
     def details(self) -> list[Row | FactTable]:
         """The rest."""
-        found: list[Row | FactTable] = [
+        rows: list[Row | FactTable] = [
             Row("patients fit the model", p_value(self.p_value), key="compatible"),
             Row(
                 "if centres did not differ",
@@ -243,8 +243,8 @@ class Support(Spoken):
             self.gain.row("gain over the base rate", "constant fitted here"),
         ]
         if self.line is not None:
-            found.append(self.line[0].row("calibration in the large", "0 is perfect"))
-        found.append(
+            rows.append(self.line[0].row("calibration in the large", "0 is perfect"))
+        rows.append(
             FactTable(
                 f"The model, and one step towards your patients ({self.measure})",
                 ("column", "model", "step", "from", "to", "p"),
@@ -253,7 +253,7 @@ class Support(Spoken):
             )
         )
 
-        return found
+        return rows
 
     def _shown(self) -> list[ColumnDifference]:
         """Effects; intervals of time are the baseline, and shown where they contradict it."""
@@ -370,15 +370,15 @@ def gain_of(loss: Loss, ours: Matrix, base: Matrix, targets: Vector, masses: Vec
 
 
 def calibration_of(
-    loss: Loss, found: Matrix, targets: Vector, masses: Vector
+    loss: Loss, scores: Matrix, targets: Vector, masses: Vector
 ) -> tuple[Measure, Measure] | None:
     """Calibration in the large and slope, for two classes."""
     if loss.kind != "bernoulli":
         return None
-    line = calibration_line(found[:, 0], targets, masses)
+    line = calibration_line(scores[:, 0], targets, masses)
     if line is None:
         return None
-    return calibration_in_the_large(loss, found, targets, masses), line[1]
+    return calibration_in_the_large(loss, scores, targets, masses), line[1]
 
 
 def _columns(model: GlmModel, test: ScoreTest) -> tuple[ColumnDifference, ...]:
