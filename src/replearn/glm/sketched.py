@@ -8,6 +8,7 @@ sketch. `replearn.glm.recipe` has the bound.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from replearn.glm import between as centres
 from replearn.glm import newton
 from replearn.glm.between import Between, CentreFits
 from replearn.glm.coordinates import MOST_IN_TRIANGLE, Coordinates
-from replearn.glm.derivatives import form_of, mean_information, sums_at
+from replearn.glm.derivatives import MOST_STEERED, form_of, mean_information, sums_at
 from replearn.glm.influence import Influence, influence_of
 from replearn.glm.influence_alone import influence_alone
 from replearn.glm.influence_by_class import influence_by_class
@@ -197,7 +198,7 @@ def spread_of(
     if is_alone and theta.size > newton.MOST_GUIDED:
         return influence_alone(kept.block, loss, theta, rate, coordinates, n_rows, weight)
 
-    if form_of(theta.shape) == "classes":
+    if theta.size > MOST_STEERED and form_of(theta.shape) == "classes":
         sums = sums_at(kept.blocks(), loss, theta, 1 << 32, "classes")
         return influence_by_class(kept.blocks(), loss, theta, sums, rate, parts(), n_rows, weight)
 
@@ -425,81 +426,28 @@ def original(
     promise: Promise,
     ridge: str | None = None,
     tick: Callable[[], None] = lambda: None,
-) -> tuple[Summary, RidgeFit]:
-    """Fit an original and choose its cells.
-
-    Parameters
-    ----------
-    rows : Rows
-    loss : Loss
-    promise : Promise
-    ridge : decimal text, optional
-        By default the strongest one whose held-out loss, after rounding, is as good as the best
-        up to a tenth of the sampling error of the smallest lab.
-    tick : function
-        Is called after each of the steps that take long: about `N_TICKS` times.
-    """
-    # 0 what the choice of a ridge is made on: a sample, second moments, folds
-    summary = Summary.of(rows, loss).check(loss)
-    n_coefficients = loss.n_scores * (rows.n_terms + 1)
-    n_tried = min(MOST_TRIED, max(_LEAST_TRIED, _TRIED_PER_COEFFICIENT * n_coefficients))
-    kept = sampled(rows, summary.n_rows, n_tried, salt=4)
-    moments = moments_for(rows)
-    folds = folds_of(kept, loss)
-
-    # 1 few rows choose no ridge
-    if summary.n_rows < PROMISED_ROWS:
-        folds, ridge = (Fold(kept, kept.block, summary),), ridge or _STRONG
-    if ridge is not None:
-        validation = validate(kept, folds, loss, ridge)
-        return summary, attempt(rows, kept, loss, summary, promise, moments, validation)
-
-    # 2 the ridge that is best without rounding, and stronger ones that cost no more than allowed
-    best = best_ridge(kept, folds, loss, tick)
-    price = _RIDGE_PRICE * 0.5 * loss.n_scores * (rows.n_terms + 1)
-    allowed = price / min(promise.n_there, summary.n_rows)
-    search = _RidgeSearch(kept, folds, loss, list(best.untried))
-    candidates = search.no_worse(best, allowed)
-    most = min(validation.loss for validation in candidates) + allowed
-
-    # 3 the strongest of them that costs no more after rounding either
-    def tried(validation: Validation) -> RidgeFit:
-        return attempt(rows, kept, loss, summary, promise, moments, validation)
-
-    trials: list[RidgeFit] = []
-    for validation in candidates[::-1]:
-        trial = search.bounded(tried, validation)
-        tick()
-        if trial is None:
-            continue
-        trials.insert(0, trial)
-        if trial.loss <= most:
-            break
-
-    # 4 rounding costs more than that, or no fit is bounded: stronger ones cost no more, maybe
-    else:
-        for validation in search.stronger(candidates[-1]):
-            trial = search.bounded(tried, validation)
-            if trial is not None:
-                trials.append(trial)
-                if trial.loss > _least_loss(trials) + allowed:
-                    break
-    if not trials:
-        raise search.unbounded
-
-    most = _least_loss(trials) + allowed
-    chosen = next(trial for trial in trials[::-1] if trial.loss <= most)
-    left_out = tuple(search.left_out)
-    return summary, replace(chosen, validation=replace(chosen.validation, untried=left_out))
+) -> RidgeFit:
+    """Fit an original and choose its cells; see `RidgeSearch`."""
+    return RidgeSearch.of(rows, loss, promise, ridge, tick).original()
 
 
 @dataclass
-class _RidgeSearch:
-    """What is tried of stronger ridges, and what could not be tried."""
+class RidgeSearch:
+    """The choice of a ridge: what it is made on, what is tried, and what could not be tried.
 
-    kept: MemoryBlocks
-    folds: tuple[Fold, ...]
+    By default it is the strongest one whose held-out loss, after rounding, is as good as the best
+    up to a tenth of the sampling error of the smallest lab.
+    """
+
+    rows: Rows
     loss: Loss
+    promise: Promise
+    tick: Callable[[], None]  # is called after each of the steps that take long: about `N_TICKS`
+    summary: Summary
+    kept: MemoryBlocks  # a sample of the rows
+    folds: tuple[Fold, ...]
+    best: Validation  # without rounding
+    is_given: bool  # no other ridge is tried
     left_out: list[str]
     unbounded: ReplearnError = field(
         default_factory=lambda: Unbounded(
@@ -507,6 +455,73 @@ class _RidgeSearch:
             "separates the classes. Leave it out."
         )
     )
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        loss: Loss,
+        promise: Promise,
+        ridge: str | None = None,
+        tick: Callable[[], None] = lambda: None,
+    ) -> "RidgeSearch":
+        """With the ridge that is best without rounding; or with the one that is given."""
+        summary = Summary.of(rows, loss).check(loss)
+        n_coefficients = loss.n_scores * (rows.n_terms + 1)
+        n_tried = min(MOST_TRIED, max(_LEAST_TRIED, _TRIED_PER_COEFFICIENT * n_coefficients))
+        kept = sampled(rows, summary.n_rows, n_tried, salt=4)
+        folds = folds_of(kept, loss)
+
+        # few rows choose no ridge
+        if summary.n_rows < PROMISED_ROWS:
+            folds, ridge = (Fold(kept, kept.block, summary),), ridge or _STRONG
+        if ridge is None:
+            best = best_ridge(kept, folds, loss, tick)
+        else:
+            best = validate(kept, folds, loss, ridge)
+        parts = summary, kept, folds, best, ridge is not None
+        return cls(rows, loss, promise, tick, *parts, left_out=list(best.untried))
+
+    def original(self) -> RidgeFit:
+        """A whole original with the chosen ridge."""
+        moments = moments_for(self.rows)
+        given = self.rows, self.kept, self.loss, self.summary, self.promise, moments
+        tried = partial(attempt, *given)
+        if self.is_given:
+            return tried(self.best)
+
+        # 1 the best ridge, and stronger ones that cost no more than allowed
+        price = _RIDGE_PRICE * 0.5 * self.loss.n_scores * (self.rows.n_terms + 1)
+        allowed = price / min(self.promise.n_there, self.summary.n_rows)
+        candidates = self.no_worse(allowed)
+        most = min(validation.loss for validation in candidates) + allowed
+
+        # 2 the strongest of them that costs no more after rounding either
+        trials: list[RidgeFit] = []
+        for validation in candidates[::-1]:
+            trial = self.bounded(tried, validation)
+            self.tick()
+            if trial is None:
+                continue
+            trials.insert(0, trial)
+            if trial.loss <= most:
+                break
+
+        # 3 rounding costs more than that, or no fit is bounded: stronger ones cost no more, maybe
+        else:
+            for validation in self.stronger(candidates[-1]):
+                trial = self.bounded(tried, validation)
+                if trial is not None:
+                    trials.append(trial)
+                    if trial.loss > _least_loss(trials) + allowed:
+                        break
+        if not trials:
+            raise self.unbounded
+
+        most = _least_loss(trials) + allowed
+        chosen = next(trial for trial in trials[::-1] if trial.loss <= most)
+        untried = tuple(self.left_out)
+        return replace(chosen, validation=replace(chosen.validation, untried=untried))
 
     def bounded(
         self, tried: Callable[[Validation], RidgeFit], validation: Validation
@@ -519,10 +534,10 @@ class _RidgeSearch:
             return None
         return None if is_steep(trial.theta) else trial
 
-    def no_worse(self, best: Validation, allowed: float) -> list[Validation]:
+    def no_worse(self, allowed: float) -> list[Validation]:
         """The best one, and stronger ones whose held-out loss is at most so much larger."""
-        found, least = [best], best.loss
-        for validation in self.stronger(best):
+        found, least = [self.best], self.best.loss
+        for validation in self.stronger(self.best):
             # whole decades were compared before; one between them may be better
             least = min(least, validation.loss)
             if validation.loss > least + allowed:

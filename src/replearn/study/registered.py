@@ -117,7 +117,7 @@ def register_study(
     # 2 finished scores are recalibrated; of columns as many directions as pay
     promise = glm.Promise(max_disagreement, 0, replication_rows, replication_rows)
     if scores is not None:
-        directions, found = None, glm.original(rows, loss, promise)[1]
+        directions, found = None, glm.original(rows, loss, promise)
     else:
         directions, found = _worthwhile(rows, loss, promise)
     worth = worth_of(loss, found.folds)
@@ -151,7 +151,7 @@ def _worthwhile(rows: Rows, loss: Any, promise: glm.Promise) -> tuple[Codes, glm
     kept = rows if isinstance(rows, MemoryBlocks) else sampled(rows, 1, MOST_TRIED, salt=4)
     for k in range(1, len(every) + 1):
         turned = MemoryBlocks(replace(kept.block, terms=projected(kept.block.terms, every[:k])))
-        trial = glm.original(turned, loss, promise)[1]
+        trial = glm.original(turned, loss, promise)
         if best is not None and trial.loss >= best[1].loss:
             break
         best = every[:k], trial
