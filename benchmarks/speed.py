@@ -349,8 +349,8 @@ def of_halfspaces(n_rows: int, n_columns: int, n_repeats: int) -> Iterator[dict[
         "one pass of np.dot": lambda: np.dot(X, w, out=out),
         "Algorithm 1": lambda: ReplicableSVMClassifier(**own(by_hand)).fit(X, y),
         "Algorithm 2": lambda: ReplicableSGDClassifier(**own(by_hand | one_run)).fit(X, y),
-        "vectors of batches, Algorithm 1": partial(add_batches, *batches, hard, *sums),
-        "vectors of batches, Algorithm 2": partial(add_descents, *batches, descent, *sums),
+        "vectors of batches, Algorithm 1": partial(add_batches, hard, *batches, *sums),
+        "vectors of batches, Algorithm 2": partial(add_descents, descent, *batches, *sums),
         "SGDClassifier, one epoch": lambda: SGDClassifier(max_iter=1, tol=None).fit(X, y),
         "LinearSVC": lambda: LinearSVC().fit(X, y),
     }

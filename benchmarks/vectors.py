@@ -134,7 +134,7 @@ def fit_vector(block: Block, loss: Loss, ridge: str) -> dict[str, Any]:
     summary = Summary.of(rows, loss).check(loss)
     passes, sums = [], []
     theta: Any = newton.start(loss, summary, rows.n_terms + 1)
-    while isinstance(theta, newton.State):
+    while isinstance(theta, newton.NewtonState):
         passes.append({"theta": whole(theta.theta), "share": theta.sample_threshold})
         sums.append(theta.sums(rows.blocks(), loss))
         theta = newton.advance(theta, sums[-1], loss, float(ridge))

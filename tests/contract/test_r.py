@@ -342,9 +342,15 @@ def test_the_same_columns_look_strange(tmp_path, answers):
 def test_survival(tmp_path, answers):
     """Rows at risk, hazard ratios and risks within a time are Python's."""
     study, calls, expected = None, [], []
-    for seed, n_rows in enumerate((1500, 1500, 120)):
+    for seed, n_rows in enumerate((1500, 1500, 60)):
         frame = trial(n_rows, seed)
         frame["arm"] = np.where(frame.pop("treated") == 1, "x y", "b")
+        # an enzyme with values far from the rest: Newton's steps are halved
+        frame["enzyme"] = np.random.default_rng(seed).exponential(1, n_rows) ** 2
+        frame["days"] = np.ceil(frame["days"] / (1 + frame["enzyme"]))
+        if seed == 1:  # followed for a shorter time: late intervals have no event
+            frame["died"] = np.where(frame["days"] > 400, 0, frame["died"])
+            frame["days"] = frame["days"].clip(upper=400)
         frame.to_csv(path := tmp_path / f"{seed}.csv", index=False)
         if study is None:
             request = ["publish", str(path), "--event", "died", "--time", "days"]
@@ -636,7 +642,7 @@ def test_refusals(tmp_path, answers):
 
 
 def test_the_page(tmp_path, monkeypatch):
-    """What docs/r.md shows comes out, but for spaces and fingerprints."""
+    """What docs/r.md shows comes out, fingerprints included, but for spaces."""
     monkeypatch.chdir(tmp_path)
     for centre in ("Ashford", "Birchwood"):
         load_readmission(centre, 4000).to_csv(f"{centre.lower()}.csv", index=False)
@@ -649,5 +655,4 @@ def test_the_page(tmp_path, monkeypatch):
     command = ["Rscript", "-e", 'source("page.R", print.eval = TRUE)']
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     shown = " ".join(line[2:] for line in lines if line.startswith("#>"))
-    words = [re.sub(r"\b[0-9a-f]{64}\b", "#", text).split() for text in (shown, printed)]
-    assert words[0] == words[1]
+    assert shown.split() == printed.split()

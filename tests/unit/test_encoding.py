@@ -243,8 +243,7 @@ def test_other_codings_stop():
     assert "in 'age' 50 of 100 cells (50.0%) are no numbers" in text
     assert "in 'sex' 10 of 100 cells (10.0%) have levels that the study does not know" in text
     assert "'F'" not in text
-    with pytest.raises(ReplearnError, match="such as 'F'"):
-        seen.refuse(show_values=True)
+    assert any("such as 'F'" in what for _, what in seen.troubles(show_values=True))
     few = EncodingCounts(encoding)
     encode(encoding, {"age": [61] * 100, "sex": ["F"] * 4 + ["m"] * 96}, few)
     few.refuse()

@@ -12,7 +12,7 @@ from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
 import replearn as rl
 from replearn.datasets import CENTRES, load_readmission, make_margin
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.reports.audit import Audit, audit, audit_study, parts_of
+from replearn.reports.audit import Audit, audit, audit_study
 from replearn.reports.check import check
 from replearn.reports.compare import compare
 from replearn.reports.evaluate import evaluate, evaluate_original
@@ -301,11 +301,10 @@ def test_audit_of_an_estimator_of_ours_replicates_the_study(labs) -> None:
 def test_audit_of_a_study(original) -> None:
     n_all = 4 * ROWS
     everybody = table(load_readmission("Dunmore", n_all, as_frame=False))
-    parts = parts_of(everybody, n_all, ROWS, most=10)
-    found = audit_study(original.study, parts)
+    found = audit_study(original.study, everybody, ROWS, most=10)
     assert (found.n_pairs, found.n_different) == (4, 0)
     with pytest.raises(ReplearnError, match="cannot be cut"):
-        parts_of(everybody, n_all, 10**6, most=1)
+        audit_study(original.study, everybody, 10**6, most=1)
 
 
 @pytest.mark.parametrize(

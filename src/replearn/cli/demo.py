@@ -1,10 +1,10 @@
 """``replearn demo``: two simulated labs, end to end."""
 
-import argparse
 import csv
 import io
 import os
 import warnings
+from argparse import Namespace
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add("--tables FOLDER", "only write the patients of four labs as tables to practise on")
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Both doors: halfspaces, where nobody is first, and a study with its replication."""
     if options.tables is not None:
         refuse_unused(options, "--tables", "labs")

@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from replearn.documents import FilePath
 from replearn.errors import (
     ColumnWarning,
     ReplearnError,
@@ -113,7 +114,7 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
 
     def fit_file(
         self,
-        path: "str | os.PathLike[str]",
+        path: FilePath,
         target: str | None = None,
         sample_weight: str | None = None,
         offset: str | None = None,
@@ -147,8 +148,6 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
         set_columns(self, table)
         names["target"] = names["target"] or "y"  # files of arrays bring theirs, without a name
         self._learn(table, names, study)
-        if self._kind == "logistic":
-            self.classes_ = np.array(self.model_.classes)
         return self
 
     def _learn(self, table: Table, names: dict[str, Any], study: GlmStudy | None) -> None:
@@ -202,13 +201,10 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
         with threadpool_limits(1, "blas"):  # as in `_learn`
             self._stream, model, replication = replicate_more(study, table, stream)
         self._set_replication(study, model, replication)
-        if self._kind == "logistic":
-            self.classes_ = np.array(self.model_.classes)
         return self
 
     def _publish(self, original: Original) -> None:
-        self.study_: GlmStudy = original.study
-        self.model_: GlmModel = original.model
+        self._set_model(original.study, original.model)
         self.opening_ = original.opening
         self.certificate_: Certificate | None = original.certificate
         self._performance: Later[Performance | None] = Later.known(original.worth)
@@ -227,12 +223,17 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
         if original.worth.is_useless:
             warn("The model is no better than the base rate.", UselessModelWarning)
 
+    def _set_model(self, study: GlmStudy, model: GlmModel) -> None:
+        self.study_, self.model_ = study, model
+        if self._kind == "logistic":
+            self.classes_ = np.array(model.classes)
+
     def _set_replication(
         self, study: GlmStudy, model: GlmModel, replication: GlmReplication
     ) -> None:
-        self.study_, self.model_, self.replication_ = study, model, replication
-        self.opening_ = None
-        self.certificate_ = None
+        self._set_model(study, model)
+        self.replication_ = replication
+        self.opening_ = self.certificate_ = None
         self._performance = Later(lambda: replication.performance)
         self._own = replication.own_later
         if replication.same is False:

@@ -1,6 +1,5 @@
 """The shell of the paper's classifiers as scikit-learn estimators."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
@@ -24,7 +23,7 @@ from replearn.codes import (
     names_in_design,
     seed_text,
 )
-from replearn.documents import Label
+from replearn.documents import FilePath, Label
 from replearn.errors import (
     NotEnoughSamples,
     ReplearnError,
@@ -111,7 +110,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         """
         study = self._opened()
         set_columns(self, table)
-        target = table.roles["target"]
+        target = table.roles.get("target")
         self._target = target if isinstance(target, str) else "y"  # files of arrays bring theirs
         if self.shuffle:
             return self._fit_rows(*table.numbers(), study)
@@ -128,7 +127,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         sample = MemoryRows(X, signs, self._order(signs, study))
         return self._learn(sample, self.classes_, study)
 
-    def fit_file(self, path: "str | os.PathLike[str]", target: str | None = None) -> Self:
+    def fit_file(self, path: FilePath, target: str | None = None) -> Self:
         """Learn from the rows of a file: the model of `fit`, to the bit.
 
         With ``shuffle=False`` rows are read some at a time, and Algorithms 1 and 2 keep none of
@@ -440,10 +439,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         scores : array of shape (n_samples,)
             Distance to the boundary, in units of the row's length.
         """
-        model = self._model()
-        refuse_odd(X)
-        X = validate_data(self, unmasked(X), reset=False, **ROW_CHECKS)
-        return model.decision_function(X)
+        return self._model().decision_function(self._checked(X))
 
     def predict(self, X: Any) -> Array:
         """Class of each row.
@@ -458,10 +454,13 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         labels : array of shape (n_samples,)
             From ``classes_``.
         """
-        model = self._model()
+        is_positive = self._model().is_positive(self._checked(X))
+        return np.asarray(self.classes_[is_positive.astype(np.int64)])
+
+    def _checked(self, X: Any) -> Any:
+        """Rows with the columns of the fit."""
         refuse_odd(X)
-        X = validate_data(self, unmasked(X), reset=False, **ROW_CHECKS)
-        return np.asarray(self.classes_[model.is_positive(X).astype(np.int64)])
+        return validate_data(self, unmasked(X), reset=False, **ROW_CHECKS)
 
     @property
     def coef_(self) -> Vector:

@@ -94,12 +94,8 @@ def inverse(lower: Matrix) -> Matrix:
 
 def backward(upper: Matrix, right: Matrix) -> Matrix:
     """``upper^-1 right`` for an upper triangle."""
-    x = right.astype(np.float64, copy=True)
-    columns = np.ascontiguousarray(upper.T)
-    for j in range(len(upper) - 1, -1, -1):
-        x[j] /= columns[j, j]
-        x[:j] -= np.multiply.outer(columns[j, :j], x[j])
-    return x
+    # the last row first: in that order the triangle is a lower one
+    return forward(upper[::-1, ::-1], right[::-1])[::-1]
 
 
 def solve(lower: Matrix, right: Matrix) -> Matrix:

@@ -99,48 +99,31 @@ class Coefficients(Spoken):
         The model's coefficients, which predict; and this lab's estimates without the ridge, with
         standard errors, ratios (of the exponential) and the ends of 95% intervals of the ratios.
         """
-        rows = self._rows()
+        labels, ratio = self.design.score_labels, self.design.loss.ratio
+        columns: dict[str, list[Any]] = {}
+        if len(labels) > 1:
+            columns["class"] = [label for label in labels for _ in self.terms]
+        columns["term"] = [*self.terms] * len(labels)
 
-        # a ratio has a column, and several classes have one
-        header = ["term", "model", "estimate", "standard_error"]
-        if self.design.loss.ratio:
-            header.append(self.design.loss.ratio.replace(" ", "_"))
-        header += ["low", "high"]
-        if self.design.loss.n_scores > 1:
-            header.insert(0, "class")
-        return {name: [row[i] for row in rows] for i, name in enumerate(header)}
+        # what predicts, and what this lab's own rows say
+        nothing = np.full((len(labels), len(self.terms)), np.nan)
+        model, numbers = self.model, (nothing,) * 4
+        if self.own is not None:
+            numbers = self.own.estimate, self.own.standard_error, *self.own.interval
+        estimate, error, low, high = numbers
+        columns["model"] = _listed(nothing if model is None else model)
+        columns["estimate"] = _listed(estimate)
+        columns["standard_error"] = _listed(error)
 
-    def _rows(self) -> list[list[Any]]:
-        """Class (of several), term, model, estimate, error, ratio (if it has one), low, high."""
-        # a row for each term of each class but the first
-        rows = []
-        labels = self.design.score_labels
-        for k, label in enumerate(labels):
-            for j, term in enumerate(self.terms):
-                coefficient = None
-                if self.model is not None:
-                    coefficient = float(self.model[k, j])
-                row: list[Any] = [term, coefficient, *self._own_numbers(k, j)]
-                if len(labels) > 1:
-                    row.insert(0, label)
-                rows.append(row)
-        return rows
-
-    def _own_numbers(self, k: int, j: int) -> list[Any]:
-        """Estimate, error, ratio (if it has one), low and high of a coefficient."""
-        ratio = self.design.loss.ratio
-        if self.own is None:
-            return [None] * (5 if ratio else 4)
-
-        estimate, error = float(self.own.estimate[k, j]), float(self.own.standard_error[k, j])
-        low, high = (float(ends[k, j]) for ends in self.own.interval)
-        if np.isnan(estimate):  # the term follows from others, or has no row
-            return [None] * (5 if ratio else 4)
-        if not ratio:
-            return [estimate, error, low, high]
-        if not j:  # the constant is no ratio
-            return [estimate, error, None, None, None]
-        return [estimate, error, _ratio(estimate), _ratio(low), _ratio(high)]
+        # ratios, which constants are not
+        if ratio:
+            estimate, low, high = (
+                np.exp(np.minimum(ends, _MOST)) for ends in (estimate, low, high)
+            )
+            estimate[:, 0] = low[:, 0] = high[:, 0] = np.nan
+            columns[ratio.replace(" ", "_")] = _listed(estimate)
+        columns["low"], columns["high"] = _listed(low), _listed(high)
+        return columns
 
     def own_tables(self) -> list[Table | str]:
         """What this lab's own rows say: a table, and what the ridge does to a model."""
@@ -153,7 +136,8 @@ class Coefficients(Spoken):
         shown = [name for name in columns if name != "model"]
         header = [names.get(name, name.replace("_", " ")) for name in shown]
         rows = list(zip(*(columns[name] for name in shown), strict=True))
-        n_rows = f"{self.own.n_rows:,} {self.design.loss.counted}"
+        counted_as = "persons" if self.own.is_cox else self.design.loss.counted
+        n_rows = f"{self.own.n_rows:,} {counted_as}"
         title = f"This lab's own estimates ({n_rows}), without the ridge"
         of_ratios = 4 if not self.design.loss.ratio else -4
         known = {"term": 0, "class": 0, "estimate": 4, "standard_error": 3}
@@ -165,20 +149,35 @@ class Coefficients(Spoken):
             said += f", of the {self.design.loss.ratio}"
         said += "."
         if self.design.loss.kind == "hazard":
-            said += " Hazard ratios are those of Cox's partial likelihood, with Efron's ties."
+            whose = "of the study's intervals of time"
+            if self.own.is_cox:
+                whose = "of Cox's partial likelihood, with Efron's ties"
+            said += f" Hazard ratios are those {whose}."
         if self.own.n_beyond:
             said += f" {self._far_values(self.own)}"
-        repeated = [self.terms[j] for j in np.flatnonzero(np.isnan(self.own.estimate[0]))]
-        if repeated:
-            listed = ", ".join(map(repr, repeated[:4])) + (", ..." if len(repeated) > 4 else "")
-            said += f" No estimate: {listed}, which has no row here or follows from columns above. "
-            said += "Their estimates are those without it. Leave one of them out (--drop)."
+        if absent := self._without_estimate():
+            said += f" {absent}"
         return [
             Table(title, header, rows, key="own_estimates", digits=digits),
             f"{said} The model itself has a ridge of {self.design.ridge}, which moves its "
             "coefficients towards zero and predicts new rows better. Report effects from the "
             "estimates, and predictions from the model.",
         ]
+
+    def _without_estimate(self) -> str:
+        """Terms that have none: they follow from others, or nobody had the event there."""
+        assert self.own is not None
+        encoding, said = self.design.encoding, ""
+        absent = np.flatnonzero(np.isnan(self.own.estimate[0])).tolist()
+        intervals = [j for j in absent if not j or is_interval(encoding, encoding.terms[j - 1])]
+        repeated = [self.terms[j] for j in absent if j not in intervals]
+        if repeated:
+            listed = ", ".join(map(repr, repeated[:4])) + (", ..." if len(repeated) > 4 else "")
+            said = f"No estimate: {listed}, which has no row here or follows from columns above. "
+            said += "Their estimates are those without it. Leave one of them out (--drop)."
+        if intervals:
+            said += " Intervals in which nobody had the event have no estimate."
+        return said.strip()
 
     def _far_values(self, own: Estimates) -> str:
         """What is done with numbers beyond the study's range."""
@@ -295,6 +294,11 @@ class Coefficients(Spoken):
             return forest(marks, 0.0, "no effect", boxes=boxes)
         ticks = [(float(np.log(value)), f"{value:g}") for value in _TICKS]
         return forest(marks, 0.0, ratio, boxes=boxes, ticks=ticks)
+
+
+def _listed(values: Matrix) -> list[float | None]:
+    """Of all scores, one after the other; None where there is no number."""
+    return [None if np.isnan(value) else value for value in values.ravel().tolist()]
 
 
 def _ratio(coefficient: float) -> float:

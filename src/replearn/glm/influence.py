@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from replearn.exact import algebra
-from replearn.glm.losses import Loss
+from replearn.glm.losses import Loss, means_of, own_pairs
 from replearn.rows import (
     MAX_ROW,
     ROW_BITS,
@@ -281,7 +281,7 @@ class Moments:
     noise: "SquareSums"
     grouped: dict[object, np.ndarray]
     n_rows: int = 0
-    weight: float = 0.0
+    weight: int = 0
 
     @classmethod
     def none(cls, n_numbers: int, n_scores: int) -> "Moments":
@@ -295,13 +295,12 @@ class Moments:
         if not isinstance(X, LevelRows) and not is_sparse(X):
             X = with_constant(X)
         eta = scores(X, pull.theta, piece.offset)
-        # curvatures of each score with itself, among those of all pairs
-        own = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))
-        residual, curvature = loss.residual(eta, piece.targets), loss.curvature(eta)[:, own]
+        residual = loss.residual(eta, piece.targets)
+        curvature = loss.curvature(eta)[:, own_pairs(loss)]
         mass = piece.masses
 
         # what each row does to each coordinate, as it is and as the model predicts it
-        means = loss.residual(eta, np.zeros(len(eta)))
+        means = means_of(loss, eta)
         pull.add(self, loss, RowParts(X, residual, curvature, mass, means, piece.groups))
 
         # how far residuals are from what the model predicts
@@ -311,7 +310,7 @@ class Moments:
         self.noise = self.noise.add(square, np.zeros_like(square))
 
         self.n_rows += len(eta)
-        self.weight += float((mass * 2.0**WEIGHT_BITS).sum())
+        self.weight += piece.weight
 
 
 def add_pulls(sums: Moments, loss: Loss, some: RowParts, pulls: list[Matrix]) -> None:

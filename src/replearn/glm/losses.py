@@ -14,7 +14,7 @@ from replearn.documents import Decimal3, Length, Part, Positive3, Range, Text, U
 from replearn.errors import ReplearnError
 from replearn.exact import LN2_HI, MAX_SCORE, exp, log, sigmoid, softplus
 from replearn.rows import RESIDUAL_BITS, WEIGHT_BITS, on_grid
-from replearn.types import Matrix, Vector
+from replearn.types import Array, Matrix, Vector
 
 #: Counts are at most 2^16: residuals would lose their last bits.
 MOST_CAP_BITS = 16
@@ -443,6 +443,16 @@ class Hazard(Poisson):
 
 
 Loss = Bernoulli | Multinomial | Gaussian | Poisson | Hazard
+
+
+def own_pairs(loss: Loss) -> Array:
+    """Places of the curvatures of each score with itself among those of all pairs of scores."""
+    return np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))
+
+
+def means_of(loss: Loss, scores: Matrix) -> Matrix:
+    """What is expected of targets, of all classes but the first: residuals at targets of 0."""
+    return loss.residual(scores, np.zeros(len(scores)))
 
 
 def loss_of(kind: Kind, classes: tuple[Any, ...] | None, targets: Vector) -> Loss:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from replearn.codes import Bound, Promise, Sizes, common, rows_for
+from replearn.codes import Bound, Promise, Sizes, common, least_whole, rows_for
 from replearn.errors import ReplearnError
 from replearn.halfspaces.rounded import BatchPlan, variance_allowed
 from replearn.halfspaces.turned_signs import Turned, proved_space, proved_spaces
@@ -80,22 +80,16 @@ def _held_out(promise: Promise, n_plain: int) -> tuple[dict[str, Any], Promise]:
     the population: a binomial tail. One with the error of the easier promise passes but for half of
     `_REFUSED`.
     """
-    from scipy.special import bdtr, bdtri
+    from scipy.special import bdtri
 
     options = []
     n = 64
     while n < n_plain:
-        # the most errors that are unlikely for a bad model
-        low, high = -1, math.ceil(n * promise.max_error)
-        while high - low > 1:
-            middle = (low + high) // 2
-            unlikely = bdtr(middle, n, promise.max_error) <= promise.failure_prob
-            low, high = (middle, high) if unlikely else (low, middle)
-
-        if low >= 0:
-            good = float(bdtri(low, n, 1 - _REFUSED / 2))  # passes with that probability
+        allowed = _most_errors(n, promise)
+        if allowed >= 0:
+            good = float(bdtri(allowed, n, 1 - _REFUSED / 2))  # passes with that probability
             ratio = promise.max_error * promise.failure_prob / (good * _REFUSED / 2)
-            options.append((n_plain * ratio + n, n, low, good))
+            options.append((n_plain * ratio + n, n, allowed, good))
 
         n = math.ceil(1.1 * n)
 
@@ -106,6 +100,17 @@ def _held_out(promise: Promise, n_plain: int) -> tuple[dict[str, Any], Promise]:
     easier = replace(promise, max_error=good, failure_prob=_REFUSED / 2)
 
     return {"n_held_out": n, "n_allowed": allowed}, easier
+
+
+def _most_errors(n_rows: int, promise: Promise) -> int:
+    """The most errors on rows held out that are unlikely for a bad model; -1 if there are none."""
+    from scipy.special import bdtr
+
+    def is_likely(n_errors: int) -> bool:
+        is_usual = n_errors >= n_rows * promise.max_error
+        return is_usual or bdtr(n_errors, n_rows, promise.max_error) > promise.failure_prob
+
+    return least_whole(is_likely, least=0) - 1
 
 
 def _least_plan(

@@ -6,7 +6,6 @@ same bytes as Python, and a policy by which a browser lets it connect to nothing
 
 import base64
 import hashlib
-import os
 import re
 from collections.abc import Sequence
 from decimal import Decimal
@@ -19,6 +18,7 @@ import numpy as np
 from replearn import __version__
 from replearn.codes import Coins
 from replearn.documents import (
+    FilePath,
     canonical_json,
     decimal_text,
     in_place_of,
@@ -163,11 +163,9 @@ def _numbers(u: Vector, at: Sequence[str]) -> list[str]:
 
 
 def _levels(column: LevelColumn, shares: tuple[str, ...], u: Vector) -> list[str]:
-    names = [column.reference, *column.levels]
-    named = [float(share) for share in shares] or [1.0] * len(names)
-    spelled = {MISSING: "", OTHER: "other"}
-    texts = [spelled.get(name, name) for name in names]
-    return _chosen(texts, named, u)
+    words = {MISSING: "", OTHER: "other"}
+    texts = [words.get(name, name) for name in column.named]
+    return _chosen(texts, [*map(float, shares)], u)
 
 
 def _chosen(texts: list[str], shares: list[float], u: Vector) -> list[str]:
@@ -185,7 +183,7 @@ def _cell(text: str) -> str:
     return text
 
 
-def write_bundle(study: GlmStudy, folder: str | os.PathLike[str]) -> Path:
+def write_bundle(study: GlmStudy, folder: FilePath) -> Path:
     """Write study.json, study.html, rehearsal.csv and README.txt into a new folder, or nothing."""
     target = Path(folder).absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):

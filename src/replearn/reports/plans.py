@@ -97,7 +97,8 @@ class Planned(Spoken):
             lambda: by_rows(self.plan.n_rows, self.disagreement),
         )
         return Facts(
-            f"Each lab needs {rows_text(self.plan.n_rows)} rows for {title_of(self.recipe)}.",
+            f"Each lab needs {rows_text(self.plan.n_rows)} rows for "
+            f"{self.recipe.title} ({self.recipe.name}).",
             [
                 Row("mode", self.plan.mode, note=self.plan.origin),
                 Row("margin", promise.margin, note="of rows as the algorithm sees them"),
@@ -219,11 +220,6 @@ def plan(
         promise, n_features + constant, mode, Sizes(sizes, constants or {}, sketch_bits)
     )
     return Planned(recipe, made)
-
-
-def title_of(recipe: Recipe) -> str:
-    """One name for an algorithm, wherever it is named: that of Table 1, and that of options."""
-    return f"{recipe.title} ({recipe.name})"
 
 
 def rows_text(number: int | None) -> str:

@@ -82,6 +82,11 @@ class Block:
         return self.hashes + number * np.uint64(_ODD)
 
     @property
+    def weight(self) -> int:
+        """Of all rows, in units of 2^-16."""
+        return int(on_grid(self.masses, WEIGHT_BITS).sum())
+
+    @property
     def masses(self) -> Vector:
         """Weights of the rows, 1 where they have none."""
         if self.weights is None:

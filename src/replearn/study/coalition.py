@@ -20,7 +20,7 @@ from replearn.study.agreement import agreement_of, compare_with_original
 from replearn.study.disclosure import refuse_few_together
 from replearn.study.joint_original import Founded, founded
 from replearn.study.participants import LabsTogether, labs_together, learned_from
-from replearn.study.passes import Counts, Fitted, Member, State, spread_of, spread_state
+from replearn.study.passes import Counts, Member, PooledFit, State, spread_of, spread_state
 from replearn.study.plausibility import refuse_impossible
 from replearn.study.replication import GlmReplication
 from replearn.study.shares import Share, add_shares, unpack_total
@@ -368,7 +368,7 @@ def _check_members(state: State, labs: Sequence[LabSums]) -> None:
 def _coalition(
     study: GlmStudy,
     labs: Sequence[LabSums],
-    fitted: Fitted,
+    fitted: PooledFit,
     opened: GlmModel | None,
     nonce: str | None,
     n_unseen: int = 0,

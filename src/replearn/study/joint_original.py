@@ -14,23 +14,14 @@ from typing import Annotated, Any
 import numpy as np
 
 from replearn.codes import Coins, chance_of_each, seed_text, width_for
-from replearn.documents import (
-    Document,
-    Integers,
-    Label,
-    Length,
-    Part,
-    Range,
-    Text,
-    Unfit,
-    decimal_text,
-)
+from replearn.documents import Document, Integers, Label, Length, Part, Range, Unfit, decimal_text
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.glm import (
     RIDGES,
     Coordinates,
     GlmDesign,
     GlmModel,
+    GlmPromise,
     Influence,
     Kind,
     Loss,
@@ -45,7 +36,7 @@ from replearn.study.disclosure import singled_out
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.original import read_labels
 from replearn.study.participants import LabsTogether, Participant
-from replearn.study.passes import LEAST_SUMMED, MAX_ROWS, Fitted
+from replearn.study.passes import LEAST_SUMMED, MAX_POOLED_ROWS, LabName, PooledFit, RowCount
 from replearn.study.study import GlmStudy, bits_each
 from replearn.tables import (
     LEAST_COUNT,
@@ -55,6 +46,7 @@ from replearn.tables import (
     Name,
     NumberColumn,
     Table,
+    TableScan,
     is_number_text,
     learn_encoding,
     make_profile,
@@ -85,8 +77,8 @@ class ColumnCounts(Part):
 
     name: Name
     values: Annotated[tuple[Label, ...], Length(0, 10_001)]
-    counts: Annotated[Codes, Integers(1, 0, MAX_ROWS)]
-    missing: Annotated[int, Range(0, MAX_ROWS)]
+    counts: Annotated[Codes, Integers(1, 0, MAX_POOLED_ROWS)]
+    missing: RowCount
     are_numbers: bool
     hides_levels: bool = False  # of numbers: all of them, because sums would show few
     hides_gaps: bool = False
@@ -109,8 +101,8 @@ class LabColumns(Spoken, Document):
 
     FORMAT = "replearn/columns"
 
-    lab: Annotated[str, Text(200)]
-    rows: Annotated[int, Range(1, MAX_ROWS)]
+    lab: LabName
+    rows: Annotated[int, Range(1, MAX_POOLED_ROWS)]
     kind: Kind
     target: ColumnCounts
     columns: Annotated[tuple[ColumnCounts, ...], Length(1, 10_000)]
@@ -158,35 +150,49 @@ def lab_columns(
     learned = learn_encoding(table, labels, categories=categories)
     refuse_unsafe(learned.remarks)
 
-    encoded = dict[str, Ints]()
+    encoded: dict[str, Ints] | None = None
     if not table.is_sparse:
         encoded = _encoded_counts(table, learned.encoding, known and labels)
-    look, columns = learned.look, []
-    for name, column in look.columns.items():
-        are_numbers = name not in categories and not column.n_texts
-        values, counts, hides_levels = tuple[str, ...](), list[int](), False
-        if not are_numbers:
-            values, counts, hides_levels = _frequent_levels(column.counts, least_count)
-        elif table.is_sparse or not _singles_out(
-            encoded.get(name), look.numbers(name), least_count
-        ):
-            values, counts = _groups(look.numbers(name), column.n_numbers, least_count)
-        if are_numbers:
-            hides_levels = column.n_numbers > 0 and not values
-
-        # few gaps are nobody's business
-        missing = 0
-        if column.n_missing >= least_count and _is_many(column.missing_counts, least_count):
-            missing = column.n_missing
-        hides_gaps = missing < column.n_missing
-        columns.append(
-            ColumnCounts(
-                name, values, np.array(counts), missing, are_numbers, hides_levels, hides_gaps
-            )
-        )
-
+    columns = [
+        _column_counts(learned.look, name, name in categories, encoded, least_count)
+        for name in learned.look.columns
+    ]
     target = _target_counts(str(table.roles["target"]), known, labels, least_count)
     return LabColumns(lab, len(labels), kind, target, tuple(columns))
+
+
+def _column_counts(
+    look: TableScan,
+    name: str,
+    is_category: bool,
+    encoded: Mapping[str, Ints] | None,
+    least_count: int,
+) -> ColumnCounts:
+    """What is shown of a column; ``encoded`` has rows of encoded numbers, of tables not sparse."""
+    column = look.columns[name]
+    are_numbers = not is_category and not column.n_texts
+    if are_numbers:
+        numbers = look.numbers(name)
+        values, counts = tuple[str, ...](), list[int]()
+        if encoded is None or not _singles_out(encoded.get(name), numbers, least_count):
+            values, counts = _groups(numbers, column.n_numbers, least_count)
+        hides_levels = column.n_numbers > 0 and not values
+    else:
+        values, counts, hides_levels = _frequent_levels(column.counts, least_count)
+
+    # few gaps are nobody's business
+    missing = column.n_missing
+    if missing < least_count or not _is_many(column.missing_counts, least_count):
+        missing = 0
+    return ColumnCounts(
+        name,
+        values,
+        np.array(counts),
+        missing,
+        are_numbers,
+        hides_levels,
+        hides_gaps=missing < column.n_missing,
+    )
 
 
 def _is_many(by_class: Array, least_count: int) -> bool:
@@ -351,7 +357,7 @@ def _is_finite(value: Label) -> bool:
 
 def _warn_early(loss: Loss, shares: Vector, sizes: list[int], max_disagreement: float) -> None:
     """Say before the first round what `founded` would refuse after the last one."""
-    promise = glm.Promise(max_disagreement, _BITS, sum(sizes), int(median_low(sizes)))
+    promise = GlmPromise(max_disagreement, _BITS, sum(sizes), int(median_low(sizes)))
     _, problems = without_model(loss, shares, promise, np.zeros((loss.n_scores, 1)))
     for problem in problems:
         warn(f"The last round would make no study. {problem}", ReplicabilityWarning)
@@ -398,7 +404,7 @@ def _summable(parts: Sequence[ColumnCounts]) -> list[ColumnCounts]:
     if not common:
         return []
 
-    found = []
+    summable = []
     for part in parts:
         kept, rest = dict[Label, int](), 0
         for level, count in zip(part.values, part.counts.tolist(), strict=True):
@@ -410,8 +416,8 @@ def _summable(parts: Sequence[ColumnCounts]) -> list[ColumnCounts]:
             kept[OTHER] = rest
         counts = np.array(list(kept.values()), dtype=np.int64)
         missing = part.missing * (not hides_gaps)
-        found.append(replace(part, values=tuple(kept), counts=counts, missing=missing))
-    return found
+        summable.append(replace(part, values=tuple(kept), counts=counts, missing=missing))
+    return summable
 
 
 def _without_hidden(encoding: Encoding, columns: Sequence[Sequence[ColumnCounts]]) -> Encoding:
@@ -520,7 +526,7 @@ class Founded(LabsTogether, Spoken):
 
 def founded(
     draft: GlmStudy,
-    fitted: Fitted,
+    fitted: PooledFit,
     spread: Influence,
     together: LabsTogether,
     replication_rows: int | None,
@@ -542,7 +548,7 @@ def founded(
         replication_rows = n_rows
         if len(fits.names) > 1:
             replication_rows = int(median_low(fits.n_rows.tolist()))
-    promise = glm.Promise(rho, _BITS, n_rows, replication_rows)
+    promise = GlmPromise(rho, _BITS, n_rows, replication_rows)
     widths = glm.widths_of(total_spread, promise)
     design = replace(draft.design, widths=widths, bits=_BITS, sketch=None)
     codes, sketch = design.cells.publish(numbers)

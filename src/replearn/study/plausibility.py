@@ -4,11 +4,12 @@ All comparisons are of whole numbers. A lab that makes up whole rows, and adds t
 is not noticed here; it stands beside the others in `replearn.study.participants`.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from replearn.errors import ReplearnError
-from replearn.glm import GlmDesign, Loss, over_scores, unpacked
-from replearn.glm import State as NewtonState
+from replearn.glm import GlmDesign, Loss, NewtonState, over_scores, unpacked
 from replearn.rows import (
     COARSE,
     EVERY_ROW,
@@ -16,7 +17,7 @@ from replearn.rows import (
     ROW_BITS,
     WEIGHT_BITS,
     ExactSums,
-    Integers,
+    WholeNumbers,
     on_grid,
 )
 from replearn.study.passes import SPREAD_BITS, Counts, State, add_up
@@ -123,7 +124,7 @@ def _cut(loss: Loss, counts: Counts) -> int:
     return int(loss.cut) * counts.weight + counts.rows
 
 
-def _residuals(design: GlmDesign, sums: ExactSums) -> "tuple[list[int], list[int], list[int]]":
+def _residuals(design: GlmDesign, sums: ExactSums) -> Iterator[tuple[int, int, int]]:
     """For each score the sum of residuals, at least and at most, and of their sizes at most.
 
     With P the sum of predictions and T that of targets, the residuals add up to P - T, and their
@@ -131,21 +132,17 @@ def _residuals(design: GlmDesign, sums: ExactSums) -> "tuple[list[int], list[int
     """
     loss, counts = design.loss, Counts.of(sums)
     shift, half = loss.bits - WEIGHT_BITS, counts.rows  # half a unit in each row, and more
-    lows, highs, sizes = [], [], []
     for k in range(loss.n_scores):
         # the gradient of the constant is the sum of residuals
         residual = int(sums.values["gradient"][k, 0]) // _ONE
         low, high = (_times(abs(end) * counts.weight, shift) for end in loss.predicted)
         target = _times(counts.totals[k + 1 if loss.by_class else 0], shift)
-        lows.append(-low - target - half)
-        highs.append(high - target + half)
 
         # P + T = (P - T) + 2 T, or, where predictions may be negative, the largest of both
         size = residual + 2 * target
         if low:
             size = high + _times(int(loss.cut) * counts.weight, shift)
-        sizes.append(size + half)
-    return lows, highs, sizes
+        yield -low - target - half, high - target + half, size + half
 
 
 def _times(value: int, shift: int) -> int:
@@ -158,8 +155,7 @@ def _on_gradient(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> str:
     gradient = sums.values["gradient"]
     if gradient.shape != asked.theta.shape:
         return f"their gradient has the shape {gradient.shape} in place of {asked.theta.shape}"
-    lows, highs, sizes = _residuals(design, sums)
-    for row, low, high, size in zip(gradient, lows, highs, sizes, strict=True):
+    for row, (low, high, size) in zip(gradient, _residuals(design, sums), strict=True):
         if row[0] % _ONE:
             return "their gradient has a part of a unit"
         if not low <= row[0] // _ONE <= high:
@@ -230,7 +226,7 @@ def _on_information(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> s
     return ""
 
 
-def _on_block(block: Integers) -> str:
+def _on_block(block: WholeNumbers) -> str:
     """The information of one score, a matrix."""
     diagonal = np.diagonal(block)
     if (diagonal < 0).any() or (diagonal > _LARGEST**2 * block[0, 0]).any():
@@ -240,7 +236,7 @@ def _on_block(block: Integers) -> str:
     return ""
 
 
-def _least_eigenvalue(parts: Integers, n_scores: int) -> float:
+def _least_eigenvalue(parts: WholeNumbers, n_scores: int) -> float:
     """Of the whole matrix over scores and columns; what float64 cannot tell from 0 is 0."""
     values = np.linalg.eigvalsh(over_scores(parts.astype(np.float64), n_scores))
     least, most = float(values[0]), float(np.abs(values).max())

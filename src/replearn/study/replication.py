@@ -312,34 +312,39 @@ class GlmReplication(Replication):
     def _sentence(self) -> str:
         """The verdict, as people say it."""
         verdict, support = self.verdict, self.support
-        same, it, beats = "The same model", "it", "it beats"
-        if self.local_constant:
-            same, it, beats = "The same slopes, with your own constant", "them", "they beat"
-        if verdict == "confirmed":
-            return f"{same}, and your patients support {it}."
-        if verdict == "questioned":
-            return f"{same}, but look at {_listed(self.look_first)}."
-        if verdict == "unsupported":
-            return f"{same}, but your {self._size()} do not show that {beats} your base rate."
-        if verdict == "undecided" and support is None:
-            return f"{same}; whether the patients support {it} was not tested."
-        if verdict == "undecided":
+        if verdict == "different":
             return (
-                f"{same}; your {self._size()} are too few to show whether {beats} your base rate."
+                "A different model: these rows do not give the original's model. Do not use this."
             )
-        if verdict == "contradicted":
-            assert support is not None
-            return f"{same}, but your patients contradict {it} ({self._why(support)})."
+        if verdict == "untold":
+            made = "A model was made; the study does not tell whether it is the original's."
+            return f"{made} Look at {_listed(self.look_first)}." if self.look_first else made
         if verdict == "same slopes":
             assert support is not None
             what, differs = _base_risk(support)
             if self.same:
                 return f"The same model, but the {what} {differs}."
             return f"The same model but for the {what}, which {differs}."
-        if verdict == "untold":
-            made = "A model was made; the study does not tell whether it is the original's."
-            return f"{made} Look at {_listed(self.look_first)}." if self.look_first else made
-        return "A different model: these rows do not give the original's model. Do not use this."
+
+        same, it, beats = "The same model", "it", "it beats"
+        if self.local_constant:
+            same, it, beats = "The same slopes, with your own constant", "them", "they beat"
+        return f"{same}{self._of_the_same(it, beats)}."
+
+    def _of_the_same(self, it: str, beats: str) -> str:
+        """What the patients say about a model that agrees: the rest of a sentence."""
+        verdict, support = self.verdict, self.support
+        if verdict == "confirmed":
+            return f", and your patients support {it}"
+        if verdict == "questioned":
+            return f", but look at {_listed(self.look_first)}"
+        if support is None:
+            return f"; whether the patients support {it} was not tested"
+        if verdict == "contradicted":
+            return f", but your patients contradict {it} ({self._why(support)})"
+        if verdict == "unsupported":
+            return f", but your {self._size()} do not show that {beats} your base rate"
+        return f"; your {self._size()} are too few to show whether {beats} your base rate"
 
     def _why(self, support: Support) -> str:
         if support.rung == "model":
@@ -356,7 +361,7 @@ class GlmReplication(Replication):
         if verdict == "untold":
             return [
                 "Compare the fingerprint with those of other labs, or pass --opened with the "
-                "original's model."
+                "original's model; of a sealed study with its opening."
             ]
         if verdict == "same slopes":
             return [_UPDATE_CONSTANT]
@@ -411,8 +416,6 @@ _RECODE = "Next: give these columns as the study has them, or say why they diffe
 _DENIED = ("factor", "columns")
 #: Columns that a verdict names.
 _MOST_NAMED = 3
-#: Rows that are compared with each other, about.
-_MOST_COMPARED = 1 << 14
 
 
 def _listed(columns: tuple[str, ...]) -> str:

@@ -72,7 +72,8 @@ def learn_encoding(
     level or a missing indicator needs ``least_rows``, at least 10, to have a term; a product 50.
     With ``clusters`` these are independent rows.
     """
-    names = _wanted(table, categories, numeric)
+    _check_names(table, categories, numeric)
+    names = table.names
     levels = {*categories, *table.levels.intersection(names).difference(numeric)}
     if table.is_sparse and (basis == "splines" or interactions or categories):
         raise ReplearnError(
@@ -126,12 +127,11 @@ def learn_encoding(
     return Learned(encoding, look, remarks)
 
 
-def _wanted(table: Table, categories: Sequence[str], numeric: Sequence[str]) -> list[str]:
+def _check_names(table: Table, categories: Sequence[str], numeric: Sequence[str]) -> None:
     for option, given in (("categories", categories), ("numeric", numeric)):
         table.require_names(option, given)
     if both := [name for name in categories if name in numeric]:
         raise ReplearnError(f"{named_columns(both)} cannot be levels and numbers. Choose one.")
-    return list(table.names)
 
 
 def _refuse_gaps(look: TableScan) -> None:
