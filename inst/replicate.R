@@ -3459,7 +3459,7 @@ next_steps <- function(x) {
   support <- x$support
   if (x$verdict == "untold")
     return(paste("Compare the fingerprint with those of other labs, or pass --opened with the",
-                 "original's model."))
+                 "original's model; of a sealed study with its opening."))
   if (x$verdict == "same slopes") return(UPDATE_CONSTANT)
   if (x$verdict %in% c("contradicted", "unsupported")) return(next_command(support))
   if (x$verdict == "questioned") return(RECODE)  # an update would fit the wrong columns

@@ -23,6 +23,9 @@ def test_sealed_until_it_is_opened(inside: Path, tmp_path: Path) -> None:
     assert (code, json.loads(text)["same"]) == (0, None)
     code, text, _ = replearn("replicate", study, "b.csv", "--opened", opening, "--json")
     assert (code, json.loads(text)["same"]) == (0, True)
+    begin = ("combine", study, "--begin", "--opened", opening, "--out", tmp_path / "first.json")
+    code, _, errors = replearn(*begin)
+    assert (code, "got its opening alone" in errors) == (2, True)
     kept = json.loads(opening.read_text())
     del kept["fingerprint"]
     for name, value, words in (

@@ -111,6 +111,8 @@ def _round(study: "GlmStudy", sums: list[Any], options: Namespace) -> Outcome:
     # the model from which one round is enough
     opened, nonce = opened_by(study, options.opened)
     if options.begin:
+        if options.opened and opened is None:
+            raise ReplearnError("--begin needs the original's model, got its opening alone.")
         return _begin(study, opened, options)
     if not options.publish:
         refuse_unused(options, "a joint fit without --publish", "replication_rows")

@@ -361,7 +361,7 @@ class GlmReplication(Replication):
         if verdict == "untold":
             return [
                 "Compare the fingerprint with those of other labs, or pass --opened with the "
-                "original's model."
+                "original's model; of a sealed study with its opening."
             ]
         if verdict == "same slopes":
             return [_UPDATE_CONSTANT]

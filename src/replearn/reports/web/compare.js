@@ -325,7 +325,7 @@ function nextCommand({ rung, gain }) {
 function nextSteps(study, { word, support, nRows, people, size, disagreement: rate, apart, nearest }) {
   if (word === "untold") {
     return ["Compare the fingerprint with those of other labs, or pass --opened with the " +
-      "original's model."];
+      "original's model; of a sealed study with its opening."];
   }
   if (word === "same slopes") return [UPDATE_CONSTANT];
   if (word === "contradicted" || word === "unsupported") return [nextCommand(support)];
