@@ -207,7 +207,7 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
         self._set_model(original.study, original.model)
         self.opening_ = original.opening
         self.certificate_: Certificate | None = original.certificate
-        self._performance: Later[Performance | None] = Later.known(original.worth)
+        self._performance: Later[Performance | None] = Later.known(original.performance)
         self.replication_: GlmReplication | None = None
         self._own = original.own
 
@@ -220,7 +220,7 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
         noted = [Finding(r.column, r.reason) for r in original.remarks if not r.refused]
         for sentence in in_sentences(noted):
             warn(sentence, ColumnWarning)
-        if original.worth.is_useless:
+        if original.performance.is_useless:
             warn("The model is no better than the base rate.", UselessModelWarning)
 
     def _set_model(self, study: GlmStudy, model: GlmModel) -> None:
