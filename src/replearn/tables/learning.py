@@ -156,8 +156,8 @@ def _refuse_lost_gaps(
             f"column {column.name!r} is missing in {scan.n_missing:,} of {look.n_rows:,} rows. "
             f"They are worth {scan.n_independent_missing:.0f} independent ones, and {least_rows} "
             "must stand behind a coefficient of gaps: groups are few, or alike. Leave the column "
-            f"out (drop=['{column.name}']) or fill its gaps in. If the groups are hospitals, name them "
-            "as centres."
+            f"out (drop=['{column.name}']) or fill its gaps in. If the groups are hospitals, name "
+            "them as centres."
         )
 
 
