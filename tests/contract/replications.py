@@ -15,12 +15,12 @@ from replearn.glm import (
     Coordinates,
     GlmDesign,
     GlmModel,
+    GlmPromise,
     Loss,
     Multinomial,
     Poisson,
     Summary,
     fit,
-    planned_widths,
 )
 from replearn.glm.losses import Gaussian
 from replearn.study import (
@@ -181,7 +181,7 @@ def make_study(path: Path, case: Case) -> tuple[GlmStudy, GlmModel]:
     coordinates = Coordinates.of(information, X.T @ X / block.n_rows, 0.003)
     n, bits = summary.n_rows, case.bits
     between = Between(np.full(q, 0.05 if case.n_centres else 0.0), case.n_centres)
-    widths = 1.05 * planned_widths(np.full(q, np.sqrt(2 / n)), between, 0.01, bits)
+    widths = 1.05 * GLM.sizes(GlmPromise(0.01, bits, n, n), np.ones(q), between).widths
     design = replace(
         design, coordinates=coordinates, widths=tuple(map(decimal_text, widths)), bits=bits
     )

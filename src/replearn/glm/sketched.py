@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from replearn.codes import Coins, chance_of_each, least_number, width_for
+from replearn.codes import Coins
 from replearn.documents import decimal_text
 from replearn.errors import NotConverged, ReplearnError, Unbounded
 from replearn.exact import algebra
@@ -27,6 +27,7 @@ from replearn.glm.influence_alone import influence_alone
 from replearn.glm.influence_by_class import influence_by_class
 from replearn.glm.losses import PROMISED_ROWS, Loss
 from replearn.glm.newton import Summary, fit
+from replearn.glm.recipe import GlmPromise, planned_cells
 from replearn.glm.validation import (
     RIDGES,
     Fold,
@@ -105,12 +106,12 @@ class NumberSpread:
         """Standard deviation of one row's influence on each number, as a study publishes it."""
         return tuple(map(decimal_text, self.sampling(1.0, math.inf).tolist()))
 
-    def published(self, n_here: float, n_there: float) -> tuple[Vector, Between]:
-        """Errors of the rows of two labs, and what centres differ by, as a reader finds them."""
-        sampling = np.array(self.stated, dtype=np.float64)
+    @property
+    def published(self) -> tuple[Vector, Between]:
+        """Spreads of single rows, and what centres differ by, as a reader finds them."""
         texts = list(map(decimal_text, self.between.deviations.tolist()))
         between = Between(np.array(texts, dtype=np.float64), self.between.n_centres)
-        return sampling * math.sqrt(1 / n_here + 1 / n_there), between
+        return np.array(self.stated, dtype=np.float64), between
 
     def central(self, n_here: float, n_there: float) -> Vector:
         """Geometric means of what was seen and what cells are planned with.
@@ -276,19 +277,6 @@ def _mean_ratio(ratios: list[Vector]) -> float:
     return max(_LEAST_INFLATION, (total + 8) / (size + 8))
 
 
-@dataclass(frozen=True)
-class GlmPromise:
-    """What an original promises its replications."""
-
-    max_disagreement: float  # probability that a replication gets a different model
-    bits: int  # published about each number
-    # rows of the original, and of the smallest replication
-    n_here: int
-    n_there: int
-    # standard deviations between centres: of the mean score, and of each slope
-    between: tuple[float, float] = (0.0, 0.0)
-
-
 def widths_of(spread: NumberSpread, promise: GlmPromise) -> tuple[str, ...]:
     """Widths of cells, as published: three digits, rounded upwards."""
     if promise.n_here < PROMISED_ROWS:
@@ -296,38 +284,9 @@ def widths_of(spread: NumberSpread, promise: GlmPromise) -> tuple[str, ...]:
 
     upper = spread.sampling(promise.n_here, promise.n_there, upper=True)
     # sizes of centres follow from the published numbers, from which a replication computes them
-    stated = spread.published(promise.n_here, promise.n_there)
-    factor, size = planned_cells(*stated, promise.max_disagreement, promise.bits)
+    factor, size = planned_cells(promise, *spread.published)
     widths = factor * spread.between.with_sampling(upper, size)
     return tuple(decimal_text(1.005 * width, 3) for width in widths)
-
-
-def planned_cells(
-    sampling: Vector, between: Between, max_disagreement: float, bits: int
-) -> tuple[float, float]:
-    """Width in standard deviations at centres of one size, and this size.
-
-    ``sampling`` are standard deviations of what rows alone make differ. With cells of such widths
-    centres of all sizes together differ as often as planned: `Between.chance_of_leaving`, inverted.
-    """
-    factor = width_for(chance_of_each(max_disagreement, len(sampling)), bits)
-    if len(between.sizes()) == 1:
-        return factor, 1.0
-
-    def suffices(size: float) -> bool:
-        widths = factor * between.with_sampling(sampling, size)
-        chance = between.chance_of_leaving(widths, bits, sampling)
-        return chance <= max_disagreement * (1 + 1e-9)  # the largest size suffices
-
-    return factor, least_number(suffices)
-
-
-def planned_widths(
-    sampling: Vector, between: Between, max_disagreement: float, bits: int
-) -> Vector:
-    """Widths at which labs differ as often as planned."""
-    factor, size = planned_cells(sampling, between, max_disagreement, bits)
-    return factor * between.with_sampling(sampling, size)
 
 
 @dataclass(frozen=True)
@@ -440,29 +399,29 @@ def original(
     most = min(validation.loss for validation in candidates) + allowed
 
     # 3 the strongest of them that costs no more after rounding either
-    trials: list[RidgeFit] = []
+    ridge_fits: list[RidgeFit] = []
     for validation in candidates[::-1]:
-        trial = search.bounded(validation)
+        ridge_fit = search.bounded(validation)
         tick()
-        if trial is None:
+        if ridge_fit is None:
             continue
-        trials.insert(0, trial)
-        if trial.loss <= most:
+        ridge_fits.insert(0, ridge_fit)
+        if ridge_fit.loss <= most:
             break
 
     # 4 rounding costs more than that, or no fit is bounded: stronger ones cost no more, maybe
     else:
         for validation in search.stronger(candidates[-1]):
-            trial = search.bounded(validation)
-            if trial is not None:
-                trials.append(trial)
-                if trial.loss > _least_loss(trials) + allowed:
+            ridge_fit = search.bounded(validation)
+            if ridge_fit is not None:
+                ridge_fits.append(ridge_fit)
+                if ridge_fit.loss > _least_loss(ridge_fits) + allowed:
                     break
-    if not trials:
+    if not ridge_fits:
         raise search.unbounded
 
-    most = _least_loss(trials) + allowed
-    chosen = next(trial for trial in trials[::-1] if trial.loss <= most)
+    most = _least_loss(ridge_fits) + allowed
+    chosen = next(ridge_fit for ridge_fit in ridge_fits[::-1] if ridge_fit.loss <= most)
     left_out = tuple(search.left_out)
     return replace(chosen, validation=replace(chosen.validation, untried=left_out))
 
@@ -516,11 +475,11 @@ class _RidgeSearch:
     def bounded(self, validation: Validation) -> RidgeFit | None:
         """The original with a ridge; None if it, or a part of the rows, has no bounded fit."""
         try:
-            trial = self.fit_with_ridge(validation)
+            ridge_fit = self.fit_with_ridge(validation)
         except (Unbounded, NotConverged) as error:
             self._leave_out(validation.ridge, error)
             return None
-        return None if is_steep(trial.theta) else trial
+        return None if is_steep(ridge_fit.theta) else ridge_fit
 
     def no_worse(self, best: Validation, allowed: float) -> list[Validation]:
         """The best one, and stronger ones whose held-out loss is at most so much larger."""
@@ -550,8 +509,8 @@ class _RidgeSearch:
             self.left_out.append(untried(ridge, error))
 
 
-def _least_loss(trials: list[RidgeFit]) -> float:
-    return min(trial.loss for trial in trials)
+def _least_loss(ridge_fits: list[RidgeFit]) -> float:
+    return min(ridge_fit.loss for ridge_fit in ridge_fits)
 
 
 def is_steep(theta: Matrix) -> bool:

@@ -21,6 +21,7 @@ from replearn.glm import (
     Coordinates,
     GlmDesign,
     GlmModel,
+    GlmPromise,
     Influence,
     Kind,
     Loss,
@@ -356,7 +357,7 @@ def _is_finite(value: Label) -> bool:
 
 def _warn_early(loss: Loss, shares: Vector, sizes: list[int], max_disagreement: float) -> None:
     """Say before the first round what `founded` would refuse after the last one."""
-    promise = glm.GlmPromise(max_disagreement, _BITS, sum(sizes), int(median_low(sizes)))
+    promise = GlmPromise(max_disagreement, _BITS, sum(sizes), int(median_low(sizes)))
     _, problems = without_model(loss, shares, promise, np.zeros((loss.n_scores, 1)))
     for problem in problems:
         warn(f"The last round would make no study. {problem}", ReplicabilityWarning)
@@ -403,7 +404,7 @@ def _summable(parts: Sequence[ColumnCounts]) -> list[ColumnCounts]:
     if not common:
         return []
 
-    found = []
+    summable = []
     for part in parts:
         kept, rest = dict[Label, int](), 0
         for level, count in zip(part.values, part.counts.tolist(), strict=True):
@@ -415,8 +416,8 @@ def _summable(parts: Sequence[ColumnCounts]) -> list[ColumnCounts]:
             kept[OTHER] = rest
         counts = np.array(list(kept.values()), dtype=np.int64)
         missing = part.missing * (not hides_gaps)
-        found.append(replace(part, values=tuple(kept), counts=counts, missing=missing))
-    return found
+        summable.append(replace(part, values=tuple(kept), counts=counts, missing=missing))
+    return summable
 
 
 def _without_hidden(encoding: Encoding, columns: Sequence[Sequence[ColumnCounts]]) -> Encoding:
@@ -547,7 +548,7 @@ def founded(
         replication_rows = n_rows
         if len(fits.names) > 1:
             replication_rows = int(median_low(fits.n_rows.tolist()))
-    promise = glm.GlmPromise(rho, _BITS, n_rows, replication_rows)
+    promise = GlmPromise(rho, _BITS, n_rows, replication_rows)
     widths = glm.widths_of(total_spread, promise)
     design = replace(draft.design, widths=widths, bits=_BITS, sketch=None)
     codes, sketch = design.cells.publish(numbers)
