@@ -263,6 +263,17 @@ def test_many_gaps_are_never_silent(tmp_path, capsys):
     assert "Missing values have coefficients of their own: lvef 90%, bmi 12%" in text
 
 
+def test_what_must_not_leave_is_refused_before_the_fit(tmp_path, monkeypatch, capsys):
+    """Hours may lie between a command and its fit."""
+    site_trial(900).assign(id=np.arange(900)).to_csv(path := tmp_path / "a.csv", index=False)
+    monkeypatch.setattr(
+        "replearn.study.original.read_rows", lambda *_: pytest.fail("rows were read")
+    )
+    options = ["publish", str(path), "--target", "died", "--out", str(tmp_path / "s.json")]
+    assert cli.main(options) == 2
+    assert "--drop id" in capsys.readouterr().err
+
+
 # --- who is in the study --------------------------------------------------------------------------
 
 
@@ -270,6 +281,7 @@ def test_table_one_counts_by_outcome_and_hides_few(tmp_path, capsys):
     frame = site_trial(3000).drop(columns="site")
     frame.loc[:24, "killip"] = "V"  # 25 rows, of which fewer than ten died
     frame["smoker"] = (np.arange(3000) % 3 == 0).astype(int)
+    frame["year"] = 1991 + np.arange(3000) % 9  # three digits of the number would make it 2e+03
     path = tmp_path / "a.csv"
     frame.to_csv(path, index=False)
     options = ["publish", str(path), "--target", "died", "--out", str(tmp_path / "s.json")]
@@ -282,6 +294,7 @@ def test_table_one_counts_by_outcome_and_hides_few(tmp_path, capsys):
         line = next(row for row in table.splitlines() if f"{column} = {value}" in row)
         count = int(((frame[column] == value) & died).sum())
         assert f"{count:,} ({count / died.sum():.1%})" in line
+    assert "1995 (1993, 1997)" in table
     smokers = next(row for row in table.splitlines() if row.strip().startswith("smoker"))
     assert f"{int(frame.smoker[died].sum()):,} ({frame.smoker[died].mean():.1%})" in smokers
     hidden = [row for row in table.splitlines() if "few rows" in row]

@@ -176,7 +176,7 @@ def run(options: Namespace) -> Outcome:
     # 2 the fit, and what must not be published
     request = _request(options)
     with working("fitting the original"):
-        original = publish(table, request)
+        original = publish(table, request, refuse_unsafe)
     refuse_unsafe(original.remarks)
     study, model = original.study, original.model.stating(original.own())
     study.refuse_problems()

@@ -2,7 +2,7 @@
 
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from statistics import median_low
@@ -150,7 +150,9 @@ class _Candidate:
     fitted: RidgeFit
 
 
-def publish(table: Table, request: Request) -> Original:
+def publish(
+    table: Table, request: Request, inspect: Callable[[Sequence[Remark]], None] | None = None
+) -> Original:
     """Fit an original: encoding, ridge, coordinates, cells and sketch from its own rows.
 
     Parameters
@@ -158,6 +160,8 @@ def publish(table: Table, request: Request) -> Original:
     table : Table
         With a target.
     request : Request
+    inspect : function, optional
+        Gets the remarks about columns before the fit, and may refuse them.
 
     Returns
     -------
@@ -182,6 +186,8 @@ def publish(table: Table, request: Request) -> Original:
     best: _Candidate | None = None
     for basis in _BASES.get(request.basis, (request.basis,)):
         learned = _learned(people, request, basis, labels, promise)
+        if inspect is not None:
+            inspect(learned.remarks)
         if request.kind == "survival":
             learned = _with_intervals(learned, cuts, table)
         for halved in _HALVED if learned.encoding.products else (0,):

@@ -37,7 +37,7 @@ from replearn.study.performance import (
     observed_to_expected,
 )
 from replearn.study.study import GlmStudy
-from replearn.tables import NumberColumn
+from replearn.tables import INTERVAL, NumberColumn
 from replearn.types import Matrix, Vector
 from replearn.words import Facts, Row, Spoken, p_value
 from replearn.words import Table as FactTable
@@ -248,12 +248,17 @@ class Support(Spoken):
             FactTable(
                 f"The model, and one step towards your patients ({self.measure})",
                 ("column", "model", "step", "from", "to", "p"),
-                [(c.name, c.model, c.own, c.low, c.high, c.p) for c in self.columns],
+                [(c.name, c.model, c.own, c.low, c.high, c.p) for c in self._shown()],
                 key="coefficients",
             )
         )
 
         return rows
+
+    def _shown(self) -> list[ColumnDifference]:
+        """Effects; intervals of time are the baseline, and shown where they contradict it."""
+        is_baseline = f"{INTERVAL} = "
+        return [c for c in self.columns if c.p < UNLIKELY or not c.name.startswith(is_baseline)]
 
 
 @dataclass(frozen=True)

@@ -425,9 +425,9 @@ def _other_unit(ours: Vector, study: Vector, spread: float) -> str:
     best = int(np.argmin(away))
     factor, zero, words = ways[best]
 
-    # a spread may be wide: the medians themselves must fit, too
-    medians_fit = abs((ours[2] - zero) / factor - study[2]) <= 0.15 * abs(study[2])
-    if away[best] < 0.5 and medians_fit:
+    # a spread may be wide: the medians themselves must fit, too; a 0 fits any factor
+    fits = abs((ours[2] - zero) / factor - study[2]) <= 0.15 * abs(study[2])
+    if away[best] < 0.5 and fits and (zero or study[2]):
         return f"seems to have a different unit: it is {words}; {middle}"
     if (ours[1:4] < study[0]).any() or (ours[1:4] > study[4]).any():
         return f"has very different values: {middle}"

@@ -67,6 +67,7 @@ class TableScan:
     n_rows: int
     columns: dict[str, ColumnScan]
     classes: Array | None
+    class_counts: Ints
     n_sampled: int
     _sample: Any  # numbers with a row for each column, or a CSC array
     _places: dict[str, int]
@@ -129,7 +130,7 @@ def look_at(
     looks = {name: ColumnScan(missing_counts=np.zeros(n_classes, np.int64)) for name in names}
     sample = _Sample(names)
 
-    done = 0
+    class_counts = np.zeros(n_classes, np.int64)
     for batch in table.batches():
         mine = np.zeros(batch.n_rows, np.int64)  # one class, if there are no labels
         if classes is not None:
@@ -140,7 +141,7 @@ def look_at(
             for name in names:
                 _look_at_column(looks[name], batch.column(name), mine, name in as_levels)
         sample.add(batch, mine)
-        done += batch.n_rows
+        class_counts += np.bincount(mine, minlength=n_classes)
 
     flipped = {name for name, look in looks.items() if look.n_texts and not look.is_counted}
     if flipped:  # numbers at first, texts later: their levels are counted from the beginning
@@ -148,7 +149,8 @@ def look_at(
 
     rows, sampled = sample.result()
     places = {name: place for place, name in enumerate(names)}
-    scan = TableScan(done, looks, sampled, sampled.size, rows, places)
+    done = int(class_counts.sum())
+    scan = TableScan(done, looks, sampled, class_counts, sampled.size, rows, places)
     if n_classes == 1:
         scan.classes = None
     return scan

@@ -262,7 +262,7 @@ function otherUnit(ours, study, spread) {
   const best = away.indexOf(Math.min(...away));
   const [factor, moved] = ways[best];
   const isNear = Math.abs((ours[2] - moved) / factor - study[2]) <= 0.15 * Math.abs(study[2]);
-  if (away[best] < 0.5 && isNear) {
+  if (away[best] < 0.5 && isNear && (moved || study[2])) {  // a 0 fits any factor
     return `seems to have a different unit: it is ${ways[best][2]}; ${middle}`;
   }
   const isBeyond = ours.slice(1, 4).some((value) => value < study[0] || value > study[4]);
