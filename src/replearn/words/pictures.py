@@ -1,5 +1,6 @@
 """Pictures as plain SVG: they need no package, and follow light and dark."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
@@ -213,10 +214,10 @@ def forest(
 def _span(marks: Sequence[Mark], line: float) -> tuple[float, float]:
     """All numbers, and what most of their intervals take: one long line leaves no room for others.
 
-    An interval may be three times as long as the fourth longest of five.
+    An interval may be three times as long as the fourth longest of five. Fewer are drawn in full.
     """
     lengths = sorted(high - low for *_, low, high in marks)
-    most = 1.5 * lengths[4 * (len(lengths) - 1) // 5] if lengths else 0.0
+    most = 1.5 * lengths[4 * (len(lengths) - 1) // 5] if len(lengths) >= 5 else math.inf
     first, last = line, line
     for *_, at, low, high in marks:
         first = min(first, at, max(low, at - most))
