@@ -88,9 +88,9 @@ class Original:
     study : GlmStudy
     model : GlmModel
     certificate : Certificate
-    worth : Worth
-        Held-out worth of the model after rounding.
-    own_worth : Worth
+    performance : Performance
+        Held-out performance of the model after rounding.
+    own_performance : Performance
         The same before rounding.
     remarks : tuple of Remark
         About columns.
@@ -106,8 +106,8 @@ class Original:
     study: GlmStudy
     model: GlmModel
     certificate: Certificate
-    worth: Performance
-    own_worth: Performance
+    performance: Performance
+    own_performance: Performance
     remarks: tuple[Remark, ...]
     basis: str
     folds: tuple[Fold, ...]
@@ -126,7 +126,7 @@ class Original:
         if target and len(design.classes or ()) == 2:
             share = float(target[1])
         n_slopes = design.n_numbers - design.loss.n_scores
-        return rows_needed(design.loss, self.worth, n_slopes, share)
+        return rows_needed(design.loss, self.performance, n_slopes, share)
 
     @property
     def opening(self) -> Opening | None:
