@@ -45,6 +45,7 @@ NEAR_ENOUGH <- 2^16
 LARGE_STEP <- 0.125         # beyond it a step is sampled
 MOST_STEPS <- 5000
 MOST_STEERED <- 500         # coefficients with a whole information matrix
+MOST_PAIRED <- 64           # columns for each score after the second one, whose pairs are steered
 MEMORY <- 10                # steps that are remembered
 MOST_BY_CLASS <- 10         # steps with the information of each class alone
 MOST_CHANCE <- 1 - 1e-12    # that a number leaves its cell
@@ -460,8 +461,10 @@ scores_of <- function(rows, theta) {
 
 # How many coefficients are steered: "pairs", by matrices of all pairs of scores; "classes", by one of
 # each class; "alone", by a first row and a diagonal of each class.
-form_of <- function(S, p)
-  if (S * p <= 500) "pairs" else if (p <= 500) "classes" else "alone"
+form_of <- function(S, p) {
+  if (S * p <= MOST_STEERED && (S - 2) * p <= MOST_PAIRED) return("pairs")
+  if (p <= MOST_STEERED) "classes" else "alone"
+}
 
 # Second derivatives of rows for a pair of scores; score 0 is the first class.
 curvature_at <- function(loss, means, k, l) {
