@@ -2155,8 +2155,11 @@ other_unit <- function(ours, study, away) {
   far <- vapply(seq_along(words), function(i) away((ours - moves[i]) / factors[i]), 0)
   best <- which.min(far)
   near <- abs((ours[3] - moves[best]) / factors[best] - study[3]) <= 0.15 * abs(study[3])
-  middle <- paste0("half of the rows are above ", number_texts(ours[3]), " here, in the study above ",
-                   number_texts(study[3]))
+  gaps <- abs(ours - study)
+  place <- if (gaps[3] != 0) 3 else if (gaps[2] >= gaps[4]) 2 else 4  # the median, unless both are the same
+  above <- c("", "three quarters", "half", "a quarter")[place]
+  middle <- paste0(above, " of the rows are above ", number_texts(ours[place]), " here, in the study above ",
+                   number_texts(study[place]))
   if (far[best] < 0.5 && near && (moves[best] != 0 || study[3] != 0))  # a 0 fits any factor
     return(paste0("seems to have a different unit: it is ", words[best], "; ", middle))
   if (any(ours[2:4] < study[1] | ours[2:4] > study[5]))
