@@ -108,7 +108,7 @@ def sixteen_scores(own: Sequence[float], replicated: Sequence[float], patient: s
     """
     low = 5 * int(100 * min(*own, *replicated) / 5)
     high = 5 * -int(-100 * max(*own, *replicated) // 5)
-    left, right, width = 24, 616, 640
+    left, right, width = 24, 576, 600
     per_percent = (right - left) / max(1, high - low)
     parts = [f'<text x="{left}" y="20" font-size="18">{escape(patient)}</text>']
     top = 34
@@ -136,7 +136,7 @@ def sixteen_scores(own: Sequence[float], replicated: Sequence[float], patient: s
             )
         top = floor + 28
     words = "risk of readmission within 30 days"
-    parts.append(f'<text x="320" y="{top + 14}" text-anchor="middle">{words}</text>')
+    parts.append(f'<text x="300" y="{top + 14}" text-anchor="middle">{words}</text>')
     label = (
         f"{patient}: own models of {len(own)} hospitals say {min(own):.0%} to {max(own):.0%}; "
         f"replicated models say {risks_in_words(len(set(replicated)))}."
@@ -227,7 +227,7 @@ def draw_rows():
     """Agreement against the rows of a lab: estimated lines, and labs that were run."""
     study, opened = original().study_, original()
     sizes = [125 * 2**k for k in range(7)]
-    left, right, floor, top = 70, 600, 250, 40
+    left, right, floor, top = 70, 565, 250, 40
 
     def across(n_rows):
         return left + (right - left) * np.log2(n_rows / sizes[0]) / np.log2(sizes[-1] / sizes[0])
@@ -246,7 +246,7 @@ def draw_rows():
         x = across(n_rows)
         parts.append(f'<text x="{x:.1f}" y="{floor + 22}" text-anchor="middle">{n_rows:,}</text>')
     words = "patients of the centre that replicates"
-    parts.append(f'<text x="335" y="{floor + 46}" text-anchor="middle">{words}</text>')
+    parts.append(f'<text x="318" y="{floor + 46}" text-anchor="middle">{words}</text>')
 
     # what is estimated, for labs of one population and for new centres
     kinds = (("sample of one population", 0, "", False), ("typical new centre", 1, "6 4", True))
@@ -259,9 +259,9 @@ def draw_rows():
         parts.append(
             f'<polyline points="{" ".join(points)}" fill="none" stroke="{color}" '
             f'stroke-width="2.5" stroke-dasharray="{dashes}"/>'
-            f'<path d="M360 {floor - 62 + 24 * place}h30" stroke="{color}" stroke-width="2.5" '
+            f'<path d="M340 {floor - 62 + 24 * place}h30" stroke="{color}" stroke-width="2.5" '
             f'stroke-dasharray="{dashes}"/>'
-            f'<text x="400" y="{floor - 57 + 24 * place}">{name}</text>'
+            f'<text x="380" y="{floor - 57 + 24 * place}">{name}</text>'
         )
 
     # what was counted
@@ -273,9 +273,9 @@ def draw_rows():
         said.append(f"{n_same} of 40 labs of {n_rows:,}")
         print(f"  {said[-1]} agree")
     parts.append(
-        dot(375, floor - 14, 2, 5) + f'<text x="400" y="{floor - 9}">counted, 40 samples</text>'
+        dot(355, floor - 14, 2, 5) + f'<text x="380" y="{floor - 9}">counted, 40 samples</text>'
     )
-    return svg(640, floor + 56, parts, f"Agreement against sample size: {'; '.join(said)} agree.")
+    return svg(600, floor + 56, parts, f"Agreement against sample size: {'; '.join(said)} agree.")
 
 
 def photograph(folder):

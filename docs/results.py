@@ -39,7 +39,7 @@ INK = (
 def picture(height, parts, label):
     """A picture whose words keep nine pixels where a page is 400 pixels wide."""
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {height}" width="640" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 600 {height}" width="600" '
         f'role="img" aria-label="{escape(label)}" style="max-width:100%;height:auto" '
         f'font-family="system-ui,sans-serif" font-size="14" fill="currentColor">{INK}'
         f"{''.join(parts)}</svg>\n"
@@ -307,7 +307,7 @@ def agreement_plot(table):
         "learned": ((table["between"] == "learned") & (table["K"] >= 4), 0),
     }
     names = list(dict.fromkeys(table["table"]))
-    left, right, row = 224, 606, 18
+    left, right, row = 224, 574, 18
     floor = 32 + row * len(names)
     parts = [f'<text x="{(left + right) / 2}" y="16" text-anchor="middle">new centres with the '
              "original's model</text>"]  # fmt: skip

@@ -45,6 +45,7 @@ NEAR_ENOUGH <- 2^16
 LARGE_STEP <- 0.125         # beyond it a step is sampled
 MOST_STEPS <- 5000
 MOST_STEERED <- 500         # coefficients with a whole information matrix
+MOST_PAIRED <- 64           # columns for each score after the second one, whose pairs are steered
 MEMORY <- 10                # steps that are remembered
 MOST_BY_CLASS <- 10         # steps with the information of each class alone
 MOST_CHANCE <- 1 - 1e-12    # that a number leaves its cell
@@ -460,8 +461,10 @@ scores_of <- function(rows, theta) {
 
 # How many coefficients are steered: "pairs", by matrices of all pairs of scores; "classes", by one of
 # each class; "alone", by a first row and a diagonal of each class.
-form_of <- function(S, p)
-  if (S * p <= 500) "pairs" else if (p <= 500) "classes" else "alone"
+form_of <- function(S, p) {
+  if (S * p <= MOST_STEERED && (S - 2) * p <= MOST_PAIRED) return("pairs")
+  if (p <= MOST_STEERED) "classes" else "alone"
+}
 
 # Second derivatives of rows for a pair of scores; score 0 is the first class.
 curvature_at <- function(loss, means, k, l) {
@@ -1294,12 +1297,16 @@ checked_times <- function(times) {
 
 checked_events <- function(events) {
   events <- checked_numbers(events, "the event")
-  if (!all(events %in% c(0, 1)))
+  if (!all(events %in% c(0, 1))) {
+    distinct <- sort(unique(events))
+    remedy <- "Recode it so, such as 1 and 2 of R's tables as 0 and 1."
+    if (length(distinct) > 2)
+      remedy <- paste("Competing events (a death from something else) are no censoring: they need a",
+                      "model for each, which a study does not have. Count all of them as the event,",
+                      "or study one outcome at a fixed time with a logistic model.")
     refuse("the event must be 1 where it was seen and 0 where the time is censored, got ",
-           paste(head(sort(unique(events)), 5), collapse = ", "), ". Recode R's 1 and 2 as 0 and 1. ",
-           "Competing events (a death from something else) are no censoring: they need a model for ",
-           "each, which a study does not have. Count all of them as the event, or study one outcome ",
-           "at a fixed time with a logistic model.")
+           paste(head(distinct, 5), collapse = ", "), ". ", remedy)
+  }
   events
 }
 
@@ -1619,6 +1626,7 @@ own_estimates <- function(design, rows, theta) {
       slopes <- cox$slopes
       turn <- turn[slopes, slopes, drop = FALSE]
       covariance[slopes, slopes] <- t(turn) %*% cox$covariance %*% turn
+      repeated[cox$unknown] <- TRUE
     }
   }
   dimnames(estimate) <- score_names(design)
@@ -1649,7 +1657,7 @@ repeated_terms <- function(information) {
 
 # Hazard ratios of Cox's partial likelihood in place of those that intervals give, and the baseline
 # that follows: events over what they expect in each interval. NULL with too many events for that, or
-# with an interval without one.
+# if steps do not end.
 cox_estimates <- function(design, rows, repeated) {
   if (!(sum(rows$targets) > 0 && sum(rows$targets) <= 5000)) return(NULL)
   is_interval <- startsWith(term_names(design$encoding), paste(INTERVAL, "= "))
@@ -1662,15 +1670,19 @@ cox_estimates <- function(design, rows, repeated) {
   pinned <- PINNED * rows$n * repeated[-1][!is_interval]
   # rows of a person follow each other, the first interval first
   fitted <- cox_fit(X, interval, time, rows$targets, cumsum(interval == 1), pinned)
+  if (is.null(fitted)) return(NULL)
 
   at <- factor(interval, seq_len(1 + sum(is_interval)))
   events <- tapply(rows$targets, at, sum, default = 0)
-  if (!all(events > 0)) return(NULL)
-  hazards <- log(events / tapply(time * exp(drop(X %*% fitted$beta)), at, sum))
+  expected <- tapply(time * exp(drop(X %*% fitted$beta)), at, sum, default = 0)
+  hazards <- log(pmax(events, 1) / pmax(expected, 1e-300))
   theta <- numeric(1 + length(is_interval))
-  theta[c(1, 1 + which(is_interval))] <- c(hazards[1], hazards[-1] - hazards[1])
+  baseline <- c(1, 1 + which(is_interval))
+  theta[baseline] <- c(hazards[1], hazards[-1] - hazards[1])
   theta[1 + which(!is_interval)] <- fitted$beta
-  list(theta = matrix(theta, 1), slopes = 1 + which(!is_interval), covariance = fitted$covariance)
+  # an interval without an event has no baseline, nor has any if that is the first
+  list(theta = matrix(theta, 1), slopes = 1 + which(!is_interval), covariance = fitted$covariance,
+       unknown = baseline[events == 0 | events[1] == 0])
 }
 
 # Rows at risk, with Efron's way of ties; the covariance is the sandwich of residuals by person, or the
@@ -1680,33 +1692,46 @@ cox_fit <- function(X, interval, time, event, persons, pinned) {
   strata <- lapply(split(seq_along(time), interval), function(rows) rows[order(-time[rows])])
   derivatives <- function(beta) {
     link <- drop(X %*% beta)
-    weight <- exp(link - max(link))  # a common factor changes nothing
+    link <- link - max(link)  # a common factor changes nothing
+    weight <- exp(link)
+    value <- sum(link[event > 0])
     scores <- 0 * X
     information <- diag(left, ncol(X))  # what is left of a ridge, in rows
     for (rows in strata) {
       part <- of_stratum(X[rows, , drop = FALSE], weight[rows], time[rows], event[rows])
       scores[rows, ] <- part$scores
       information <- information + part$information
+      value <- value - part$logs
     }
-    list(scores = scores, information = information)
+    list(value = value - sum(left * beta^2) / 2, scores = scores, information = information)
   }
 
-  beta <- numeric(ncol(X))
-  for (step in 1:30) {
+  # Newton's steps, halved where the likelihood falls
+  before <- beta <- numeric(ncol(X))
+  highest <- -Inf
+  is_done <- FALSE
+  for (step in 1:50) {
     at <- derivatives(beta)
+    if (!isTRUE(at$value >= highest - 1e-9 * abs(at$value))) {
+      beta <- (beta + before) / 2
+      next
+    }
     gradient <- colSums(at$scores) - left * beta
     move <- solve(at$information, gradient, tol = 0)
-    beta <- beta + pmin(pmax(move, -2), 2)
-    if (sum(gradient * move) < 1e-9) break
+    if (is_done <- sum(gradient * move) < 1e-9) break
+    before <- beta
+    highest <- at$value
+    beta <- beta + move
   }
-  at <- derivatives(beta)
+  if (!is_done) return(NULL)
   inverse <- solve(at$information, tol = 0)
   seen <- crossprod(rowsum(at$scores, persons) %*% inverse)
   larger <- sqrt(pmax(diag(seen), diag(inverse)) / diag(seen))
   list(beta = beta, covariance = seen * outer(larger, larger))
 }
 
-# Score residuals and information of rows that enter together, the longest time first.
+# Score residuals and information of rows that enter together, the longest time first, and what they
+# take from the logarithm of the likelihood.
 of_stratum <- function(X, w, time, event) {
   n <- length(w)
   sums <- function(values) matrix(apply(values, 2, cumsum), nrow(values))
@@ -1715,12 +1740,14 @@ of_stratum <- function(X, w, time, event) {
   hazard <- dropped <- numeric(n)  # what rows collect at each event, less at their own
   hazard_x <- dropped_x <- mean_at <- 0 * X
   squares <- matrix(0, ncol(X), ncol(X))
+  logs <- 0
   for (here in split(which(event > 0), -time[event > 0])) {
     last <- max(which(time >= time[here[1]]))
     tied_x <- colSums(w[here] * X[here, , drop = FALSE])
     share <- (seq_along(here) - 1) / length(here)
     total <- at_risk[last] - share * sum(w[here])
     means <- (rep(at_risk_x[last, ], each = length(here)) - outer(share, tied_x)) / total
+    logs <- logs + sum(log(total))
     hazard[last] <- hazard[last] + sum(1 / total)
     hazard_x[last, ] <- hazard_x[last, ] + colSums(means / total)
     dropped[here] <- sum(share / total)
@@ -1733,7 +1760,8 @@ of_stratum <- function(X, w, time, event) {
   collected <- cumsum(hazard[back])[back] - dropped
   collected_x <- sums(hazard_x[back, , drop = FALSE])[back, , drop = FALSE] - dropped_x
   scores <- event * (X - mean_at) - w * (X * collected - collected_x)
-  list(scores = scores, information = crossprod(X * (w * collected), X) - squares)
+  information <- crossprod(X * (w * collected), X) - squares
+  list(logs = logs, scores = scores, information = information)
 }
 
 # Names of the rows (scores) and columns (terms) of coefficients.
@@ -2127,9 +2155,12 @@ other_unit <- function(ours, study, away) {
   far <- vapply(seq_along(words), function(i) away((ours - moves[i]) / factors[i]), 0)
   best <- which.min(far)
   near <- abs((ours[3] - moves[best]) / factors[best] - study[3]) <= 0.15 * abs(study[3])
-  middle <- paste0("half of the rows are above ", number_texts(ours[3]), " here, in the study above ",
-                   number_texts(study[3]))
-  if (far[best] < 0.5 && near)
+  gaps <- abs(ours - study)
+  place <- if (gaps[3] != 0) 3 else if (gaps[2] >= gaps[4]) 2 else 4  # the median, unless both are the same
+  above <- c("", "three quarters", "half", "a quarter")[place]
+  middle <- paste0(above, " of the rows are above ", number_texts(ours[place]), " here, in the study above ",
+                   number_texts(study[place]))
+  if (far[best] < 0.5 && near && (moves[best] != 0 || study[3] != 0))  # a 0 fits any factor
     return(paste0("seems to have a different unit: it is ", words[best], "; ", middle))
   if (any(ours[2:4] < study[1] | ours[2:4] > study[5]))
     return(paste0("has very different values: ", middle))
@@ -3498,7 +3529,9 @@ performance_items <- function(support) {
 }
 
 support_details <- function(support) {
-  columns <- support$columns
+  # intervals of time are the baseline, and shown where they contradict it
+  is_baseline <- startsWith(support$columns$column, paste(INTERVAL, "= "))
+  columns <- support$columns[!is_baseline | support$columns$p < UNLIKELY, , drop = FALSE]
   names(columns)[match(c("own", "low", "high"), names(columns))] <- c("step", "from", "to")
   c(value_item("patients fit the model", p_in_words(support$p_value)),
     value_item("if centres did not differ", p_in_words(support$p_one_population)),
@@ -3597,7 +3630,7 @@ print_replication <- function(x, ...) {
 print_study <- function(x, ...) {
   cat("A study of '", x$design$target, "', planned for ", counted(x$n_replication),
       if (x$design$loss$kind == "hazard") " rows at risk." else " rows.",
-      "\n  columns      ", quoted(names_of(x$design$encoding$columns)),
+      "\n  columns      ", quoted(setdiff(names_of(x$design$encoding$columns), INTERVAL)),
       "\n  fingerprint  ", x$fingerprint, "\n", sep = "")
   invisible(x)
 }

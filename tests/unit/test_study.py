@@ -12,7 +12,7 @@ from scipy import stats
 import replearn as rl
 from replearn.datasets import load_readmission
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
-from replearn.glm import Between, GlmModel
+from replearn.glm import GLM, Between, GlmModel, GlmPromise
 from replearn.glm import sketched as glm
 from replearn.study import GlmStudy, Request, RowEncoder, TableRows, publish, read_rows, replicate
 from replearn.study.evidence import guess_bits
@@ -402,8 +402,8 @@ def test_a_study_that_coin_flips_replicate_is_exposed(labs, original):
     """Cells are wide, by centres that are said to differ, and the model's numbers far from 0."""
     content = forged(original, lambda c: c.update(between=["2"] * len(c["between"])))
     between = Between(np.full(len(content["between"]), 2.0), content["n_centres"])
-    sampling = np.array(content["spreads"], dtype=float) * np.sqrt(2 / 3000)
-    widths = glm.planned_widths(sampling, between, float(content["max_disagreement"]), 8)
+    promise = GlmPromise(float(content["max_disagreement"]), 8, 3000, 3000)
+    widths = GLM.sizes(promise, np.array(content["spreads"], dtype=float), between).widths
     content["design"]["widths"] = [f"{width * 1.05:.3g}" for width in widths]
     bait = GlmStudy.from_content(content)
 

@@ -152,7 +152,7 @@ def _codes(run: Run, point: Vector, coins: Coins) -> Codes:
     corner = np.floor(above_corner)
     share_of_corner = 1.0 - (above_corner - corner)  # the paper's p(z)
     thresholds = _drawn(run, coins, "rounding/threshold")
-    return np.asarray(corner + (thresholds > share_of_corner)).astype(np.int64)
+    return (corner + (thresholds > share_of_corner)).astype(np.int64)
 
 
 def _point(run: Run, codes: Codes, coins: Coins) -> Vector:

@@ -136,7 +136,8 @@ class Coefficients(Spoken):
         shown = [name for name in columns if name != "model"]
         header = [names.get(name, name.replace("_", " ")) for name in shown]
         rows = list(zip(*(columns[name] for name in shown), strict=True))
-        n_rows = f"{self.own.n_rows:,} {self.design.loss.counted}"
+        counted_as = "persons" if self.own.is_cox else self.design.loss.counted
+        n_rows = f"{self.own.n_rows:,} {counted_as}"
         title = f"This lab's own estimates ({n_rows}), without the ridge"
         of_ratios = 4 if not self.design.loss.ratio else -4
         known = {"term": 0, "class": 0, "estimate": 4, "standard_error": 3}
@@ -148,20 +149,35 @@ class Coefficients(Spoken):
             said += f", of the {self.design.loss.ratio}"
         said += "."
         if self.design.loss.kind == "hazard":
-            said += " Hazard ratios are those of Cox's partial likelihood, with Efron's ties."
+            whose = "of the study's intervals of time"
+            if self.own.is_cox:
+                whose = "of Cox's partial likelihood, with Efron's ties"
+            said += f" Hazard ratios are those {whose}."
         if self.own.n_beyond:
             said += f" {self._far_values(self.own)}"
-        repeated = [self.terms[j] for j in np.flatnonzero(np.isnan(self.own.estimate[0]))]
-        if repeated:
-            listed = ", ".join(map(repr, repeated[:4])) + (", ..." if len(repeated) > 4 else "")
-            said += f" No estimate: {listed}, which has no row here or follows from columns above. "
-            said += "Their estimates are those without it. Leave one of them out (--drop)."
+        if absent := self._without_estimate():
+            said += f" {absent}"
         return [
             Table(title, header, rows, key="own_estimates", digits=digits),
             f"{said} The model itself has a ridge of {self.design.ridge}, which moves its "
             "coefficients towards zero and predicts new rows better. Report effects from the "
             "estimates, and predictions from the model.",
         ]
+
+    def _without_estimate(self) -> str:
+        """Terms that have none: they follow from others, or nobody had the event there."""
+        assert self.own is not None
+        encoding, said = self.design.encoding, ""
+        absent = np.flatnonzero(np.isnan(self.own.estimate[0])).tolist()
+        intervals = [j for j in absent if not j or is_interval(encoding, encoding.terms[j - 1])]
+        repeated = [self.terms[j] for j in absent if j not in intervals]
+        if repeated:
+            listed = ", ".join(map(repr, repeated[:4])) + (", ..." if len(repeated) > 4 else "")
+            said = f"No estimate: {listed}, which has no row here or follows from columns above. "
+            said += "Their estimates are those without it. Leave one of them out (--drop)."
+        if intervals:
+            said += " Intervals in which nobody had the event have no estimate."
+        return said.strip()
 
     def _far_values(self, own: Estimates) -> str:
         """What is done with numbers beyond the study's range."""

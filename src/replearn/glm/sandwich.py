@@ -62,10 +62,13 @@ class Estimates:
     estimate, standard_error : arrays of shape (n_scores, 1 + n_terms)
         The constant comes first; NaN for terms without a row, or that follow from earlier ones.
     n_rows : int
+        Of Cox's model persons.
     n_beyond : int
         Numbers beyond the study's range.
     as_they_are : bool
         Whether these are taken as they are; else they are set to the ends of the range.
+    is_cox : bool
+        Whether hazard ratios are those of Cox's partial likelihood; else of the study's intervals.
     """
 
     estimate: Matrix
@@ -73,6 +76,7 @@ class Estimates:
     n_rows: int
     n_beyond: int = 0
     as_they_are: bool = False
+    is_cox: bool = False
 
     @property
     def interval(self) -> tuple[Matrix, Matrix]:
@@ -91,6 +95,8 @@ class Estimates:
         stated = {"rows": self.n_rows, "estimate": estimates, "standard_error": errors}
         if self.n_beyond:
             stated |= {"beyond": self.n_beyond, "as_they_are": self.as_they_are}
+        if self.is_cox:
+            stated["cox"] = True
         return stated
 
     @classmethod
@@ -103,13 +109,16 @@ class Estimates:
             )
             n_rows = int(content["rows"])  # type: ignore[index]
             n_beyond = int(content.get("beyond", 0))  # type: ignore[attr-defined]
-            as_they_are = content.get("as_they_are") is True  # type: ignore[attr-defined]
+            as_they_are, is_cox = (
+                content.get(key) is True  # type: ignore[attr-defined]
+                for key in ("as_they_are", "cox")
+            )
         except (AttributeError, KeyError, TypeError, ValueError):
             return None
         for part in (estimate, error):
             if part.shape != shape or np.isinf(part).any():
                 return None
-        return cls(estimate, error, n_rows, n_beyond, as_they_are)
+        return cls(estimate, error, n_rows, n_beyond, as_they_are, is_cox)
 
 
 def estimates_of(
@@ -244,25 +253,33 @@ def _with_cox(own: Estimates, block: Block, encoding: Encoding, repeated: Mask) 
     pinned = _PINNED * len(X) * repeated[1:][~of_time]
     # rows of a person follow each other, the first interval first
     persons = np.cumsum(interval == 0)
+    n_persons = int(persons[-1])
     groups = persons if block.groups is None else block.groups
     fit = cox_fit(X, interval, time, block.targets, groups, pinned)
+    if fit is None:
+        return own
 
     # the baseline: a constant, and how later intervals differ from the first
     theta = np.zeros((1, 1 + len(of_time)))
-    slopes = 1 + np.flatnonzero(~of_time)
+    slopes, baseline = (1 + np.flatnonzero(some) for some in (~of_time, of_time))
     theta[0, slopes] = fit.beta
-    expected = np.bincount(interval.astype(np.intp), time * np.exp(X @ fit.beta))
-    events = np.bincount(interval.astype(np.intp), block.targets)
-    if len(events) <= of_time.sum() or not events.all():
-        return own  # an interval without an event has no baseline
-    hazards = np.log(events / expected)
+    n_intervals = 1 + len(baseline)
+    at = interval.astype(np.intp)
+    expected = np.bincount(at, time * np.exp(X @ fit.beta), minlength=n_intervals)
+    events = np.bincount(at, block.targets, minlength=n_intervals)
+    hazards = np.log(np.maximum(events, 1.0) / np.maximum(expected, 1e-300))
     theta[0, 0] = hazards[0]
-    theta[0, 1 + np.flatnonzero(of_time)] = hazards[1:] - hazards[0]
+    theta[0, baseline] = hazards[1:] - hazards[0]
 
+    estimate = encoding.per_unit(theta)
     turn = encoding.per_unit(np.eye(theta.shape[1]))[np.ix_(slopes, slopes)]
     errors = own.standard_error.copy()
     errors[0, slopes] = np.sqrt(np.diagonal(turn.T @ fit.covariance @ turn))
-    return Estimates(encoding.per_unit(theta), errors, own.n_rows)
+
+    # an interval without an event has no baseline, nor has any if that is the first
+    unknown = np.append(0, baseline)[(events == 0) | (events[0] == 0)]
+    estimate[0, unknown] = errors[0, unknown] = np.nan
+    return Estimates(estimate, errors, n_persons, is_cox=True)
 
 
 def is_interval(encoding: Encoding, term: Term) -> bool:

@@ -160,7 +160,9 @@ class Audit(Spoken):
         rate, (low, high) = 1 - self.n_different / self.n_pairs, self.interval
         counted = ("counted", percent(rate), rate, 1 - high, 1 - low)
         claim = 1 - self.claim
-        return forest([counted, ("claimed", percent(claim), claim, claim, claim)], claim, "claim")
+        marks = [counted, ("claimed", percent(claim), claim, claim, claim)]
+        ticks = [(tenths / 10, f"{tenths}0%") for tenths in range(1, 10)]
+        return forest(marks, claim, "claim", ticks=ticks)
 
 
 def audit(

@@ -175,7 +175,7 @@ class Certificate(Spoken):
 
 
 def certificate_of(
-    trial: RidgeFit,
+    fitted: RidgeFit,
     rows: Rows,
     model: GlmModel,
     promise: GlmPromise,
@@ -190,31 +190,31 @@ def certificate_of(
     names = ("(constant)", *design.encoding.term_names)
 
     # what speaks against any promise
-    no_model, problems = without_model(design.loss, shares, promise, trial.theta)
-    problems += _about_rows(promise, trial.spread.inflation)
+    no_model, problems = without_model(design.loss, shares, promise, fitted.theta)
+    problems += _about_rows(promise, fitted.spread.inflation)
     weighted = _effective_rows(rows, len(names), design.loss)
     problems += _about_weights(weighted, names, promise)
 
     # where the numbers that labs agree on lie in their cells
-    z = trial.coordinates.of_theta(trial.theta)
+    z = fitted.coordinates.of_theta(fitted.theta)
     residual = (z - design.cells.decode(model.codes, design.published))[agreed]
-    sampling = trial.spread.central(promise.n_here, promise.n_there)[agreed]
+    sampling = fitted.spread.central(promise.n_here, promise.n_there)[agreed]
     own = OwnSpread(sampling * _tails(weighted, promise, design.n_numbers), residual)
 
     def disagreement(between: Between) -> float:
         """A model that differs, or none at all."""
-        stated = np.array(trial.spread.stated, dtype=np.float64)
+        stated = np.array(fitted.spread.stated, dtype=np.float64)
         plan = GlmPlan(promise, stated, between, design.cells.widths).of(agreed)
         differs = GLM.stability(plan, promise.n_there, own).in_mode(plan.mode)
         return differs + no_model * (1.0 - differs)
 
     # the coefficient that the fewest rows carry
-    effective = trial.spread.influence.effective
+    effective = fitted.spread.influence.effective
     weakest = int(np.argmin(np.where(agreed, effective, np.inf)))
 
     # what a reader should know: rows of one person look like repeated ones
     n_repeated, n_compared = _repeated(rows, design.loss)
-    cautions = _cautions(trial, design, worth)
+    cautions = _cautions(fitted, design, worth)
     if n_repeated > 0.2 * n_compared:
         cautions += _about_repeats(rows, n_repeated)
 
@@ -226,10 +226,10 @@ def certificate_of(
         n_numbers=design.n_numbers,
         effective_rows=float(effective[weakest]),
         weakest=names[weakest % len(names)],
-        inflation=trial.spread.inflation,
+        inflation=fitted.spread.inflation,
         n_repeated=n_repeated,
-        at_new_centre=disagreement(trial.spread.between),
-        n_centres=trial.spread.between.n_centres,
+        at_new_centre=disagreement(fitted.spread.between),
+        n_centres=fitted.spread.between.n_centres,
         problems=tuple(problems),
         cautions=tuple(cautions),
         counted=design.loss.counted,
@@ -345,15 +345,15 @@ def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> _EffectiveRows | 
     return _EffectiveRows(effective[0], effective[1], float(behind_spread.sum()))
 
 
-def _cautions(trial: RidgeFit, design: GlmDesign, worth: Performance) -> list[str]:
+def _cautions(fitted: RidgeFit, design: GlmDesign, worth: Performance) -> list[str]:
     """What does not stop a study, but whoever reads it should know."""
     cautions = []
     if worth.is_useless:
         cautions.append("The model is no better than the base rate.")
     if design.constant == "local":
         cautions.append("Each lab fits its own constant (base risk): labs agree on slopes.")
-    cautions += _about_centres(trial.centre_fits)
-    cautions += trial.validation.untried
+    cautions += _about_centres(fitted.centre_fits)
+    cautions += fitted.validation.untried
     return cautions
 
 

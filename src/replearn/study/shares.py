@@ -238,13 +238,13 @@ def _checked_names(lab: str, labs: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def _check_all(labs: Sequence[str], found: Sequence[str], what: str) -> None:
+def _check_all(labs: Sequence[str], names: Sequence[str], what: str) -> None:
     """Each lab must be there, once."""
-    absent = sorted(set(labs) - set(found))
+    absent = sorted(set(labs) - set(names))
     if absent:
         raise ReplearnError(f"there must be {what} each lab, got none of {_listed(absent)}.")
-    if len(found) > len(labs):
-        twice = sorted({name for name in found if found.count(name) > 1})
+    if len(names) > len(labs):
+        twice = sorted({name for name in names if names.count(name) > 1})
         raise ReplearnError(f"there must be {what} each lab, got two of {_listed(twice)}.")
 
 

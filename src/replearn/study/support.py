@@ -37,7 +37,7 @@ from replearn.study.performance import (
     observed_to_expected,
 )
 from replearn.study.study import GlmStudy
-from replearn.tables import NumberColumn
+from replearn.tables import INTERVAL, NumberColumn
 from replearn.types import Matrix, Vector
 from replearn.words import Facts, Row, Spoken, p_value
 from replearn.words import Table as FactTable
@@ -230,7 +230,7 @@ class Support(Spoken):
 
     def details(self) -> list[Row | FactTable]:
         """The rest."""
-        found: list[Row | FactTable] = [
+        rows: list[Row | FactTable] = [
             Row("patients fit the model", p_value(self.p_value), key="compatible"),
             Row(
                 "if centres did not differ",
@@ -243,17 +243,22 @@ class Support(Spoken):
             self.gain.row("gain over the base rate", "constant fitted here"),
         ]
         if self.line is not None:
-            found.append(self.line[0].row("calibration in the large", "0 is perfect"))
-        found.append(
+            rows.append(self.line[0].row("calibration in the large", "0 is perfect"))
+        rows.append(
             FactTable(
                 f"The model, and one step towards your patients ({self.measure})",
                 ("column", "model", "step", "from", "to", "p"),
-                [(c.name, c.model, c.own, c.low, c.high, c.p) for c in self.columns],
+                [(c.name, c.model, c.own, c.low, c.high, c.p) for c in self._shown()],
                 key="coefficients",
             )
         )
 
-        return found
+        return rows
+
+    def _shown(self) -> list[ColumnDifference]:
+        """Effects; intervals of time are the baseline, and shown where they contradict it."""
+        is_baseline = f"{INTERVAL} = "
+        return [c for c in self.columns if c.p < UNLIKELY or not c.name.startswith(is_baseline)]
 
 
 @dataclass(frozen=True)
@@ -365,15 +370,15 @@ def gain_of(loss: Loss, ours: Matrix, base: Matrix, targets: Vector, masses: Vec
 
 
 def calibration_of(
-    loss: Loss, found: Matrix, targets: Vector, masses: Vector
+    loss: Loss, scores: Matrix, targets: Vector, masses: Vector
 ) -> tuple[Measure, Measure] | None:
     """Calibration in the large and slope, for two classes."""
     if loss.kind != "bernoulli":
         return None
-    line = calibration_line(found[:, 0], targets, masses)
+    line = calibration_line(scores[:, 0], targets, masses)
     if line is None:
         return None
-    return calibration_in_the_large(loss, found, targets, masses), line[1]
+    return calibration_in_the_large(loss, scores, targets, masses), line[1]
 
 
 def _columns(model: GlmModel, test: ScoreTest) -> tuple[ColumnDifference, ...]:

@@ -33,11 +33,16 @@ def event_numbers(column: Column) -> Vector:
         return values
 
     shown = ", ".join(f"{value:g}" for value in sorted(distinct)[:5])
+    remedy = "Recode it so, such as 1 and 2 of R's tables as 0 and 1."
+    if len(distinct) > 2:
+        remedy = (
+            "Competing events (a death from something else) are no censoring: they need a model "
+            "for each, which a study does not have. Count all of them as the event, or study one "
+            "outcome at a fixed time with a logistic model."
+        )
     raise ReplearnError(
-        f"the event must be 1 where it was seen and 0 where the time is censored, got {shown}. "
-        "Recode R's 1 and 2 as 0 and 1. Competing events (a death from something else) are no "
-        "censoring: they need a model for each, which a study does not have. Count all of them as "
-        "the event, or study one outcome at a fixed time with a logistic model."
+        "the event must be 1 where it was seen and 0 where the time is censored, got "
+        f"{shown}. {remedy}"
     )
 
 

@@ -6,6 +6,7 @@ import { deniedSpreads, evidence, statesTooMuch } from "./evidence.js";
 import { placeboMatches } from "./placebo.js";
 import { updated } from "./recalibration.js";
 import { disagreement, isAgreed, isConstant } from "./stability.js";
+import { INTERVAL } from "./table.js";
 import { counted, fixed, general, numbersInWords, pValue, percent, quoted, real, termNames } from "./words.js";
 import { UNLIKELY, supportOf } from "./worth.js";
 
@@ -393,9 +394,11 @@ function supportDetails({ test, p: pAll, pOnePopulation, gain, line, columns, sc
     ["slopes alone", pValue(test.pSlopes)], ["slopes up to a factor", pValue(test.pFactor)],
     rowOf("gain over the base rate", gain, "constant fitted here")];
   if (line) found.push(rowOf("calibration in the large", line.inTheLarge, "0 is perfect"));
+  // intervals of time are the baseline, and shown where they contradict it
+  const shown = columns.filter(({ name, p }) => p < UNLIKELY || !name.startsWith(`${INTERVAL} = `));
   found.push(tableOf(`The model, and one step towards your patients (${scale})`,
     ["column", "model", "step", "from", "to", "p"],
-    columns.map(({ name, model, own, low, high, p }) => [name, model, own, low, high, p])));
+    shown.map(({ name, model, own, low, high, p }) => [name, model, own, low, high, p])));
   return found;
 }
 
