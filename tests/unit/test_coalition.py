@@ -127,6 +127,21 @@ def test_a_coalition_has_the_model_of_all_rows(case):
     assert "Oslo" in found._repr_html_()
 
 
+def test_labs_with_many_classes_take_few_rounds():
+    """They sum up all pairs of scores; one table has a matrix of each class, and more passes."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(4000, 12)), columns=[f"x{i}" for i in range(12)])
+    rows["y"] = [f"kind {kind}" for kind in rng.integers(0, 8, 4000) + 2 * (rows.x0 > 0.5)]
+    study = publish(open_table(rows[:2000], target="y"), Request(ridge=0.01)).study
+    parts = {"Bern": rows[2000:2700], "Oslo": rows[2700:3300], "Rome": rows[3300:]}
+
+    found, _, state = rounds(study, parts, through_files=True)
+    assert state.newton.behind.form == "pairs"
+    assert state.newton.behind.n_steps <= 3
+    expected, _ = replicate(study, open_table(rows[2000:], target="y"))
+    assert found.model.fingerprint == expected.fingerprint
+
+
 @pytest.mark.parametrize("n_parts", [1, 3, 8])
 def test_parts_of_rows_add_up(plain, n_parts):
     study, _ = plain
