@@ -112,7 +112,8 @@ def performance():
 
 `python benchmarks/performance.py DATA --before docs/results/performance.csv --write docs/results`
 splits public tables into an original, a replication of the same size, and rows to test on; pairs of
-earlier runs count, too. These pairs had three bits for each coefficient, or four where rounding would cost over
+earlier runs count, too. These pairs had three bits for each coefficient, or four where rounding
+would cost over
 1%, cells for samples of one population, and 99% planned agreement.{thin} {splits} For
 interactions, splits 4000 to 4011 had been used for tuning: what they showed led to the shrinkage of
 products, whose size was chosen on older splits.
