@@ -38,7 +38,7 @@ COARSE_BITS = 20
 _AT_ONCE = 16
 #: Of cells variances are taken ``1 + 10/m`` times, m being the effective rows at the smaller lab;
 #: ``1 + 3/m`` times where the model predicts them. Found by counting pairs of labs, equal and
-#: unequal (``benchmarks/worth.py``), and not derived.
+#: unequal (``benchmarks/performance.py``), and not derived.
 _TAIL_SEEN, _TAIL_EXPECTED = 10.0, 3.0
 
 
