@@ -42,6 +42,7 @@ import numpy as np
 
 from replearn.glm.between import Between
 from replearn.glm.coordinates import Coordinates
+from replearn.glm.derivatives import over_scores
 from replearn.glm.losses import Loss, means_of, own_pairs
 from replearn.glm.newton import MAX_THETA
 from replearn.rows import (
@@ -687,7 +688,6 @@ def _cumulants(piece: _Piece, loss: Loss) -> Vector:
 def shift_of(loss: Loss, eta: Matrix, targets: Vector, masses: Vector) -> Vector:
     """What must be added to scores so that they predict the mean outcome: one for each score."""
     n_scores = eta.shape[1]
-    first, second = np.triu_indices(n_scores)
     shift = np.zeros(n_scores)
     for _ in range(50):
         shifted = eta + shift
@@ -695,8 +695,7 @@ def shift_of(loss: Loss, eta: Matrix, targets: Vector, masses: Vector) -> Vector
         curvature = (loss.curvature(shifted) * masses[:, None]).sum(axis=0)
 
         # a little is added, since all outcomes may be the same
-        information = np.zeros((n_scores, n_scores))
-        information[first, second] = information[second, first] = curvature
+        information = over_scores(curvature[:, None, None], n_scores)
         information += 1e-9 * np.eye(n_scores) * (1.0 + np.trace(information))
 
         step = np.clip(-np.linalg.solve(information, gradient), -2.0, 2.0)
