@@ -45,6 +45,7 @@ NEAR_ENOUGH <- 2^16
 LARGE_STEP <- 0.125         # beyond it a step is sampled
 MOST_STEPS <- 5000
 MOST_STEERED <- 500         # coefficients with a whole information matrix
+MOST_PAIRED <- 64           # columns for each score after the second one, whose pairs are steered
 MEMORY <- 10                # steps that are remembered
 MOST_BY_CLASS <- 10         # steps with the information of each class alone
 MOST_CHANCE <- 1 - 1e-12    # that a number leaves its cell
@@ -460,8 +461,10 @@ scores_of <- function(rows, theta) {
 
 # How many coefficients are steered: "pairs", by matrices of all pairs of scores; "classes", by one of
 # each class; "alone", by a first row and a diagonal of each class.
-form_of <- function(S, p)
-  if (S * p <= 500) "pairs" else if (p <= 500) "classes" else "alone"
+form_of <- function(S, p) {
+  if (S * p <= MOST_STEERED && (S - 2) * p <= MOST_PAIRED) return("pairs")
+  if (p <= MOST_STEERED) "classes" else "alone"
+}
 
 # Second derivatives of rows for a pair of scores; score 0 is the first class.
 curvature_at <- function(loss, means, k, l) {
@@ -2152,8 +2155,11 @@ other_unit <- function(ours, study, away) {
   far <- vapply(seq_along(words), function(i) away((ours - moves[i]) / factors[i]), 0)
   best <- which.min(far)
   near <- abs((ours[3] - moves[best]) / factors[best] - study[3]) <= 0.15 * abs(study[3])
-  middle <- paste0("half of the rows are above ", number_texts(ours[3]), " here, in the study above ",
-                   number_texts(study[3]))
+  gaps <- abs(ours - study)
+  place <- if (gaps[3] != 0) 3 else if (gaps[2] >= gaps[4]) 2 else 4  # the median, unless both are the same
+  above <- c("", "three quarters", "half", "a quarter")[place]
+  middle <- paste0(above, " of the rows are above ", number_texts(ours[place]), " here, in the study above ",
+                   number_texts(study[place]))
   if (far[best] < 0.5 && near && (moves[best] != 0 || study[3] != 0))  # a 0 fits any factor
     return(paste0("seems to have a different unit: it is ", words[best], "; ", middle))
   if (any(ours[2:4] < study[1] | ours[2:4] > study[5]))

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -134,6 +135,18 @@ def test_table1_is_todays(command):
     rows = [line for line in printed.splitlines() if line.startswith("|") and "---" not in line]
     assert len(rows) > 5
     assert [row for row in rows[1:] if row not in page] == []
+
+
+def test_what_is_to_be_installed_exists():
+    """The README of a bundle named an extra that had left."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = {}
+    for path in (*TEXTS, *(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("*.js")):
+        text = path.read_text(encoding="utf-8")
+        for extra in re.findall(r"pip install ['\"]?(?:\.|replearn)\[(\w+)\]", text):
+            named[extra] = name(path)
+    assert {"halfspaces", "onnx"} <= set(named)
+    assert set(named) <= set(project["optional-dependencies"]), named
 
 
 @pytest.mark.parametrize("page", TEXTS, ids=name)

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import replearn as rl
@@ -59,6 +61,16 @@ def test_ci_fails_where_a_twin_was_not_tested(required, code, tmp_path):
     assert done.returncode == code, done.stdout
     assert ("the twin was not tested" in done.stdout) == bool(code)
     assert f"{2 - code} skipped" in done.stdout
+
+
+@pytest.mark.slow
+def test_speed_is_compared_with_the_last_release(monkeypatch):
+    """By ratios to scikit-learn on one machine, of calls that both have measured."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    speed = pytest.importorskip("speed")
+    released = pd.DataFrame({"what": ["a", "b", "gone"], "ratio": [1.0, 2.0, 1.0]})
+    table = pd.DataFrame({"what": ["b", "a", "new", "files"], "ratio": [2.1, 1.3, 9.0, np.nan]})
+    assert speed.slower(table, released) == {"a": 1.3}
 
 
 #: Rooms whose ``__init__`` names what others may import.

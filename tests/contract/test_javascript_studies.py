@@ -338,6 +338,10 @@ def test_sums_that_are_refused(tmp_path):
         lab_sums(study, open_case(enough, case, study.design.encoding.names), heavy)
     given.append((enough, heavy.content()))
     words.insert(len(given) - 1, str(caught.value))
+    without_matrix = heavy.content()
+    without_matrix["newton"]["sample_threshold"] = 0
+    given.append((enough, without_matrix))
+    words.insert(len(given) - 1, str(caught.value))
 
     # rows that have changed since the first round
     counts = Counts(12_001, 12_001 << 16, integers([6000, 6001]) << 16)

@@ -127,6 +127,21 @@ def test_a_coalition_has_the_model_of_all_rows(case):
     assert "Oslo" in found._repr_html_()
 
 
+def test_labs_with_many_classes_take_few_rounds():
+    """They sum up all pairs of scores; one table has a matrix of each class, and more passes."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(4000, 12)), columns=[f"x{i}" for i in range(12)])
+    rows["y"] = [f"kind {kind}" for kind in rng.integers(0, 8, 4000) + 2 * (rows.x0 > 0.5)]
+    study = publish(open_table(rows[:2000], target="y"), Request(ridge=0.01)).study
+    parts = {"Bern": rows[2000:2700], "Oslo": rows[2700:3300], "Rome": rows[3300:]}
+
+    found, _, state = rounds(study, parts, through_files=True)
+    assert state.newton.behind.form == "pairs"
+    assert state.newton.behind.n_steps <= 3
+    expected, _ = replicate(study, open_table(rows[2000:], target="y"))
+    assert found.model.fingerprint == expected.fingerprint
+
+
 @pytest.mark.parametrize("n_parts", [1, 3, 8])
 def test_parts_of_rows_add_up(plain, n_parts):
     study, _ = plain
@@ -333,6 +348,29 @@ def test_coefficients_that_single_out_a_row_are_refused(plain):
     with pytest.raises(ReplearnError, match="a few rows outweigh all others"):
         lab_sums(study, rows, state)
     assert lab_sums(study, rows, study.begin(model)).rows == 800
+
+
+def test_rounds_that_differ_by_a_row_are_refused(plain):
+    """Of two steep rounds without a matrix the gradients differ by the patient between them."""
+    rows = hospital(800, 6)
+    rows["pulse"] = np.where(np.arange(800) % 2, 79.8, 80.2) + np.arange(800) % 9 / 1000
+    rows.loc[5, "pulse"] = 80.0
+    content = plain[0].content()
+    content["design"]["encoding"]["columns"][1] |= {"centre": "80", "spread": "0.1"}
+    study = GlmStudy.from_content(content)
+    state = state_after(study, {"all": hospital(3000, 2)}, 4)
+    assert state.sample_threshold == 0
+    assert lab_sums(study, rows, state).gradient.shape == (1, 6)
+
+    gradients = []
+    for constant in (31, -31):
+        asked = replace(state.newton, theta=np.array([[constant, 0, 31, 0, 0, 0]]) * 2.0**26)
+        steep = replace(state, newton=asked)
+        gradients.append(study.sums([rows], steep).values["gradient"][0].astype(float))
+        with pytest.raises(ReplearnError, match="a few rows outweigh all others"):
+            lab_sums(study, rows, steep)
+    patient = (gradients[0] - gradients[1]) / 2.0**22
+    assert np.abs(patient[1:] - encoded(study, rows)[5]).max() < 8
 
 
 def clinic(n_rows, seed, n_levels):

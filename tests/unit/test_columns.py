@@ -72,7 +72,7 @@ def test_rows_are_worth_what_the_sandwich_says():
     # a level that whole sites have, and one that rows of all sites have
     by_site, by_row = np.isin(codes, np.arange(20)), frame.arm.to_numpy() == "drug A"
     for member in (by_site, by_row):
-        worth = clusters.worth(np.bincount(codes[member])[np.unique(codes[member])])
+        worth = clusters.n_independent(np.bincount(codes[member])[np.unique(codes[member])])
         residual = (y - y.mean()) * member
         groups = np.bincount(codes, weights=residual, minlength=N_SITES)
         inflation = (groups @ groups) / (residual @ residual)
@@ -87,8 +87,8 @@ def test_rows_of_one_person_count_once():
     y = rng.integers(0, 2, 400)[codes]
     clusters = Clusters(codes, 400, correlation_within(y, codes, 400))
     assert clusters.correlation == pytest.approx(1.0)
-    assert clusters.worth(np.full(30, 20)) == pytest.approx(30)
-    assert clusters.worth(np.full(9, 200)) == 0  # nine persons
+    assert clusters.n_independent(np.full(30, 20)) == pytest.approx(30)
+    assert clusters.n_independent(np.full(9, 200)) == 0  # nine persons
 
 
 def test_independent_rows_lose_little():

@@ -229,3 +229,17 @@ def test_results_speak() -> None:
     assert str(result) == "The same?model.\n  rows  5"
     assert "<strong>The same?model.</strong>" in result._repr_html_()
     assert result == Result(5)
+
+
+def test_an_interval_beside_one_number_is_drawn_in_full():
+    """That of an audit ended in an arrow at the claim: its number has no interval."""
+    from replearn.words import forest
+
+    drawn = forest(
+        [("counted", "100%", 1.0, 0.8, 1.0), ("claimed", "99%", 0.99, 0.99, 0.99)], 0.99, "claim"
+    )
+    assert 'fill-opacity="0.55"' not in drawn  # no arrow
+    ((left, right), (alone, same)) = re.findall(
+        r'<line x1="([\d.]+)" x2="([\d.]+)" y1="\d+" y2="\d+" stroke="#', drawn
+    )
+    assert float(left) < float(alone) == float(same) < float(right)

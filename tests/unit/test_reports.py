@@ -136,7 +136,7 @@ def test_results_have_a_picture(original, halfspace, labs) -> None:
     for result, words in (
         (model, "nyha = IV"),
         (halfspace.model_, "x1"),
-        (original.worth, "base rate alone"),
+        (original.performance, "base rate alone"),
         (original.certificate, "planned 99%; estimated here "),
         (check(original.study, table(labs["Dunmore"])), "haemoglobin"),
         (Audit(20, 1, 100, 0.01), "counted 95%; claimed 99%; line: claim."),
@@ -353,7 +353,7 @@ def test_the_methods_paragraph_says_what_the_study_says(original) -> None:
         study
     )
     measured = evaluate_original(original)
-    assert measured.performance.auc == original.worth.auc  # on rows that fits have not seen
+    assert measured.performance.auc == original.performance.auc  # on rows that fits have not seen
     facts = with_methods(original.study.facts(), original.study, original.model, ("x", measured))
     assert len(facts.figures) == 5
     assert text in facts.html("Supplement").replace("&#x27;", "'")

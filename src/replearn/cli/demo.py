@@ -268,11 +268,11 @@ def _line(study: "GlmStudy", model: "GlmModel", n_same: int, new: Any) -> tuple[
     """A line of the table for a study and its model."""
     from replearn.reports.evaluate import evaluate
 
-    worth = evaluate(model, new, _TARGET).performance
-    assert worth.auc is not None
+    performance = evaluate(model, new, _TARGET).performance
+    assert performance.auc is not None
     match = study.evidence(model).rows
     name = f"replearn, {counted(study.design.bits, 'bit')}"
-    return name, worth.auc.value, f"{worth.loss.value:.3f}", n_same, match
+    return name, performance.auc.value, f"{performance.loss.value:.3f}", n_same, match
 
 
 def _base_and_sklearn(ashford: Any, others: list[Any], new: Any) -> list[tuple[Any, ...]]:
@@ -301,10 +301,16 @@ def _base_and_sklearn(ashford: Any, others: list[Any], new: Any) -> list[tuple[A
     # one lab's model on new patients; the others' for comparison
     model = fitted(ashford)
     scores = model.decision_function(encoded(new))[:, None]
-    worth = Performance.of(Bernoulli(), scores, new[_TARGET].astype(np.float64))
-    assert worth.auc is not None
+    performance = Performance.of(Bernoulli(), scores, new[_TARGET].astype(np.float64))
+    assert performance.auc is not None
     n_same = sum(np.array_equal(fitted(other).coef_, model.coef_) for other in others)
     return [
-        ("base rate", 0.5, f"{worth.base:.3f}", None, None),
-        ("LogisticRegression", worth.auc.value, f"{worth.loss.value:.3f}", n_same, None),
+        ("base rate", 0.5, f"{performance.base:.3f}", None, None),
+        (
+            "LogisticRegression",
+            performance.auc.value,
+            f"{performance.loss.value:.3f}",
+            n_same,
+            None,
+        ),
     ]

@@ -195,7 +195,7 @@ def run(options: Namespace) -> Outcome:
     facts = page = _facts(original, files)
     if options.page is not None:
         facts, page = _with_page(facts, original, model, options.page)
-    auc, title = original.worth.auc, f"Original of {options.out}"
+    auc, title = original.performance.auc, f"Original of {options.out}"
     code = DIFFERENT if auc is not None and auc.value < 0.5 else DONE
     return Outcome(facts, code, title=title, n_rows=study.n_original, page=page)
 
@@ -434,16 +434,16 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
     told += _order_told(study.design)
 
     # how often, what a match proves, and what the model is worth
-    worth = original.worth
+    performance = original.performance
     items: list[Any] = [
         *files,
         Row("agreement, same population", 1 - original.certificate.expected, "%", note="estimated"),
         study.evidence(original.model).words(),
         *original.certificate.cautions,
-        *worth.rows()[:2],
+        *performance.rows()[:2],
     ]
-    if worth.gain.low <= 0:
-        items.append(f"These rows do not show that the model beats the {worth.null} alone.")
+    if performance.gain.low <= 0:
+        items.append(f"These rows do not show that the model beats the {performance.null} alone.")
     items += original.model.stating(original.own()).strongest_effects(3)
 
     figure = Figure(
@@ -472,12 +472,12 @@ def _details(original: "Original", notes: list[str]) -> list[Any]:
     """What is shown on demand, and on the page."""
     from replearn.study import sample_size_row
 
-    study, own = original.study, original.own_worth
+    study, own = original.study, original.own_performance
     evidence = study.evidence(original.model)
     needed = Row("patients needed to match", evidence.rows, note="half of the time")
 
     details: list[Any] = [
-        *original.worth.rows()[2:],
+        *original.performance.rows()[2:],
         Row(f"{own.words} before rounding", own.loss.value),
         Row("basis", original.basis),
         Row("ridge", study.design.ridge),
@@ -555,13 +555,16 @@ def _ladder(original: "Original") -> str:
     """What rounding costs, and who gets the model."""
     from replearn.words import Rung, ladder
 
-    worth, own = max(0.0, original.worth.explained), max(0.0, original.own_worth.explained)
+    ours, own = (
+        max(0.0, original.performance.explained),
+        max(0.0, original.own_performance.explained),
+    )
     labs = f"{percent(1 - original.certificate.expected)} of labs"
     return ladder(
         [
             Rung("the base rate", 0.0, "0%", "every lab"),
-            Rung("this model", worth, f"{worth:.2%}", labs, ours=True),
+            Rung("this model", ours, f"{ours:.2%}", labs, ours=True),
             Rung("the fit before rounding", own, f"{own:.2%}", "nobody else"),
         ],
-        f"{original.worth.words} removed",
+        f"{original.performance.words} removed",
     )

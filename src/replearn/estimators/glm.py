@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -21,7 +21,7 @@ from replearn.errors import (
     short,
 )
 from replearn.estimators import HasModel, name_of, name_of_target, refuse_odd, set_columns, study_of
-from replearn.estimators.described import documented
+from replearn.estimators.described import estimator
 from replearn.glm import Coefficients, GlmModel, Kind, decided
 from replearn.study import (
     Certificate,
@@ -49,7 +49,7 @@ from replearn.types import Array, Later, Vector, is_sparse, unmasked
 from replearn.words import warn
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator()
 class _ReplicableGLM(HasModel, Options, BaseEstimator):
     """What the generalised linear models share. Not for direct use."""
 
@@ -207,7 +207,7 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
         self._set_model(original.study, original.model)
         self.opening_ = original.opening
         self.certificate_: Certificate | None = original.certificate
-        self._performance: Later[Performance | None] = Later.known(original.worth)
+        self._performance: Later[Performance | None] = Later.known(original.performance)
         self.replication_: GlmReplication | None = None
         self._own = original.own
 
@@ -220,7 +220,7 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
         noted = [Finding(r.column, r.reason) for r in original.remarks if not r.refused]
         for sentence in in_sentences(noted):
             warn(sentence, ColumnWarning)
-        if original.worth.is_useless:
+        if original.performance.is_useless:
             warn("The model is no better than the base rate.", UselessModelWarning)
 
     def _set_model(self, study: GlmStudy, model: GlmModel) -> None:
@@ -405,8 +405,7 @@ def _weights(given: Any, n_rows: int) -> Vector:
     return np.broadcast_to(checked, n_rows)
 
 
-@documented()
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator()
 class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
     """Logistic regression that labs with different rows replicate exactly.
 
@@ -535,7 +534,7 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
         return self.classes_[decided(scores)]
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator()
 class _ReplicableRegressor(RegressorMixin, _ReplicableGLM):
     """What models of numbers share. Not for direct use."""
 
@@ -558,8 +557,7 @@ class _ReplicableRegressor(RegressorMixin, _ReplicableGLM):
         return self._model().design.loss.mean(scores)
 
 
-@documented()
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator()
 class ReplicableLinearRegressor(_ReplicableRegressor):
     """Linear regression that labs with different rows replicate exactly.
 
@@ -603,8 +601,7 @@ class ReplicableLinearRegressor(_ReplicableRegressor):
     _kind = "linear"
 
 
-@documented()
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator()
 class ReplicablePoissonRegressor(_ReplicableRegressor):
     """Poisson regression of counts that labs with different rows replicate exactly.
 

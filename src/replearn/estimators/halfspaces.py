@@ -1,7 +1,7 @@
 """The shell of the paper's classifiers as scikit-learn estimators."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -32,6 +32,7 @@ from replearn.errors import (
     short,
 )
 from replearn.estimators import HasModel, name_of_target, refuse_odd, set_columns, study_of
+from replearn.estimators.described import estimator
 from replearn.halfspaces.batches import refuse_sorted
 from replearn.halfspaces.rounded import rows_that_pass
 from replearn.rows import MemoryRows, Sample
@@ -47,7 +48,7 @@ ROW_CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.f
 _SCORED = 1 << 12
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator()
 class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
     """What the paper's classifiers share. Not for direct use.
 

@@ -1,6 +1,5 @@
 """Survival analysis as a scikit-learn estimator."""
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from replearn.documents import FilePath
 from replearn.errors import ReplearnError
 from replearn.estimators import set_columns, study_of
-from replearn.estimators.described import documented
+from replearn.estimators.described import estimator
 from replearn.estimators.glm import _ReplicableGLM
 from replearn.glm import concordance, log_hazards, survival_at
 from replearn.study import table_of
@@ -18,8 +17,7 @@ from replearn.tables import open_table, rows_at_risk
 from replearn.types import Mask, Vector
 
 
-@documented()
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator()
 class ReplicableSurvivalAnalysis(_ReplicableGLM):
     """Survival analysis that labs with different rows replicate exactly.
 

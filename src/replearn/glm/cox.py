@@ -102,9 +102,9 @@ def _of_stratum(X: Matrix, w: Vector, time: Vector, event: Vector) -> tuple[floa
     logs = 0.0
 
     for moment in np.unique(time[event > 0]).tolist():
-        first, behind = (int(np.searchsorted(-time, -moment, side)) for side in ("left", "right"))
-        last = behind - 1
-        here = first + np.flatnonzero(event[first:behind] > 0)
+        # the events of this moment, and the last of the rows that are at risk
+        first, end = (int(np.searchsorted(-time, -moment, side)) for side in ("left", "right"))
+        here, last = first + np.flatnonzero(event[first:end] > 0), end - 1
 
         # Efron's: of tied events each one leaves a larger share of them
         tied, tied_x = float(w[here].sum()), (w[here, None] * X[here]).sum(axis=0)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 
@@ -96,7 +96,7 @@ class LastIterate(Point):
             shapes |= {point.theta.shape, point.gradient.shape}
         if shapes != {shape}:
             raise Unfit(f"gradients and points must have the shape of theta, {shape}")
-        if self.information.shape != information_shape(shape, form_of(shape)):
+        if self.information.shape != information_shape(shape, self.form):
             raise Unfit(f"information must suit coefficients of the shape {shape}")
 
     @classmethod
@@ -113,6 +113,15 @@ class LastIterate(Point):
             sample_threshold,
             n_steps=n_steps,
         )
+
+    @property
+    def form(self) -> Form:
+        """Of the information: as the shape of theta has it, or pairs if labs pool theirs."""
+        usual = form_of(self.theta.shape)
+        n_usual = information_shape(self.theta.shape, usual)[0]
+        if len(self.information) in (0, n_usual):  # none if a guide steers
+            return usual
+        return "pairs"
 
     @property
     def sums(self) -> ExactSums:
@@ -149,11 +158,18 @@ class NewtonState(Part):
     theta: Annotated[Matrix, Integers(2, -_MOST_UNITS, _MOST_UNITS)]
     sample_threshold: Annotated[int, Range(0, EVERY_ROW)]
     behind: LastIterate | None = None  # where the step to theta began; None at the start
+    form: Literal["pairs"] | None = None  # of the information; None: as theta's shape has it
 
     def sums(self, blocks: Iterable[Block], loss: Loss, work: BlockMap = map) -> ExactSums:
         """One pass over rows: what `advance` needs."""
-        form = form_of(self.theta.shape)
+        form = self.form or form_of(self.theta.shape)
         return sums_at(blocks, loss, self.theta, self.sample_threshold, form, work)
+
+    def pooled(self) -> "NewtonState":
+        """The same for labs, whose rounds take longer than matrices of all pairs of scores."""
+        if form_of(self.theta.shape) == "pairs":
+            return self
+        return replace(self, form="pairs")
 
     def check(self) -> None:
         """The first state asks for information, and later ones have its shape."""
@@ -261,7 +277,7 @@ def advance(
 
     # 0 read the sums; where a share of the rows was not fair, ask for all of them
     if last is None and not _is_fair_sample(state, sums):
-        return NewtonState(state.theta, EVERY_ROW)
+        return replace(state, sample_threshold=EVERY_ROW)
     gradient = mean_gradient(sums, state.theta, loss, ridge)
 
     # 1 line search: halve the step that led here unless it went down enough
@@ -392,7 +408,7 @@ def direction_of(
 
     # the information matrix takes the place of L-BFGS's scaled identity
     if precondition is None:
-        precondition = preconditioner_of(iterate.sums, loss, ridge, form_of(iterate.theta.shape))
+        precondition = preconditioner_of(iterate.sums, loss, ridge, iterate.form)
     r = precondition(q)
 
     # second loop, from the first pair to the last
@@ -418,7 +434,7 @@ def _correction_pairs(iterates: list[tuple[Matrix, Matrix]]) -> list[tuple[Matri
 def _ahead(iterate: LastIterate, refresh_above: float) -> NewtonState:
     """The state at the end of a step, which is halved until coefficients stay in bounds."""
     assert iterate.direction is not None
-    form = form_of(iterate.theta.shape)
+    form = iterate.form
     step, size = iterate.direction.step, iterate.direction.size
     for halvings in range(iterate.halvings, _MOST_HALVINGS + 2):
         length = 2.0**-halvings
@@ -430,7 +446,10 @@ def _ahead(iterate: LastIterate, refresh_above: float) -> NewtonState:
         sample_threshold = 0
         if iterate.steers_badly or _is_refreshed(form, iterate, length * size, refresh_above):
             sample_threshold = iterate.sample_threshold
-        return NewtonState(theta, sample_threshold, replace(iterate, halvings=halvings))
+        state = NewtonState(theta, sample_threshold, replace(iterate, halvings=halvings))
+        if form != form_of(theta.shape):
+            state = state.pooled()
+        return state
     raise Unbounded(
         f"coefficients of standardised columns must stay below {MAX_THETA:g}, but these rows drive "
         "them further: some column nearly separates the classes. Use a larger ridge."

@@ -160,7 +160,9 @@ class Audit(Spoken):
         rate, (low, high) = 1 - self.n_different / self.n_pairs, self.interval
         counted = ("counted", percent(rate), rate, 1 - high, 1 - low)
         claim = 1 - self.claim
-        return forest([counted, ("claimed", percent(claim), claim, claim, claim)], claim, "claim")
+        marks = [counted, ("claimed", percent(claim), claim, claim, claim)]
+        ticks = [(tenths / 10, f"{tenths}0%") for tenths in range(1, 10)]
+        return forest(marks, claim, "claim", ticks=ticks)
 
 
 def audit(
@@ -321,7 +323,9 @@ def _by_centre(
     """Each centre replicates the study of all others."""
     from sklearn.base import clone
 
-    if "centres" not in signature(estimator.fit).parameters:
+    # a survival model knows centres, too, but its rows are not those of one table
+    takes_centres = "centres" in signature(estimator.fit).parameters
+    if not takes_centres or hasattr(estimator, "predict_survival"):
         raise ReplearnError(
             "by needs a logistic, linear or Poisson model of replearn, whose studies know centres, "
             f"got {type(estimator).__name__}."

@@ -62,7 +62,7 @@ Replicate a study: {target}
    fit, the sums file. None of them holds a row.
 
 With Python: ask whoever sent you this folder for the folder of replearn
-{version}, and run there: pip install ".[data]". Then this command gives the
+{version}, and run there: pip install . Then this command gives the
 same model, byte for byte:
 
     replearn replicate study.json your-table.csv

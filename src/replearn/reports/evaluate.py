@@ -128,12 +128,12 @@ class Evaluation(Spoken):
 
     def facts(self) -> Facts:
         """In words."""
-        worth = self.performance
-        verdict = worth.facts().verdict
+        performance = self.performance
+        verdict = performance.facts().verdict
         if self.is_inverted:
             verdict = (
-                f"On {worth.n_rows:,} rows the model ranks the wrong way round: its AUC is below "
-                "0.5. Are the labels exchanged?"
+                f"On {performance.n_rows:,} rows the model ranks the wrong way round: its AUC is "
+                "below 0.5. Are the labels exchanged?"
             )
 
         # slope and ratio stand above the fold; the rest of the calibration is a detail
@@ -141,9 +141,9 @@ class Evaluation(Spoken):
         if self.slope is not None and self.ratio is not None:
             n_first = 2
         if self.by is None:
-            items: list[Any] = [*worth.rows()[:3], *measures[:n_first]]
+            items: list[Any] = [*performance.rows()[:3], *measures[:n_first]]
         else:
-            items = [*worth.rows()[:2], self._group_table(), *measures[:n_first]]
+            items = [*performance.rows()[:2], self._group_table(), *measures[:n_first]]
             if self.n_small:
                 items.append(f"Groups of fewer than {LEAST_GROUP} rows are left out.")
 
@@ -181,10 +181,10 @@ class Evaluation(Spoken):
             header += ["AUC", "from", "to"]
 
         rows: list[list[Any]] = []
-        for name, worth in self.groups:
-            row = [name, worth.n_rows, worth.loss.value, worth.base]
-            if worth.auc is not None:
-                row += [worth.auc.value, worth.auc.low, worth.auc.high]
+        for name, performance in self.groups:
+            row = [name, performance.n_rows, performance.loss.value, performance.base]
+            if performance.auc is not None:
+                row += [performance.auc.value, performance.auc.low, performance.auc.high]
             rows.append(row)
         return Table(f"By {self.by}", header, rows, key="groups")
 
@@ -293,7 +293,7 @@ def _measured(rows: "_Scored", fingerprint: str | None, by: str | None = None) -
     """All rows, groups of them, and calibration of two classes."""
     groups, n_small = _groups(rows)
     evaluation = Evaluation(
-        rows.worth(), fingerprint, by, groups, n_small, rows.scores[:, 0], rows.targets
+        rows.performance(), fingerprint, by, groups, n_small, rows.scores[:, 0], rows.targets
     )
     if isinstance(rows.loss, Bernoulli):
         return _calibrated(evaluation, rows, rows.loss)
@@ -310,7 +310,7 @@ class _Scored:
     masses: Vector
     groups: Array | None
 
-    def worth(self, chosen: Mask | slice = slice(None)) -> Performance:
+    def performance(self, chosen: Mask | slice = slice(None)) -> Performance:
         scores, targets, masses = self.scores[chosen], self.targets[chosen], self.masses[chosen]
         if self.loss is not None:
             return Performance.of(self.loss, scores, targets, masses, held_out=False)
@@ -426,7 +426,7 @@ def _groups(rows: _Scored) -> tuple[tuple[tuple[str, Performance], ...], int]:
     # small groups may be single patients
     counts = np.bincount(places)
     kept = [i for i in range(names.size) if counts[i] >= LEAST_GROUP]
-    groups = tuple((str(names[i]), rows.worth(places == i)) for i in kept)
+    groups = tuple((str(names[i]), rows.performance(places == i)) for i in kept)
     return groups, int(counts.sum() - counts[kept].sum())
 
 

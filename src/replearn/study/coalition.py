@@ -203,6 +203,7 @@ def combine(
     -----
     Newton's method on the joint loss needs the sums of all rows and no row [Wu12]. Because the sums
     are exact, the joint model is the model of one table, to the bit, whatever the number of labs.
+    With many classes labs take fewer and larger steps than a table: last units may differ.
 
     References
     ----------
@@ -261,7 +262,8 @@ def combine(
             return reached
         if publish:  # a share of the rows of an original may hold few of a term
             reached = reached.with_all_rows()
-        return replace(reached, members=tuple(Member(x.lab, Counts.of(x.sums)) for x in labs))
+        members = tuple(Member(x.lab, Counts.of(x.sums)) for x in labs)
+        return replace(reached.pooled(), members=members)
 
     # the fit is done, and so is a replication
     if not publish:
@@ -300,7 +302,7 @@ def _of_shares(
 
     reached = study.step(total, state)
     if isinstance(reached, State):
-        return reached
+        return reached.pooled()
     return _coalition(study, [LabSums.of(study, name, total)], reached, opened, nonce, n_labs)
 
 

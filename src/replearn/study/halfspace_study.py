@@ -76,6 +76,7 @@ class HalfspaceStudy(Study):
 
     def facts(self) -> Facts:
         """The study in words."""
+        # what labs need to know before they fit it
         design = self.design
         return Facts(
             f"A replication from {self.n_original:,} rows gets the original's halfspace, except "

@@ -297,28 +297,15 @@ def draft_study(
     """
     labs = tuple(sorted(labs, key=lambda one: one.lab))
     _check_labs(labs)
-    n_rows = sum(one.rows for one in labs)
+    kind, n_rows = labs[0].kind, sum(one.rows for one in labs)
 
-    # a table that has the columns of all labs, each by itself
-    size = min(n_rows, _DRAWN)
-    columns = [_summable(parts) for parts in zip(*(one.columns for one in labs), strict=True)]
-    columns = [parts for parts in columns if parts]
-    if not columns:
-        raise ReplearnError(
-            "there must be a column of which all labs show values, got none: each has too few rows "
-            "of some value. Join rows of different labs, or add up in secret shares."
-        )
-    table = open_table(
-        {parts[0].name: _drawn(parts, size) for parts in columns},
-        target=_drawn([one.target for one in labs], size),
-    )
-
-    # its encoding, as an original learns it
-    classes, labels = read_labels(table, labs[0].kind)
+    # a table that has the columns of all labs, and its encoding, as an original learns it
+    columns, table = _table_like(labs, min(n_rows, _DRAWN))
+    classes, labels = read_labels(table, kind)
     levels = [parts[0].name for parts in columns if not parts[0].are_numbers]
     learned = learn_encoding(table, labels, basis=basis, categories=levels)
     learned = replace(learned, encoding=_without_hidden(learned.encoding, columns))
-    loss = loss_of(labs[0].kind, classes, labels)
+    loss = loss_of(kind, classes, labels)
     rows = read_rows(TableRows(table, RowEncoder(learned.encoding, loss, classes)))
 
     # coordinates and cells before any fit
@@ -327,27 +314,46 @@ def draft_study(
         penalty = decimal_text(ridge)
     shares = Summary.of(rows, loss).check(loss).shares
     moments = glm.moments_for(rows)
-    coordinates = Coordinates.of(loss.information(shares), moments, float(penalty))
     n_numbers = loss.n_scores * len(moments)
     deviation = (2 / n_rows) ** 0.5  # a row's influence is about 1 in these coordinates
     width = width_for(chance_of_each(max_disagreement, n_numbers), 0) * deviation
-
     design = GlmDesign(
         target=labs[0].target.name,
         encoding=learned.encoding,
         loss=loss,
         ridge=penalty,
-        coordinates=coordinates,
+        coordinates=Coordinates.of(loss.information(shares), moments, float(penalty)),
         widths=(decimal_text(1.005 * width),) * n_numbers,
         bits=0,
         seed=seed_text(shared_seed),
         classes=classes,
     )
-    profile = make_profile(learned, labels)
-    rho = decimal_text(max_disagreement)
-    spreads, between = ("1",) * n_numbers, ("0",) * n_numbers
+
     _warn_early(loss, shares, [one.rows for one in labs], max_disagreement)
-    return GlmStudy(design, rho, n_rows, n_rows, spreads, between, 0, profile)
+    return GlmStudy(
+        design,
+        decimal_text(max_disagreement),
+        n_original=n_rows,
+        n_replication=n_rows,
+        spreads=("1",) * n_numbers,
+        between=("0",) * n_numbers,
+        n_centres=0,
+        profile=make_profile(learned, labels),
+    )
+
+
+def _table_like(labs: Sequence[LabColumns], n_rows: int) -> tuple[list[list[ColumnCounts]], Table]:
+    """Columns that all labs can sum, and a table that has them, each by itself."""
+    every = zip(*(one.columns for one in labs), strict=True)
+    columns = [parts for parts in map(_summable, every) if parts]
+    if not columns:
+        raise ReplearnError(
+            "there must be a column of which all labs show values, got none: each has too few rows "
+            "of some value. Join rows of different labs, or add up in secret shares."
+        )
+    target = _drawn([one.target for one in labs], n_rows)
+    drawn = {parts[0].name: _drawn(parts, n_rows) for parts in columns}
+    return columns, open_table(drawn, target=target)
 
 
 def _is_finite(value: Label) -> bool:

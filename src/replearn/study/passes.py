@@ -219,6 +219,11 @@ class State(Spoken, Document):
             return 0
         return self.newton.sample_threshold
 
+    def pooled(self) -> "State":
+        """The same for labs, in few rounds."""
+        assert self.newton is not None
+        return replace(self, newton=self.newton.pooled())
+
     def with_all_rows(self) -> "State":
         """The same, where each step takes all rows in place of a share of them."""
         assert self.newton is not None
@@ -273,7 +278,7 @@ def begin(design: GlmDesign, study: str, opened: GlmModel | None = None) -> Stat
             "its model file."
         )
     theta = on_grid(design.decode(opened.codes), THETA_BITS)
-    return State(study, scale, newton=NewtonState(theta, EVERY_ROW))
+    return State(study, scale, newton=NewtonState(theta, EVERY_ROW).pooled())
 
 
 def add_up(design: GlmDesign, state: State, batches: Iterable[Any]) -> Sums:

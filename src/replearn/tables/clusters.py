@@ -53,8 +53,8 @@ class Clusters:
         n_groups = len(names) + alone.size
         return cls(codes, n_groups, correlation_within(labels, codes, n_groups))
 
-    def worth(self, rows_by_group: Vector) -> float:
-        """Independent rows that a level's rows are worth, from their number in each group.
+    def n_independent(self, rows_by_group: Vector) -> float:
+        """Independent rows for those of a level, from their number in each group.
 
         A level of fewer than ten groups may tell of a person, and a lab may not have it; where
         there are fewer than twenty groups it must be in half of them.
@@ -68,7 +68,7 @@ class Clusters:
         return total / (1.0 + (together - 1.0) * self.correlation)
 
     def count(self, table: Table, look: TableScan) -> None:
-        """Say of each level of a look, and of missing cells, what their rows are worth."""
+        """Say of each level of a look, and of missing cells, how many independent rows have it."""
         shared: dict[str, _Shared] = {name: defaultdict(Counter) for name in look.columns}
         for batch in table.batches():
             groups = self.codes[batch.rows]
@@ -83,12 +83,13 @@ class Clusters:
                 _add_pairs(shared[name], codes, (*texts, MISSING), groups)
 
         for name, levels in shared.items():
-            look.columns[name].worths = {
-                text: self.worth(np.array(list(rows.values()))) for text, rows in levels.items()
+            look.columns[name].independent = {
+                text: self.n_independent(np.array(list(rows.values())))
+                for text, rows in levels.items()
             }
 
-    def worth_apart(self, table: Table, centres: dict[str, float]) -> dict[str, float]:
-        """What rows are worth that differ from the centre of their column."""
+    def independent_apart(self, table: Table, centres: dict[str, float]) -> dict[str, float]:
+        """Independent rows of those that differ from the centre of their column."""
         counts = {name: np.zeros(self.n_groups) for name in centres}
         for batch in table.batches():
             groups = self.codes[batch.rows]
@@ -96,7 +97,9 @@ class Clusters:
                 values = numbers_of(batch.column(name))[0]
                 apart = (values != centre) & ~np.isnan(values)
                 counts[name] += np.bincount(groups[apart], minlength=self.n_groups)
-        return {name: self.worth(by_group[by_group > 0]) for name, by_group in counts.items()}
+        return {
+            name: self.n_independent(by_group[by_group > 0]) for name, by_group in counts.items()
+        }
 
 
 def _add_pairs(shared: _Shared, codes: Ints32, texts: tuple[str, ...], groups: Ints) -> None:

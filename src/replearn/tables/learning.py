@@ -107,7 +107,7 @@ def learn_encoding(
             if (levelled := _level_column(name, scan, least_rows)) is not None:
                 columns.append(levelled)
         elif name in scales:
-            column = _number_column(name, scales[name], scan.worth_missing >= least_rows)
+            column = _number_column(name, scales[name], scan.n_independent_missing >= least_rows)
             if basis == "splines":
                 share = look.n_sampled / look.n_rows
                 apart = max(QUANTILE_ROWS, least_rows) * min(1.0, share)
@@ -154,12 +154,12 @@ def _refuse_lost_gaps(
             continue
         worth = f"{least_rows} must stand behind a coefficient of gaps"
         remedy = f"Leave the column out (drop=['{column.name}']) or fill its gaps in."
-        if scan.worths is None:
+        if scan.independent is None:
             worth += ", or the smallest lab has too few"
             remedy += " Or plan for larger labs (replication_rows)."
         else:
-            worth += f", and they are worth {scan.worth_missing:.0f} independent ones: groups are "
-            worth += "few, or alike"
+            worth += f", and they are worth {scan.n_independent_missing:.0f} independent ones: "
+            worth += "groups are few, or alike"
             remedy += " If the groups are hospitals, name them as centres."
         raise ReplearnError(
             f"column {column.name!r} is missing in {scan.n_missing:,} of {look.n_rows:,} rows; "
@@ -193,16 +193,16 @@ def _scales(
             scales[name] = centre, spread
 
     if alike:
-        worths = {}
+        independent = {}
         if clusters is not None:
-            worths = clusters.worth_apart(table, alike)
+            independent = clusters.independent_apart(table, alike)
         for name, apart in numbers_apart(table, alike).items():
             # of two values, 0 and 1 say, no quantile is published: they are like two levels
             least = max(least_rows, QUANTILE_ROWS)
             if apart.size and apart[0] == apart[-1] and not table.is_sparse:
                 least = least_rows
 
-            if worths.get(name, apart.size) >= least:
+            if independent.get(name, apart.size) >= least:
                 scales[name] = alike[name], _spread_apart(apart, alike[name])
     return {name: scales[name] for name in names if name in scales}
 
@@ -307,7 +307,7 @@ def _level_column(name: str, look: ColumnScan, least_rows: int) -> LevelColumn |
     if look.too_many:
         return None
     counts = {text: rows for text, rows in look.counts.items() if text not in (OTHER, MISSING)}
-    kept = {text for text in counts if look.worth(text) >= least_rows}
+    kept = {text for text in counts if look.n_independent(text) >= least_rows}
     if not kept:
         return None
 
@@ -317,9 +317,9 @@ def _level_column(name: str, look: ColumnScan, least_rows: int) -> LevelColumn |
 
     folded = [text for text in look.counts if text not in kept]
     n_folded = sum(int(look.counts[text].sum()) for text in folded)
-    if folded and n_folded >= LEAST_COUNT and sum(map(look.worth, folded)) >= least_rows:
+    if folded and n_folded >= LEAST_COUNT and sum(map(look.n_independent, folded)) >= least_rows:
         levels.append(OTHER)
-    if look.worth_missing >= least_rows:
+    if look.n_independent_missing >= least_rows:
         levels.append(MISSING)
     if not levels:
         return None

@@ -250,9 +250,11 @@ def _on_levels(name: str, column: ColumnScan, meant: bool, least_rows: int) -> R
     # what cannot help: one level, or rare ones only
     if n_values == 1:
         return Remark(name, "constant", "is the same in all rows, so it cannot help")
-    folded = {text: total for text, total in totals.items() if column.worth(text) < least_rows}
+    folded = {
+        text: total for text, total in totals.items() if column.n_independent(text) < least_rows
+    }
     few = f"fewer than {least_rows:,} rows each"
-    if column.worths is not None:
+    if column.independent is not None:
         few = f"rows worth fewer than {least_rows:,} independent ones each"
     if len(folded) == n_values:
         belong = ""

@@ -25,8 +25,8 @@ class ColumnScan:
     """What all rows say about one column: how many cells are numbers, and texts (true is one).
 
     ``counts`` has the rows of each level by class of the label, ``missing_counts`` those without a
-    value. It knows all rows if ``is_counted``; columns of numbers have none. ``worths`` has what
-    the rows of a level are worth, where rows come in groups: `replearn.tables.clusters`.
+    value. It knows all rows if ``is_counted``; columns of numbers have none. ``independent``
+    has the independent rows of each level, where rows come in groups: `Clusters`.
     """
 
     n_numbers: int = 0
@@ -34,19 +34,19 @@ class ColumnScan:
     counts: dict[str, Ints] = field(default_factory=dict)
     is_counted: bool = True
     missing_counts: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
-    worths: dict[str, float] | None = None
+    independent: dict[str, float] | None = None
 
-    def worth(self, text: str) -> float:
+    def n_independent(self, text: str) -> float:
         """Independent rows of a level."""
-        if self.worths is not None:
-            return self.worths.get(text, 0.0)
+        if self.independent is not None:
+            return self.independent.get(text, 0.0)
         return float(self.counts[text].sum())
 
     @property
-    def worth_missing(self) -> float:
+    def n_independent_missing(self) -> float:
         """Independent rows without a value."""
-        if self.worths is not None:
-            return self.worths.get(MISSING, 0.0)
+        if self.independent is not None:
+            return self.independent.get(MISSING, 0.0)
         return float(self.n_missing)
 
     @property

@@ -1,5 +1,6 @@
 """Pictures as plain SVG: they need no package, and follow light and dark."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,10 +21,10 @@ MOST_DRAWN = 40
 
 
 class Rung(NamedTuple):
-    """A step of the ladder: a model, what it is worth (0 to 1), and who gets it."""
+    """A step of the ladder: a model, its performance (0 to 1), and who gets it."""
 
     name: str
-    worth: float
+    performance: float
     value: str
     agree: str
     ours: bool = False
@@ -106,17 +107,17 @@ def where_we_landed(
 
 
 def ladder(rungs: Sequence[Rung], unit: str) -> str:
-    """Draw what models are worth, from nothing up, and how often labs get each."""
+    """Draw the performance of models, from nothing up, and how often labs get each."""
     left, right, width, row = 224, 420, WIDTH, 40
     parts = [f'<text x="{left}" y="18" fill-opacity="0.8">{escape(unit)}</text>']
     if any(rung.agree for rung in rungs):
         parts.append(f'<text x="{right + 60}" y="18" fill-opacity="0.8">same model at</text>')
 
-    most = max(rung.worth for rung in rungs) or 1.0
+    most = max(rung.performance for rung in rungs) or 1.0
     said = []
     for number, rung in enumerate(rungs):
         y = 32 + number * row
-        length = max(2.0, (right - left - 10) * rung.worth / most)
+        length = max(2.0, (right - left - 10) * rung.performance / most)
         weight, color = "400", 'fill="currentColor" fill-opacity="0.3"'
         if rung.ours:  # the one that a reader looks for
             weight, color = "600", f'fill="{_MARKS[0]}"'
@@ -213,10 +214,10 @@ def forest(
 def _span(marks: Sequence[Mark], line: float) -> tuple[float, float]:
     """All numbers, and what most of their intervals take: one long line leaves no room for others.
 
-    An interval may be three times as long as the fourth longest of five.
+    An interval may be three times as long as the fourth longest of five. Fewer are drawn in full.
     """
     lengths = sorted(high - low for *_, low, high in marks)
-    most = 1.5 * lengths[4 * (len(lengths) - 1) // 5] if lengths else 0.0
+    most = 1.5 * lengths[4 * (len(lengths) - 1) // 5] if len(lengths) >= 5 else math.inf
     first, last = line, line
     for *_, at, low, high in marks:
         first = min(first, at, max(low, at - most))

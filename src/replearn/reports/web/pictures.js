@@ -100,10 +100,13 @@ export function forest({ columns, scale }) {
 
 const signed = (value) => (value < 0 ? "" : "+") + general(value, 3);
 
-/** All effects, and what most intervals take: one may be three times as long as the fourth longest of five. */
+/**
+ * All effects, and what most intervals take: one may be three times as long as the fourth longest of five.
+ * Fewer are drawn in full.
+ */
 function spanOf(marks) {
   const lengths = marks.map(({ low, high }) => high - low).sort((a, b) => a - b);
-  const most = 1.5 * lengths[Math.floor(4 * (lengths.length - 1) / 5)];
+  const most = lengths.length < 5 ? Infinity : 1.5 * lengths[Math.floor(4 * (lengths.length - 1) / 5)];
   return [Math.min(0, ...marks.map(({ at, low }) => Math.min(at, Math.max(low, at - most)))),
     Math.max(0, ...marks.map(({ at, high }) => Math.max(at, Math.min(high, at + most))))];
 }
