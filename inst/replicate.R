@@ -1514,7 +1514,26 @@ with_constant <- function(model) {
 }
 
 # Write a model file: the same bytes as Python, whole or not at all.
+# Stop before a file of a different kind is lost, or a private one becomes public.
+check_replaced <- function(path) {
+  if (!file.exists(path) || file.size(path) == 0) return(invisible())
+  content <- tryCatch(read_json(path), error = function(e) NULL)
+  is_model <- is.list(content) && identical(content$format, "replearn/model") &&
+    is.list(content$design) && identical(content$design$kind, "glm")
+  if (!is_model)
+    refuse(path, " is there and is no replearn/model/glm. Name a new file, or delete it first.")
+
+  # what a new file would grant to others: nothing where the user keeps all files private
+  granted <- as.octmode("066") & !as.octmode(as.character(Sys.umask(NA)))
+  if (granted != 0 && (file.mode(path) & as.octmode("077")) == 0)
+    refuse(path, " is private, and what is written would not be. Name a new file, or delete it ",
+           "first.")
+}
+
 save_model <- function(model, path) {
+  if (!is.list(model) || is.null(model$codes) || is.null(model$design))
+    refuse("model must be that of a replication, found$model, got something else.")
+  check_replaced(path)
   content <- c(model_content(model$design, model$codes, model$recalibration),
                fingerprint = model$fingerprint)
   if (!is.null(model$constants))

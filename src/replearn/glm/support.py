@@ -215,7 +215,7 @@ def combined(p_all: float, *directions: float) -> float:
     return min(1.0, _EXCESS * (_OF_ALL + len(directions)) / math.fsum(inverses))
 
 
-def tail_of(square: float, freedom: float, below: float = math.inf) -> float:
+def tail_of(square: float, freedom: float, below: float) -> float:
     """Probability of a larger chi-square, or, with a finite freedom ``below``, of its F."""
     from scipy.special import fdtrc, gammaincc
 
