@@ -1,5 +1,6 @@
 """Evaluations, comparisons, checks, audits, plans and files, against exact answers."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
