@@ -163,12 +163,18 @@ def _refuse_lost_gaps(
         has_term = any(kind == "missing" for kind, _ in column.terms)
         if has_term or scan.n_missing <= MOST_MISSING * look.n_rows:
             continue
+        worth = f"{least_rows} must stand behind a coefficient of gaps"
+        remedy = f"Leave the column out (drop=['{column.name}']) or fill its gaps in."
+        if scan.independent is None:
+            worth += ", or the smallest lab has too few"
+            remedy += " Or plan for larger labs (replication_rows)."
+        else:
+            worth += f", and they are worth {scan.n_independent_missing:.0f} independent ones: "
+            worth += "groups are few, or alike"
+            remedy += " If the groups are hospitals, name them as centres."
         raise ReplearnError(
-            f"column {column.name!r} is missing in {scan.n_missing:,} of {look.n_rows:,} rows. "
-            f"They are worth {scan.n_independent_missing:.0f} independent ones, and {least_rows} "
-            "must stand behind a coefficient of gaps: groups are few, or alike. Leave the column "
-            f"out (drop=['{column.name}']) or fill its gaps in. If the groups are hospitals, name "
-            "them as centres."
+            f"column {column.name!r} is missing in {scan.n_missing:,} of {look.n_rows:,} rows; "
+            f"{worth}. {remedy}"
         )
 
 
