@@ -2880,7 +2880,7 @@ score_test <- function(study, theta, rows) {
        n_effective = min(curved[(seq_len(q) - 1) * width + 1]), below = below, is_wide = is_wide,
        step = matrix(-bread %*% gradient, q, byrow = TRUE),
        errors = matrix(ifelse(curved > ABSENT, sqrt(pmax(diag(own), 0)), Inf), q, byrow = TRUE),
-       covariance = bread %*% found$total %*% bread,
+       own_covariance = own, covariance = bread %*% found$total %*% bread,
        spreads = if (!is_wide) sqrt(pmax(rowSums((turn %*% own) * turn), 0) * rows$n))
 }
 
@@ -2964,7 +2964,9 @@ around <- function(value, reach) c(value = value, low = value - reach, high = va
 
 row_losses <- function(loss, scores, targets) {
   switch(family_of(loss), gaussian = (scores[, 1] - targets)^2 / 2,
-    poisson = means_of(loss, scores)[, 1] - targets * scores[, 1], {
+    # half the deviance, counted from means that equal the counts
+    poisson = means_of(loss, scores)[, 1] - targets * scores[, 1] -
+      (targets - targets * log(pmax(targets, 1e-300))), {
       every <- cbind(0, scores)
       top <- do.call(pmax, as.data.frame(every))
       top + log(rowSums(exp(every - top))) - every[cbind(seq_along(targets), targets + 1)]
@@ -3068,25 +3070,28 @@ column_differences <- function(design, theta, test) {
   names <- term_names(design$encoding)
   if (!length(names)) return(none)
 
-  units <- rep(1, length(names))
-  basic <- unlist(lapply(design$encoding$columns, function(column) {
-    if (!is_number_column(column)) return(rep(1, length(unlist(column$levels))))
-    c(1 / decimals(column$spread), rep(1, length(column$knots) + isTRUE(column$indicator)))
-  }))
-  units[seq_along(basic)] <- basic
+  # from encoded columns to units
   is_gaussian <- design$loss$kind == "gaussian"
-  if (is_gaussian) units <- units * decimals(design$loss$spread)
+  width <- ncol(theta)
+  turn <- per_unit(design, diag(1, width))
+  if (is_gaussian) turn[, 1] <- turn[, 1] - decimals(design$loss$centre)
   printed <- function(value) {  # by term, then by score
-    value <- t(value[, -1, drop = FALSE]) * units
-    as.vector(t(if (is_gaussian) value else exp(pmin(value, 700))))
+    value <- value[, -1, drop = FALSE]
+    as.vector(if (is_gaussian) value else exp(pmin(value, 700)))
   }
+  reach <- t(vapply(seq_len(nrow(theta)), function(k) {
+    part <- (k - 1) * width + seq_len(width)
+    1.96 * sqrt(pmax(colSums(turn * (test$own_covariance[part, part] %*% turn)), 0))
+  }, numeric(width)))
+  reach[!is.finite(test$errors)] <- Inf
 
-  own <- theta + test$step
+  own <- (theta + test$step) %*% turn
+  theta <- theta %*% turn
   p <- vapply(seq_along(names) + 1, function(column) p_of_column(test, column), 0)
   q <- nrow(theta)
   table <- data.frame(column = rep(names, each = q), model = printed(theta), own = printed(own),
-                      low = printed(own - 1.96 * test$errors),
-                      high = printed(own + 1.96 * test$errors), p = rep(p, each = q))
+                      low = printed(own - reach), high = printed(own + reach), p = rep(p, each = q))
+  if (q > 1) table$class <- rep(label_texts(design$classes)[-1], length(names))
   table <- table[order(table$p), ]
   row.names(table) <- NULL
   table
@@ -3185,7 +3190,8 @@ support_of <- function(study, codes, constants, rows, own_theta) {
 }
 
 # Columns that contradict a model by themselves.
-culprits_of <- function(support) head(support$columns$column[support$columns$p < UNLIKELY], 3)
+culprits_of <- function(support)
+  head(unique(support$columns$column[support$columns$p < UNLIKELY]), 3)
 
 # --- is it the original's model? -----------------------------------------------------------------
 by_wall <- function(places) order(abs(abs(places) - 0.5))
@@ -3553,6 +3559,8 @@ support_details <- function(support) {
   # intervals of time are the baseline, and shown where they contradict it
   is_baseline <- startsWith(support$columns$column, paste(INTERVAL, "= "))
   columns <- support$columns[!is_baseline | support$columns$p < UNLIKELY, , drop = FALSE]
+  if (!is.null(columns$class)) columns$column <- paste(columns$column, columns$class, sep = ", ")
+  columns$class <- NULL
   names(columns)[match(c("own", "low", "high"), names(columns))] <- c("step", "from", "to")
   c(value_item("patients fit the model", p_in_words(support$p_value)),
     value_item("if centres did not differ", p_in_words(support$p_one_population)),

@@ -181,7 +181,7 @@ def forest_of(support: Any) -> str | None:
 
     marks = [
         (
-            column.name,
+            column.shown,
             f"{column.model:.2f}" if ratio else f"{column.model:+.3g}",
             *(placed(value) for value in (column.model, column.low, column.high)),
         )

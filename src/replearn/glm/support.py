@@ -142,6 +142,8 @@ class ScoreTest:
         This lab's own estimates less the model's, by one Newton step.
     errors : array
         Standard errors of this lab's own estimates, as the model predicts them.
+    own_covariance : array
+        Of this lab's own estimates.
     covariance : array
         Of ``step``, with the original's error and the difference between centres.
     spreads : array
@@ -159,6 +161,7 @@ class ScoreTest:
     p_factor: float
     step: Matrix
     errors: Matrix
+    own_covariance: Matrix
     covariance: Matrix
     spreads: Vector | None
     n_effective: float
@@ -212,7 +215,7 @@ def combined(p_all: float, *directions: float) -> float:
     return min(1.0, _EXCESS * (_OF_ALL + len(directions)) / math.fsum(inverses))
 
 
-def tail_of(square: float, freedom: float, below: float = math.inf) -> float:
+def tail_of(square: float, freedom: float, below: float) -> float:
     """Probability of a larger chi-square, or, with a finite freedom ``below``, of its F."""
     from scipy.special import fdtrc, gammaincc
 
@@ -370,6 +373,7 @@ def score_test(rows: Rows, n_rows: int, reference: Reference) -> ScoreTest:
         p_factor,
         (-bread @ form.gradient).reshape(shape),
         errors.reshape(shape),
+        own,
         bread @ compared.total @ bread,
         spreads,
         float(np.diagonal(information)[:: len(information) // n_scores].min()),
