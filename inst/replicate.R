@@ -1514,7 +1514,26 @@ with_constant <- function(model) {
 }
 
 # Write a model file: the same bytes as Python, whole or not at all.
+# Stop before a file of a different kind is lost, or a private one becomes public.
+check_replaced <- function(path) {
+  if (!file.exists(path) || file.size(path) == 0) return(invisible())
+  content <- tryCatch(read_json(path), error = function(e) NULL)
+  is_model <- is.list(content) && identical(content$format, "replearn/model") &&
+    is.list(content$design) && identical(content$design$kind, "glm")
+  if (!is_model)
+    refuse(path, " is there and is no replearn/model/glm. Name a new file, or delete it first.")
+
+  # what a new file would grant to others: nothing where the user keeps all files private
+  granted <- as.octmode("066") & !as.octmode(as.character(Sys.umask(NA)))
+  if (granted != 0 && (file.mode(path) & as.octmode("077")) == 0)
+    refuse(path, " is private, and what is written would not be. Name a new file, or delete it ",
+           "first.")
+}
+
 save_model <- function(model, path) {
+  if (!is.list(model) || is.null(model$codes) || is.null(model$design))
+    refuse("model must be that of a replication, found$model, got something else.")
+  check_replaced(path)
   content <- c(model_content(model$design, model$codes, model$recalibration),
                fingerprint = model$fingerprint)
   if (!is.null(model$constants))
@@ -2155,8 +2174,11 @@ other_unit <- function(ours, study, away) {
   far <- vapply(seq_along(words), function(i) away((ours - moves[i]) / factors[i]), 0)
   best <- which.min(far)
   near <- abs((ours[3] - moves[best]) / factors[best] - study[3]) <= 0.15 * abs(study[3])
-  middle <- paste0("half of the rows are above ", number_texts(ours[3]), " here, in the study above ",
-                   number_texts(study[3]))
+  gaps <- abs(ours - study)
+  place <- if (gaps[3] != 0) 3 else if (gaps[2] >= gaps[4]) 2 else 4  # the median, unless both are the same
+  above <- c("", "three quarters", "half", "a quarter")[place]
+  middle <- paste0(above, " of the rows are above ", number_texts(ours[place]), " here, in the study above ",
+                   number_texts(study[place]))
   if (far[best] < 0.5 && near && (moves[best] != 0 || study[3] != 0))  # a 0 fits any factor
     return(paste0("seems to have a different unit: it is ", words[best], "; ", middle))
   if (any(ours[2:4] < study[1] | ours[2:4] > study[5]))
@@ -2858,7 +2880,7 @@ score_test <- function(study, theta, rows) {
        n_effective = min(curved[(seq_len(q) - 1) * width + 1]), below = below, is_wide = is_wide,
        step = matrix(-bread %*% gradient, q, byrow = TRUE),
        errors = matrix(ifelse(curved > ABSENT, sqrt(pmax(diag(own), 0)), Inf), q, byrow = TRUE),
-       covariance = bread %*% found$total %*% bread,
+       own_covariance = own, covariance = bread %*% found$total %*% bread,
        spreads = if (!is_wide) sqrt(pmax(rowSums((turn %*% own) * turn), 0) * rows$n))
 }
 
@@ -2942,7 +2964,9 @@ around <- function(value, reach) c(value = value, low = value - reach, high = va
 
 row_losses <- function(loss, scores, targets) {
   switch(family_of(loss), gaussian = (scores[, 1] - targets)^2 / 2,
-    poisson = means_of(loss, scores)[, 1] - targets * scores[, 1], {
+    # half the deviance, counted from means that equal the counts
+    poisson = means_of(loss, scores)[, 1] - targets * scores[, 1] -
+      (targets - targets * log(pmax(targets, 1e-300))), {
       every <- cbind(0, scores)
       top <- do.call(pmax, as.data.frame(every))
       top + log(rowSums(exp(every - top))) - every[cbind(seq_along(targets), targets + 1)]
@@ -3046,25 +3070,28 @@ column_differences <- function(design, theta, test) {
   names <- term_names(design$encoding)
   if (!length(names)) return(none)
 
-  units <- rep(1, length(names))
-  basic <- unlist(lapply(design$encoding$columns, function(column) {
-    if (!is_number_column(column)) return(rep(1, length(unlist(column$levels))))
-    c(1 / decimals(column$spread), rep(1, length(column$knots) + isTRUE(column$indicator)))
-  }))
-  units[seq_along(basic)] <- basic
+  # from encoded columns to units
   is_gaussian <- design$loss$kind == "gaussian"
-  if (is_gaussian) units <- units * decimals(design$loss$spread)
+  width <- ncol(theta)
+  turn <- per_unit(design, diag(1, width))
+  if (is_gaussian) turn[, 1] <- turn[, 1] - decimals(design$loss$centre)
   printed <- function(value) {  # by term, then by score
-    value <- t(value[, -1, drop = FALSE]) * units
-    as.vector(t(if (is_gaussian) value else exp(pmin(value, 700))))
+    value <- value[, -1, drop = FALSE]
+    as.vector(if (is_gaussian) value else exp(pmin(value, 700)))
   }
+  reach <- t(vapply(seq_len(nrow(theta)), function(k) {
+    part <- (k - 1) * width + seq_len(width)
+    1.96 * sqrt(pmax(colSums(turn * (test$own_covariance[part, part] %*% turn)), 0))
+  }, numeric(width)))
+  reach[!is.finite(test$errors)] <- Inf
 
-  own <- theta + test$step
+  own <- (theta + test$step) %*% turn
+  theta <- theta %*% turn
   p <- vapply(seq_along(names) + 1, function(column) p_of_column(test, column), 0)
   q <- nrow(theta)
   table <- data.frame(column = rep(names, each = q), model = printed(theta), own = printed(own),
-                      low = printed(own - 1.96 * test$errors),
-                      high = printed(own + 1.96 * test$errors), p = rep(p, each = q))
+                      low = printed(own - reach), high = printed(own + reach), p = rep(p, each = q))
+  if (q > 1) table$class <- rep(label_texts(design$classes)[-1], length(names))
   table <- table[order(table$p), ]
   row.names(table) <- NULL
   table
@@ -3120,12 +3147,13 @@ MARGIN <- log(1.25)  # base risks differ where events are shown to be a quarter 
 
 # How far a model holds, after Vergouwe's closed test: all of it, its slopes, these up to a factor, or
 # not its columns. What centres showed of their differences excuses a base risk; an assumption does not.
-rung_of <- function(study, test, p_value, shifts) {
+rung_of <- function(study, test, p_value, shifts, gain) {
   is_shown <- any(vapply(shifts, function(one) one[["low"]] > MARGIN || one[["high"]] < -MARGIN, NA))
   differs <- is_shown && !(study$n_centres > 1 && test$p_constants >= UNLIKELY)
   if (p_value >= UNLIKELY && !differs) return("model")
   if (test$p_slopes >= UNLIKELY) return("slopes")
-  if (test$p_factor >= UNLIKELY) "factor" else "columns"
+  # a factor of 0 suits labels that no column tells anything about
+  if (test$p_factor >= UNLIKELY && gain[["high"]] >= 0) "factor" else "columns"
 }
 
 # What a lab's patients say about the model that codes stand for; `own_theta` is the lab's own fit.
@@ -3152,16 +3180,18 @@ support_of <- function(study, codes, constants, rows, own_theta) {
   # of all coefficients that labs agree on
   p_value <- if (has_local_constant(design)) test$p_slopes else test$p_value
   shifts <- if (!has_local_constant(design)) base_risk_shifts(loss, ours, y, mass)
-  list(p_value = p_value, rung = rung_of(study, test, p_value, shifts),
+  gain <- gain_of(loss, ours, scores_of(rows, 0 * theta), y, mass)
+  list(p_value = p_value, rung = rung_of(study, test, p_value, shifts, gain),
        p_one_population = p_if_centres_did_not_differ(study, theta, rows), p_slopes = test$p_slopes, p_factor = test$p_factor, test = test,
-       gain = gain_of(loss, ours, scores_of(rows, 0 * theta), y, mass), performance = performance,
+       gain = gain, performance = performance,
        ratio = observed_to_expected(loss, ours, y, mass),
        calibration = calibration_of(loss, ours, y, mass),
        columns = column_differences(design, real, test), scale = RATIOS[[loss$kind]])
 }
 
 # Columns that contradict a model by themselves.
-culprits_of <- function(support) head(support$columns$column[support$columns$p < UNLIKELY], 3)
+culprits_of <- function(support)
+  head(unique(support$columns$column[support$columns$p < UNLIKELY]), 3)
 
 # --- is it the original's model? -----------------------------------------------------------------
 by_wall <- function(places) order(abs(abs(places) - 0.5))
@@ -3529,6 +3559,8 @@ support_details <- function(support) {
   # intervals of time are the baseline, and shown where they contradict it
   is_baseline <- startsWith(support$columns$column, paste(INTERVAL, "= "))
   columns <- support$columns[!is_baseline | support$columns$p < UNLIKELY, , drop = FALSE]
+  if (!is.null(columns$class)) columns$column <- paste(columns$column, columns$class, sep = ", ")
+  columns$class <- NULL
   names(columns)[match(c("own", "low", "high"), names(columns))] <- c("step", "from", "to")
   c(value_item("patients fit the model", p_in_words(support$p_value)),
     value_item("if centres did not differ", p_in_words(support$p_one_population)),

@@ -1,6 +1,6 @@
 """Recorded tables of two labs, and small studies of them: what other languages must get too."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -255,16 +255,29 @@ CHANGES = {
 }
 
 
+def mostly_zero(row: dict[str, str]) -> dict[str, str]:
+    return row | ({"age": "0"} if row["age"][-1] in "012345" else {})
+
+
+def rewrite(path: Path, change: Callable[[dict[str, str]], dict[str, str]]) -> Path:
+    """Change each row of a file."""
+    head, *lines = path.read_text().splitlines()
+    rows = [dict(zip(head.split(","), line.split(","), strict=True)) for line in lines]
+    path.write_text("\n".join([head, *(",".join(change(row).values()) for row in rows)]))
+    return path
+
+
 def strange_columns(folder: Path) -> Iterator[tuple[str, GlmStudy, Path, Case]]:
     """Tables in which a column looks different from the study."""
     case = CASES["text levels and missing values"]
     study, _ = make_study(write_table(folder / "a.csv", case, seed=0), case)
     for name, change in CHANGES.items():
-        path = write_table(folder / f"{name}.csv", case, seed=1)
-        head, *lines = path.read_text().splitlines()
-        rows = [dict(zip(head.split(","), line.split(","), strict=True)) for line in lines]
-        path.write_text("\n".join([head, *(",".join(change(row).values()) for row in rows)]))
-        yield name, study, path, case
+        yield name, study, rewrite(write_table(folder / f"{name}.csv", case, seed=1), change), case
+
+    zeros = rewrite(write_table(folder / "zeros.csv", case, seed=0), mostly_zero)
+    path = rewrite(write_table(folder / "far.csv", case, seed=1), mostly_zero)
+    rewrite(path, lambda row: row | {"age": f"{30 * float(row['age']):.1f}"})
+    yield "the same median", make_study(zeros, case)[0], path, case
 
     path = write_table(folder / "copies.csv", case, seed=1)
     head, *lines = path.read_text().splitlines()

@@ -181,7 +181,7 @@ def forest_of(support: Any) -> str | None:
 
     marks = [
         (
-            column.name,
+            column.shown,
             f"{column.model:.2f}" if ratio else f"{column.model:+.3g}",
             *(placed(value) for value in (column.model, column.low, column.high)),
         )
@@ -337,6 +337,10 @@ def test_sums_that_are_refused(tmp_path):
     with pytest.raises(ReplearnError, match="outweigh all others") as caught:
         lab_sums(study, open_case(enough, case, study.design.encoding.names), heavy)
     given.append((enough, heavy.content()))
+    words.insert(len(given) - 1, str(caught.value))
+    without_matrix = heavy.content()
+    without_matrix["newton"]["sample_threshold"] = 0
+    given.append((enough, without_matrix))
     words.insert(len(given) - 1, str(caught.value))
 
     # rows that have changed since the first round

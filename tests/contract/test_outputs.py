@@ -61,6 +61,15 @@ def test_sums_of_a_row_more_are_refused(inside: Path, tmp_path: Path) -> None:
     rows[20:].to_csv(table, index=False)
     assert replearn(*call)[0] == 0
 
+    # and so of columns, before there is a study; without one of them the others tell the same
+    call = ["sums", table, "--target", "died", "--lab", "b", "--out", tmp_path / "b.columns.json"]
+    assert replearn(*call)[0] == 0
+    assert replearn(*call, "--drop", "age")[0] == 0
+    rows[21:].to_csv(table, index=False)
+    code, _, errors = replearn(*call)
+    assert code == 2
+    assert "shows single rows" in " ".join(errors.split())
+
 
 def test_predictions_and_rehearsals_hold_no_formulas(inside: Path, tmp_path: Path) -> None:
     """Labels and levels that a spreadsheet would compute; a rehearsal is read as it was meant."""

@@ -416,6 +416,28 @@ def test_sealed_studies_need_their_opening(tmp_path, answers):
     assert "opens a different study" in other["refused"]
 
 
+def test_a_model_replaces_models_alone(tmp_path, answers):
+    """As in Python: no table, study or private model is written over."""
+    case = CASES["typical centres"]
+    study, model = make_study(write_table(tmp_path / "a.csv", case, seed=0), case)
+    path = write_table(tmp_path / "b.csv", case, seed=1)
+    study.save(tmp_path / "s.json")
+    model.save(tmp_path / "private.json", private=True)
+    model.save(tmp_path / "m.json")
+    files = ["b.csv", "s.json", "private.json", "m.json", "new.json"]
+    before = {name: (tmp_path / name).read_bytes() for name in files[:3]}
+
+    calls = [call(tmp_path, study, path, case, out=str(tmp_path / name)) for name in files]
+    *refused, replaced, new = answers(tmp_path, calls)
+    words = ["is no replearn/model/glm", "is no replearn/model/glm", "is private"]
+    for word, found in zip(words, refused, strict=True):
+        assert word in found["refused"]
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before
+    assert replaced["is_usable"]
+    assert (tmp_path / "new.json").read_bytes() == (tmp_path / "m.json").read_bytes()
+    assert new["is_usable"]
+
+
 def tables_of_all_verdicts() -> dict[str, Any]:
     """Patients that confirm a model, contradict it, have a different base risk, or are others."""
     coins = np.random.default_rng(0)

@@ -350,6 +350,29 @@ def test_coefficients_that_single_out_a_row_are_refused(plain):
     assert lab_sums(study, rows, study.begin(model)).rows == 800
 
 
+def test_rounds_that_differ_by_a_row_are_refused(plain):
+    """Of two steep rounds without a matrix the gradients differ by the patient between them."""
+    rows = hospital(800, 6)
+    rows["pulse"] = np.where(np.arange(800) % 2, 79.8, 80.2) + np.arange(800) % 9 / 1000
+    rows.loc[5, "pulse"] = 80.0
+    content = plain[0].content()
+    content["design"]["encoding"]["columns"][1] |= {"centre": "80", "spread": "0.1"}
+    study = GlmStudy.from_content(content)
+    state = state_after(study, {"all": hospital(3000, 2)}, 4)
+    assert state.sample_threshold == 0
+    assert lab_sums(study, rows, state).gradient.shape == (1, 6)
+
+    gradients = []
+    for constant in (31, -31):
+        asked = replace(state.newton, theta=np.array([[constant, 0, 31, 0, 0, 0]]) * 2.0**26)
+        steep = replace(state, newton=asked)
+        gradients.append(study.sums([rows], steep).values["gradient"][0].astype(float))
+        with pytest.raises(ReplearnError, match="a few rows outweigh all others"):
+            lab_sums(study, rows, steep)
+    patient = (gradients[0] - gradients[1]) / 2.0**22
+    assert np.abs(patient[1:] - encoded(study, rows)[5]).max() < 8
+
+
 def clinic(n_rows, seed, n_levels):
     """Two columns of as many levels each, so that few rows share two of them."""
     rng = np.random.default_rng(seed)

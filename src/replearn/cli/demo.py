@@ -252,7 +252,8 @@ def _tables(folder: str, n_rows: int) -> Outcome:
         "try": f"replearn publish ashford.csv --target {_TARGET} --out study.json",
         "then": "replearn replicate study.json birchwood.csv",
     }
-    verdict = f"Four labs with {n_rows:,} invented patients each are in {folder}."
+    where = "this folder" if os.path.samefile(folder, ".") else f"the folder {folder}"
+    verdict = f"Tables of four labs with {n_rows:,} invented patients each are in {where}."
     return Outcome(Facts(verdict, [Row(name, words) for name, words in said.items()]))
 
 

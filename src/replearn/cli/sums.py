@@ -2,7 +2,7 @@
 
 import os
 from argparse import Namespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from replearn.cli.command import (
     CSV,
@@ -21,7 +21,7 @@ from replearn.errors import ReplearnError
 from replearn.words import Facts, Row
 
 if TYPE_CHECKING:
-    from replearn.study import GlmStudy, LabSums, State
+    from replearn.study import GlmStudy, LabColumns, LabSums, State
 
 EPILOG = """\
 examples:
@@ -33,8 +33,8 @@ examples:
 the file holds sums over many rows. No file is made if a term, a class, or
 both together have 1 to 9 rows (or fewer than a policy asks for), or if a few
 rows outweigh all others: such sums show single patients. So do two terms that
-few rows share, which are counted and told, and two files of nearly the same
-rows: answer a study only once.
+few rows share, which are counted and told, two files of nearly the same rows,
+and many rounds: answer each once (a fit takes about six).
 Whoever combines sees your sums; with three or more labs the others see
 totals only, and two labs get none.
 With --shares nobody sees your sums: they are split into one random share for
@@ -84,22 +84,29 @@ def run(options: Namespace) -> Outcome:
     return Outcome(sums.facts())
 
 
-def _refuse_difference(path: str, sums: "LabSums") -> None:
+def _refuse_difference(path: str, new: "LabSums | LabColumns") -> None:
     """Stop where the difference from the file that is there already shows single rows."""
-    from replearn.study import LabSums
-
-    if not os.path.exists(path):
+    if not os.path.exists(path) or not os.path.getsize(path):
         return
-    old = LabSums.load(path)
-    is_same = old.rows == sums.rows
-    if old.state == sums.state:
-        is_same = old == sums
-    if old.study == sums.study and not is_same and abs(old.rows - sums.rows) < least_count():
+    old = type(new).load(path)
+    of_old, of_new = _answers(old), _answers(new)
+    is_other = any(of_old[key] != of_new[key] for key in of_old.keys() & of_new.keys())
+    if is_other and abs(old.rows - new.rows) < least_count():
         raise ReplearnError(
             f"sums must be of the rows of {path}, or of {least_count()} more or fewer: the "
             f"difference of both shows single rows. There are {old.rows:,} rows in it, and "
-            f"{sums.rows:,} now. Use the table of that file, or remove it if nobody has got it."
+            f"{new.rows:,} now. Use the table of that file, or remove it if nobody has got it."
         )
+
+
+def _answers(sent: "LabSums | LabColumns") -> dict[Any, Any]:
+    """What a file says, by what was asked: the same rows give the same answers."""
+    content = sent.content()
+    if "columns" in content:
+        parts = [content["target"], *content["columns"]]
+        return {part["name"]: (sent.rows, part) for part in parts}
+    study, state = content["study"], content["state"]
+    return {study: sent.rows, (study, state): content}
 
 
 def _shares(options: Namespace, study: "GlmStudy", state: "State | None", lab: str) -> Outcome:
@@ -151,5 +158,6 @@ def _columns(options: Namespace, lab: str) -> Outcome:
     with working("looking at columns"):
         columns = lab_columns(table, options.kind, lab, options.categories, least_count())
     may_leave("sums", columns.rows)
+    _refuse_difference(options.out, columns)
     columns.save(options.out)
     return Outcome(columns.facts())

@@ -12,7 +12,8 @@ import numpy as np
 
 from replearn.glm.design import GlmDesign
 from replearn.glm.sandwich import Estimates, is_interval
-from replearn.types import Matrix
+from replearn.tables import NumberColumn
+from replearn.types import Mask, Matrix
 from replearn.words import MOST_DRAWN, Facts, Figure, Mark, Row, Spoken, Table, counted, forest
 
 #: Significant digits of a coefficient that is multiplied and added.
@@ -75,6 +76,21 @@ class Coefficients(Spoken):
         """Names of the coefficients of one score, the constant first."""
         return ("(constant)", *self.design.encoding.term_names)
 
+    @property
+    def _curved(self) -> list[str]:
+        """Terms of columns with knots: none of them is an effect by itself."""
+        names = list[str]()
+        for column in self.design.encoding.columns:
+            if isinstance(column, NumberColumn) and column.knots:
+                names += [name for kind, name in column.terms if kind in ("z", "hat")]
+        return names
+
+    @property
+    def _is_ratio(self) -> Mask:
+        """Whether the exponential of a term is a ratio that a reader may state."""
+        none = {self.terms[0], *self._curved}
+        return np.array([name not in none for name in self.terms])
+
     def facts(self) -> Facts:
         """The table and its picture."""
         own, figures = self.own_tables(), self.figures()
@@ -115,12 +131,13 @@ class Coefficients(Spoken):
         columns["estimate"] = _listed(estimate)
         columns["standard_error"] = _listed(error)
 
-        # ratios, which constants are not
+        # ratios, which constants and parts of curves are not
         if ratio:
             estimate, low, high = (
                 np.exp(np.minimum(ends, _MOST)) for ends in (estimate, low, high)
             )
-            estimate[:, 0] = low[:, 0] = high[:, 0] = np.nan
+            for part in (estimate, low, high):
+                part[:, ~self._is_ratio] = np.nan
             columns[ratio.replace(" ", "_")] = _listed(estimate)
         columns["low"], columns["high"] = _listed(low), _listed(high)
         return columns
@@ -157,6 +174,9 @@ class Coefficients(Spoken):
             said += f" {self._far_values(self.own)}"
         if absent := self._without_estimate():
             said += f" {absent}"
+        if curved := self._curved:
+            said += f" {curved[-1]!r} is a part of a curve, and no effect by itself: only "
+            said += "differences of their sums are."
         return [
             Table(title, header, rows, key="own_estimates", digits=digits),
             f"{said} The model itself has a ridge of {self.design.ridge}, which moves its "
@@ -198,8 +218,8 @@ class Coefficients(Spoken):
         rows: list[list[Any]] = [[name, *values] for name, values in self._lines()]
         if ratio and n_scores == 1:
             header.append(ratio)
-            rows = [[*row, _ratio(row[1])] for row in rows]
-            rows[0][-1] = None  # the constant is no ratio
+            none = {self.terms[0], *self._curved}  # constants and parts of curves are no ratios
+            rows = [[*row, None if row[0] in none else _ratio(row[1])] for row in rows]
         title = "Coefficients: per unit of a number, of a level against its reference"
         digits = (0, *[DIGITS] * n_scores, -4)
         return Table(title, header, rows, key="coefficients", digits=digits)
@@ -231,9 +251,10 @@ class Coefficients(Spoken):
         ratio, columns = self.design.loss.ratio, self.columns
         values = columns[ratio.replace(" ", "_") or "estimate"]
 
-        # constants, those of intervals of time among them, are no effects
+        # constants, those of intervals of time among them, are no effects, nor are parts of curves
         encoding = self.design.encoding
-        is_effect = [False, *(not is_interval(encoding, term) for term in encoding.terms)]
+        of_time = [False, *(is_interval(encoding, term) for term in encoding.terms)]
+        is_effect = self._is_ratio & ~np.array(of_time)
         errors = np.where(is_effect, self.own.standard_error, np.nan).ravel()
         distance = np.abs(self.own.estimate.ravel()) / np.maximum(errors, 1e-300)
         order = np.argsort(-distance, kind="stable").tolist()

@@ -42,6 +42,7 @@ import numpy as np
 
 from replearn.glm.between import Between
 from replearn.glm.coordinates import Coordinates
+from replearn.glm.derivatives import over_scores
 from replearn.glm.losses import Loss, means_of, own_pairs
 from replearn.glm.newton import MAX_THETA
 from replearn.rows import (
@@ -141,6 +142,8 @@ class ScoreTest:
         This lab's own estimates less the model's, by one Newton step.
     errors : array
         Standard errors of this lab's own estimates, as the model predicts them.
+    own_covariance : array
+        Of this lab's own estimates.
     covariance : array
         Of ``step``, with the original's error and the difference between centres.
     spreads : array
@@ -158,6 +161,7 @@ class ScoreTest:
     p_factor: float
     step: Matrix
     errors: Matrix
+    own_covariance: Matrix
     covariance: Matrix
     spreads: Vector | None
     n_effective: float
@@ -211,7 +215,7 @@ def combined(p_all: float, *directions: float) -> float:
     return min(1.0, _EXCESS * (_OF_ALL + len(directions)) / math.fsum(inverses))
 
 
-def tail_of(square: float, freedom: float, below: float = math.inf) -> float:
+def tail_of(square: float, freedom: float, below: float) -> float:
     """Probability of a larger chi-square, or, with a finite freedom ``below``, of its F."""
     from scipy.special import fdtrc, gammaincc
 
@@ -369,6 +373,7 @@ def score_test(rows: Rows, n_rows: int, reference: Reference) -> ScoreTest:
         p_factor,
         (-bread @ form.gradient).reshape(shape),
         errors.reshape(shape),
+        own,
         bread @ compared.total @ bread,
         spreads,
         float(np.diagonal(information)[:: len(information) // n_scores].min()),
@@ -687,7 +692,6 @@ def _cumulants(piece: _Piece, loss: Loss) -> Vector:
 def shift_of(loss: Loss, eta: Matrix, targets: Vector, masses: Vector) -> Vector:
     """What must be added to scores so that they predict the mean outcome: one for each score."""
     n_scores = eta.shape[1]
-    first, second = np.triu_indices(n_scores)
     shift = np.zeros(n_scores)
     for _ in range(50):
         shifted = eta + shift
@@ -695,8 +699,7 @@ def shift_of(loss: Loss, eta: Matrix, targets: Vector, masses: Vector) -> Vector
         curvature = (loss.curvature(shifted) * masses[:, None]).sum(axis=0)
 
         # a little is added, since all outcomes may be the same
-        information = np.zeros((n_scores, n_scores))
-        information[first, second] = information[second, first] = curvature
+        information = over_scores(curvature[:, None, None], n_scores)
         information += 1e-9 * np.eye(n_scores) * (1.0 + np.trace(information))
 
         step = np.clip(-np.linalg.solve(information, gradient), -2.0, 2.0)

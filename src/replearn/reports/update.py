@@ -15,6 +15,7 @@ from replearn.glm import (
     Recalibration,
     fit_constants,
     fit_factor,
+    over_scores,
     shift_of,
     slopes_of,
     thousandths,
@@ -420,13 +421,11 @@ def _shifts(
     loss = model.design.loss
     shift = shift_of(loss, scores, targets, masses)
 
-    # the information of constants, whose curvature is a triangle
-    fitted, n_scores = scores + shift, loss.n_scores
+    # the information of constants, whose curvature is that of each pair of scores
+    fitted = scores + shift
     gradients = loss.residual(fitted, targets) * masses[:, None]
     curvature = (loss.curvature(fitted) * masses[:, None]).sum(axis=0)
-    information = np.zeros((n_scores, n_scores))
-    first, second = np.triu_indices(n_scores)
-    information[first, second] = information[second, first] = curvature
+    information = over_scores(curvature[:, None, None], loss.n_scores)
     errors = _robust_errors(information, gradients)
 
     names = [str(label) for label in (model.classes or ())[1:]] or [model.design.target]

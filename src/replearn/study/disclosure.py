@@ -8,7 +8,7 @@ few, and at coefficients that were chosen for it all rows but one weigh nothing.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -185,8 +185,13 @@ def refuse_heavy_rows(
     # residuals, curvatures and terms: what rows add to each sum
     blocks = _small(read_rows(TableRows(table, RowEncoder.of(design))))
     sums = [_sizes_in_sums(block, design.loss, asked) for block in blocks]
-    residuals, curvatures, terms = map(_least_effective, zip(*sums, strict=True))
-    if min(residuals, curvatures) < least_count or (of_terms and terms < _LEAST_OF_TERM):
+    residuals, curvatures, terms = (np.sum(parts, axis=0) for parts in zip(*sums, strict=True))
+
+    # where all is flat, the gradient of a round beside it shows the few rows that are not
+    is_flat = (curvatures[0] <= _NOTHING).any()
+    least = min(_least_effective(residuals), _least_effective(curvatures))
+    is_few = of_terms and _least_effective(terms) < _LEAST_OF_TERM
+    if is_flat or is_few or least < least_count:
         raise ReplearnError(
             f"sums must be of at least {least_count} rows that weigh about the same, but at these "
             "coefficients a few rows outweigh all others, and would be seen. Ask whoever combines "
@@ -199,8 +204,8 @@ def _sizes_in_sums(block: Block, loss: Loss, asked: NewtonState) -> list[Matrix]
     eta = block.scores(asked.theta)
     residuals = np.abs(loss.residual(eta, block.targets)) * block.masses[:, None]
 
-    # the matrix is of a sample
-    chosen = block.marks < asked.sample_threshold
+    # the matrix is of a sample; without one, curvatures tell how two gradients may differ
+    chosen = block.marks < (asked.sample_threshold or EVERY_ROW)
     curvatures = np.abs(loss.curvature(eta[chosen])) * block.masses[chosen, None]
     rows = dense_terms(block.part(chosen).terms)
     terms = np.abs(rows.astype(np.float64)) * 2.0**-ROW_BITS
@@ -210,9 +215,9 @@ def _sizes_in_sums(block: Block, loss: Loss, asked: NewtonState) -> list[Matrix]
     return list(map(np.array, pairs))
 
 
-def _least_effective(parts: Sequence[Matrix]) -> float:
+def _least_effective(summed: Matrix) -> float:
     """Rows of equal weight, ``(sum |a|)^2 / sum a^2``, of the sum that has the fewest."""
-    sums, squares = np.sum(parts, axis=0)
+    sums, squares = summed
     there = sums > _NOTHING
     return float((sums[there] ** 2 / squares[there]).min(initial=np.inf))
 

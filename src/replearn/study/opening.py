@@ -47,10 +47,12 @@ def opened_by(study: GlmStudy, given: Any) -> tuple[GlmModel | None, str | None]
     for one in several:
         if one is None:
             continue
+        # an estimator gives its model, and a path names its file
         where, part = "the opening", getattr(one, "model_", one)
         if isinstance(one, str | os.PathLike):
             where, part = os.fspath(one), document_of(one, (GlmModel, Opening))
 
+        # whichever of the two it is
         if isinstance(part, Opening):
             _check_opening(part, study, where)
             nonce = part.nonce

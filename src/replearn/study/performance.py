@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replearn.glm import Loss, decided, means_of, shift_of
+from replearn.glm import Loss, Poisson, decided, means_of, shift_of
 from replearn.rows import WEIGHT_BITS
 from replearn.types import Matrix, Vector
 from replearn.words import Facts, Figure, Row, Spoken, forest, in_words
@@ -143,6 +143,9 @@ class Performance(Spoken):
         if weights is not None:
             masses = weights
         values = loss.value(scores, targets)
+        least: Vector | float = 0.0
+        if isinstance(loss, Poisson):  # a deviance is counted from means that equal the counts
+            least = loss.least_value(targets)
 
         # the constant model of these rows
         units = masses * 2.0**WEIGHT_BITS
@@ -153,7 +156,7 @@ class Performance(Spoken):
         if at_risk is not None:  # the events for each unit of time, times the time
             rate = float(targets @ masses) / float(np.exp(at_risk) @ masses)
             constant = (math.log(max(rate, 1e-300)) + at_risk)[:, None]
-        base_values = loss.value(constant, targets)
+        values, base_values = values - least, loss.value(constant, targets) - least
         gain = Measure.mean(base_values - values, masses)
         base = float(base_values @ masses) / float(masses.sum())
 

@@ -222,11 +222,13 @@ class GlmReplication(Replication):
     def _verdict_of_the_same(self) -> Verdict:
         """What the patients say about a model that agrees."""
         support, is_small = self.support, self.n_rows < self.replication_rows
+        # what is denied is so whatever columns look like; what is not may rest on wrong ones
         if support is not None and (support.gain.high < 0 or support.rung in _DENIED):
             return "contradicted"
         if self.look_first:
             return "questioned"
 
+        # then the second leg of support: better than this lab's base rate
         if support is None:
             return "undecided"
         if not support.beats_base_rate and not is_small:
@@ -252,6 +254,7 @@ class GlmReplication(Replication):
             items.append(self.evidence.words())
         if support is not None:
             items += support.rows()
+        # how many: of survival as persons, who have several rows each
         if self.people is None:
             planned = f"planned for {self.replication_rows:,}"
             items.append(Row("rows here", self.n_rows, note=planned))
@@ -312,6 +315,7 @@ class GlmReplication(Replication):
     def _sentence(self) -> str:
         """The verdict, as people say it."""
         verdict, support = self.verdict, self.support
+        # verdicts that do not speak of one and the same model
         if verdict == "different":
             return (
                 "A different model: these rows do not give the original's model. Do not use this."
@@ -326,6 +330,7 @@ class GlmReplication(Replication):
                 return f"The same model, but the {what} {differs}."
             return f"The same model but for the {what}, which {differs}."
 
+        # constants that labs fit by themselves are no part of what is the same
         same, it, beats = "The same model", "it", "it beats"
         if self.local_constant:
             same, it, beats = "The same slopes, with your own constant", "them", "they beat"

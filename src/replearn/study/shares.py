@@ -158,6 +158,8 @@ def add_shares(shares: Iterable[Share]) -> Share | WholeNumbers:
     """What one lab got from all labs, added up; or the totals, if all labs did so."""
     shares = list(shares)
     first = shares[0]
+
+    # nothing of two rounds is added up: the result would look as random as any other
     for one in shares:
         if (one.study, one.state, one.labs) != (first.study, first.state, first.labs):
             raise ReplearnError(
@@ -167,6 +169,7 @@ def add_shares(shares: Iterable[Share]) -> Share | WholeNumbers:
         if one.numbers.size != first.numbers.size:
             raise ReplearnError("shares must have as many numbers each, got different ones.")
 
+    # a lab has one share of each, or whoever combines has what each lab made of its own
     is_sent = {one.lab is not None for one in shares}
     if is_sent == {True}:
         if len({one.to for one in shares}) > 1:

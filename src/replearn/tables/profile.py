@@ -398,14 +398,21 @@ def _distance(ours: Vector, study: Vector, spread: float) -> float:
     return float(np.abs(ours - study)[1:4].max()) / spread
 
 
+#: How much of the rows is above a quartile.
+_ABOVE = {1: "three quarters", 2: "half", 3: "a quarter"}
+
+
 def _other_unit(ours: Vector, study: Vector, spread: float) -> str:
     """The change of unit or code that brings the lab's quantiles to the study's.
 
     Other patients are no other unit: without such a change nothing is said of quartiles among the
     values that 90% of the original's patients have.
     """
-    middle = f"half of the rows are above {number_text(ours[2])} here, in the study above "
-    middle += number_text(study[2])
+    place = 2  # the median, unless both are the same, such as 0
+    if ours[2] == study[2]:
+        place = max((1, 3), key=lambda i: abs(ours[i] - study[i]))
+    middle = f"{_ABOVE[place]} of the rows are above {number_text(ours[place])} here, in the study "
+    middle += f"above {number_text(study[place])}"
 
     # whole codes that begin elsewhere
     shift = ours[2] - study[2]

@@ -94,7 +94,7 @@ figure { margin: 1.2rem 0; } figure svg { max-width: 100%; height: auto; }
 .figures figure:has([width="600"]) { flex-basis: 100%; }
 figcaption { color: var(--soft); font-size: .92rem; }
 @media (max-width: 600px) { figure svg[width="600"] {
-  max-width: none; width: calc(100vw - .5rem); margin-left: calc(50% - 50vw + .25rem); } }
+  max-width: none; width: calc(100% + 1.5rem); margin-left: -.75rem; } }
 @page { size: A4; margin: 15mm; }
 @media print {
   :root { font-size: 9pt; --ink: #000; --soft: #333; --line: #bbb; --back: #fff; }

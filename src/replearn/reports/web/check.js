@@ -246,8 +246,11 @@ const distance = (ours, study, spread) =>
  * quartiles are among the values that 90% of the original's have.
  */
 function otherUnit(ours, study, spread) {
-  const middle = `half of the rows are above ${ours[2]} here, in the study above ${study[2]}`;
   const shift = ours[2] - study[2];
+  const gap = (i) => Math.abs(ours[i] - study[i]);
+  const place = shift !== 0 ? 2 : gap(1) >= gap(3) ? 1 : 3;  // the median, unless both are the same, such as 0
+  const above = { 1: "three quarters", 2: "half", 3: "a quarter" }[place];
+  const middle = `${above} of the rows are above ${ours[place]} here, in the study above ${study[place]}`;
   if (ours.every((value, i) => value - study[i] === shift) && Number.isInteger(shift)) {
     return `is ${Math.abs(shift)} ${shift > 0 ? "larger" : "smaller"} throughout than in the ` +
       "study: is it coded differently, such as 1 and 2 for 0 and 1?";

@@ -239,7 +239,7 @@ export function copiesFinding(rows) {
 }
 
 const culpritsOf = ({ columns }) =>
-  columns.filter(({ p }) => p < UNLIKELY).slice(0, 3).map(({ name }) => name).join(", ");
+  [...new Set(columns.filter(({ p }) => p < UNLIKELY).map(({ column }) => column))].slice(0, 3).join(", ");
 
 /** Why patients contradict a model. */
 function whyContradicted(support) {

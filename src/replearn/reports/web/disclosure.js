@@ -184,16 +184,18 @@ export function refuseHeavyRows({ loss }, rows, { theta, sample_threshold: share
   });
   toMeans(loss, means, nRows);
 
-  const made = () => new Effective(), rowMarks = share ? (rows.marks ??= marks(rows)) : null;
+  // without a matrix, curvatures tell how two gradients may differ
+  const isSample = share > 0 && share < 2 ** 32;
+  const made = () => new Effective(), rowMarks = isSample ? (rows.marks ??= marks(rows)) : null;
   const residuals = theta.map(made), curvatures = [], terms = [];
   for (let k = 0; k < q; k++) {
     for (let i = 0; i < nRows; i++) {
       residuals[k].add(residual(loss, k, means[k][i], targets[i]) * (weights ? weights[i] : 1));
     }
-    for (let l = k; l < q && share; l++) {
+    for (let l = k; l < q; l++) {
       const own = made(), ofTerms = columns.map(made);
       for (let i = 0; i < nRows; i++) {
-        if (rowMarks[i] >= share) continue;
+        if (rowMarks && rowMarks[i] >= share) continue;
         const value = curvature(loss, k, l, means[k][i], means[l][i]) * (weights ? weights[i] : 1);
         own.add(value);
         columns.forEach((column, j) => ofTerms[j].add(value * column[i] / ONE));
@@ -204,7 +206,8 @@ export function refuseHeavyRows({ loss }, rows, { theta, sample_threshold: share
   }
 
   const isLess = (sums, least) => sums.some((sum) => sum.rows < least);
-  if (isLess(residuals, LEAST_COUNT) || isLess(curvatures, LEAST_COUNT) ||
+  const isFlat = curvatures.some(({ sum }) => sum <= NOTHING);
+  if (isFlat || isLess(residuals, LEAST_COUNT) || isLess(curvatures, LEAST_COUNT) ||
       isLess(terms, LEAST_OF_TERM)) {
     throw new Refusal(`sums must be of at least ${LEAST_COUNT} rows that weigh about the same, but ` +
       "at these coefficients a few rows outweigh all others, and would be seen. Ask whoever " +
