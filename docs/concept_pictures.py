@@ -10,7 +10,7 @@ import numpy as np
 
 import replearn as rl
 from replearn.codes import Cells
-from replearn.glm import Between, planned_widths
+from replearn.glm import GLM, Between, GlmPromise
 
 BLUE, RED, GREEN = "#0072b2", "#d55e00", "#009e73"
 INK = (
@@ -100,7 +100,8 @@ def price():
     """Price of rounding beside the sampling error: 20 coefficients, 1 of 100 labs differs."""
     parts, shown, left, unit = [], [], 100, 95
     for bits in (1, 2, 3, 4, 8):
-        factor = float(planned_widths(np.ones(20), Between.none(20), 0.01, bits)[0])
+        plan = GLM.sizes(GlmPromise(0.01, bits, 2, 2), np.ones(20), Between.none(20))
+        factor = float(plan.widths[0])
         shown.append((bits, factor, factor**2 / (12 * 4**bits) / 0.5))
     for row, (bits, factor, share) in enumerate(shown):
         y, long = 30 + 42 * row, unit * share

@@ -10,8 +10,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import replearn
 from replearn.words import Landed, Rung, ladder, where_we_landed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,6 +137,26 @@ def test_table1_is_todays(command):
     rows = [line for line in printed.splitlines() if line.startswith("|") and "---" not in line]
     assert len(rows) > 5
     assert [row for row in rows[1:] if row not in page] == []
+
+
+def test_numbers_in_sentences_are_those_of_their_files():
+    """Of months, of intervals, and of a second promise of Table 1."""
+    results, pages = ROOT / "docs/results", ROOT / "docs"
+    months = pd.read_csv(results / "months.csv").set_index("learned from")
+    alone, several = months.loc[1], months.loc[2:].sum()
+    said = (pages / "guide/retrain.md").read_text(encoding="utf-8")
+    for n in (several, alone):
+        assert f"{n['a different model']} of {n['later months']}" in said
+
+    covered = pd.read_csv(results / "intervals.csv")["covered"]
+    said = (pages / "howto/statistics.md").read_text(encoding="utf-8")
+    assert f"{covered.min():.1%} to {covered.max():.1%}" in said
+
+    promise = {"margin": 0.2, "max_error": 0.1, "max_disagreement": 0.1}
+    rows = replearn.table1(n_features=20, fit_intercept=False, **promise).rows
+    said = (pages / "theory/table1.md").read_text(encoding="utf-8")
+    for line in ("svm", "dp", "svm+3"):
+        assert f"{rows[line]['certified']:,}" in said
 
 
 def test_what_is_to_be_installed_exists():

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -117,3 +119,23 @@ def test_studies_and_models_answer_for_themselves():
         if any(map(asks_for_the_kind, ast.walk(tree))):
             asking.add(module.relative_to(package).as_posix())
     assert asking == CHOOSING
+
+
+def test_scripts_import_names_that_exist():
+    """Pictures and benchmarks are run seldom: a name that moved would break them unseen."""
+    missing = []
+    for folder in ("docs", "benchmarks", "examples"):
+        for script in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
+                if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(
+                    "replearn"
+                ):
+                    continue
+                module = import_module(str(node.module))
+                missing += [
+                    f"{script.relative_to(ROOT)}: {node.module}.{alias.name}"
+                    for alias in node.names
+                    if not hasattr(module, alias.name)
+                    and find_spec(f"{node.module}.{alias.name}") is None
+                ]
+    assert not missing, "\n".join(missing)

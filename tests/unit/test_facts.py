@@ -46,7 +46,7 @@ def test_small_words() -> None:
     assert percent(0.123) == "12.3%"
     assert (p_value(0.04), p_value(0.0009)) == ("p = 0.040", "p < 0.001")
     assert counted(1, "row") == "1 row"
-    assert counted(2000, "batch", "batches") == "2,000 batches"
+    assert counted(2000, "lab") == "2,000 labs"
     row = Row("height", 1.7, "m", (1.6, 1.85), "of 9 rows")
     assert row.shown == "1.700 m (1.600 to 1.850 m), of 9 rows"
 

@@ -1,5 +1,6 @@
 """Evaluations, comparisons, checks, audits, plans and files, against exact answers."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -424,3 +425,13 @@ def test_margins_are_kept() -> None:
     for bad in ({"n_features": 1, "margin": 0.2}, {"n_features": 3, "margin": 2.0}):
         with pytest.raises(ReplearnError):
             make_margin(10, **bad)  # type: ignore[arg-type]
+
+
+def test_sizes_are_told_as_readers_take_them():
+    """An exact decimal had twelve digits, and populations were a word of the code."""
+    options = {"margin": 0.3, "max_error": 0.1, "fit_intercept": False}
+    svm = plan("svm", n_features=10, mode="certified", **options).facts().text(details=True)
+    assert re.search(r"weight of \|u\|\^2 / 2 +0\.00251\n", svm)
+    dp = plan("dp", n_features=10, **options).facts().text(details=True)
+    assert re.search(r"inverse temperature +\d+\n", dp)
+    assert "populations with the margin" in dp

@@ -9,8 +9,9 @@ from sklearn.utils.validation import validate_data
 
 from replearn.codes import Coins, Fitted, Recipe
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning, short
+from replearn.estimators import ROW_CHECKS
 from replearn.estimators.described import estimator
-from replearn.estimators.halfspaces import ROW_CHECKS, HalfspaceClassifier, n_errors
+from replearn.estimators.halfspaces import HalfspaceClassifier, n_errors
 from replearn.halfspaces import sgd, svm
 from replearn.halfspaces.batches import OnePass, Trace, refuse_sorted, round_mean, trace
 from replearn.halfspaces.published_plan import PublishedPlan

@@ -20,7 +20,15 @@ from replearn.errors import (
     UselessModelWarning,
     short,
 )
-from replearn.estimators import HasModel, name_of, name_of_target, refuse_odd, set_columns, study_of
+from replearn.estimators import (
+    ROW_CHECKS,
+    HasModel,
+    name_of,
+    name_of_target,
+    refuse_odd,
+    set_columns,
+    study_of,
+)
 from replearn.estimators.described import estimator
 from replearn.glm import Coefficients, GlmModel, Kind, decided
 from replearn.study import (
@@ -91,8 +99,7 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
         self : estimator
             Fitted.
         """
-        roles = {"groups": groups, "centres": centres}
-        table = self._table(X, y, sample_weight, offset, fitting=True, **roles)
+        table = self._table(X, y, sample_weight, offset, groups, centres)
 
         # what a study calls its columns
         columns = open_table(X).names if _has_columns(X) else ()
@@ -196,7 +203,7 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
         if self.opened is not None:
             raise ReplearnError("partial_fit does not use opened. Pass all rows to fit.")
         stream = self.__dict__.get("_stream")
-        table = self._table(X, y, fitting=True, reset=stream is None)
+        table = self._table(X, y, reset=stream is None)
 
         with threadpool_limits(1, "blas"):  # as in `_learn`
             self._stream, model, replication = replicate_more(study, table, stream)
@@ -252,40 +259,15 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
     def _table(
         self,
         X: Any,
-        y: Any = None,
+        y: Any,
         sample_weight: Any = None,
         offset: Any = None,
         groups: Any = None,
         centres: Any = None,
-        fitting: bool = False,
         reset: bool = True,
     ) -> Table:
-        """A checked table; without ``fitting`` the columns must be those of the fit."""
-        names: tuple[str, ...] | None = None
-        is_finite = False
-        X = unmasked(X)
-        refuse_lazy(X)
-
-        # columns by name, or an array as scikit-learn checks it
-        if _has_columns(X):
-            table = open_table(X)  # says in our words what no table is
-            if not isinstance(X, Mapping):
-                validate_data(self, X, skip_check_array=True, reset=fitting and reset)
-            elif fitting and reset:
-                set_columns(self, table)
-        else:
-            refuse_odd(X)
-            checked = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-            X = validate_data(
-                self, X, ensure_all_finite="allow-nan", reset=fitting and reset, **checked
-            )
-            is_finite = True  # scikit-learn has looked
-            if not is_sparse(X):
-                names = tuple(getattr(self, "feature_names_in_", ())) or None
-
-        if not fitting:
-            return open_table(X, columns=self.model_.feature_names, offset=offset, names=names)
-
+        """The rows of a fit, checked."""
+        X, known = self._checked(X, reset)
         y = _column(y)
         if sample_weight is not None:
             sample_weight = _weights(sample_weight, len(y))
@@ -296,7 +278,32 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
                     for values in (X, y, sample_weight, offset, groups, centres)
                 )
         roles = {"weights": sample_weight, "offset": offset, "groups": groups, "centres": centres}
-        return open_table(X, target=y, names=names, is_finite=is_finite, **roles)
+        return open_table(X, target=y, **known, **roles)
+
+    def _checked(self, X: Any, reset: bool) -> tuple[Any, dict[str, Any]]:
+        """A checked X, and what `open_table` need not find out: names, and that all are finite.
+
+        Without ``reset`` the columns must be those of the fit.
+        """
+        X = unmasked(X)
+        refuse_lazy(X)
+
+        # columns by name
+        if _has_columns(X):
+            table = open_table(X)  # says in our words what no table is
+            if not isinstance(X, Mapping):
+                validate_data(self, X, skip_check_array=True, reset=reset)
+            elif reset:
+                set_columns(self, table)
+            return X, {}
+
+        # an array, which scikit-learn looks at
+        refuse_odd(X)
+        X = validate_data(self, X, ensure_all_finite="allow-nan", reset=reset, **ROW_CHECKS)
+        names = tuple(getattr(self, "feature_names_in_", ()))
+        if is_sparse(X) or not names:
+            return X, {"is_finite": True}
+        return X, {"is_finite": True, "names": names}
 
     def _scores(self, X: Any, offset: Any = None) -> Vector:
         check_is_fitted(self, "model_")
@@ -306,7 +313,8 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
                 raise ReplearnError(
                     "the model was fitted with an offset, got none. Pass offset= to predict."
                 )
-        table = self._table(X, offset=offset)
+        X, known = self._checked(X, reset=False)
+        table = open_table(X, columns=self.model_.feature_names, offset=offset, **known)
         return np.concatenate([self.model_.scores_of(batch) for batch in table.batches()])
 
     @property

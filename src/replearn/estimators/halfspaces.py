@@ -31,7 +31,14 @@ from replearn.errors import (
     UselessModelWarning,
     short,
 )
-from replearn.estimators import HasModel, name_of_target, refuse_odd, set_columns, study_of
+from replearn.estimators import (
+    ROW_CHECKS,
+    HasModel,
+    name_of_target,
+    refuse_odd,
+    set_columns,
+    study_of,
+)
 from replearn.estimators.described import estimator
 from replearn.halfspaces.batches import refuse_sorted
 from replearn.halfspaces.rounded import rows_that_pass
@@ -40,9 +47,6 @@ from replearn.study import HalfspaceStudy
 from replearn.tables import CsvOptions, StreamedRows, Table, learn_classes, open_table
 from replearn.types import Array, BlockMap, Ints, Signs, Vector, unmasked
 from replearn.words import threads, tracked, warn
-
-#: How scikit-learn checks rows of numbers.
-ROW_CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 
 #: Rows that are scored at once.
 _SCORED = 1 << 12
