@@ -194,7 +194,9 @@ def complain(kind: str, message: object) -> None:
         print(json.dumps({"error": in_options(str(message))}))
     if sys.stderr is not None:
         line = printable(f"replearn: {kind}: {in_options(str(message))}")
-        print("\n".join(wrapped(line, width())) if sys.stderr.isatty() else line, file=sys.stderr)
+        if sys.stderr.isatty():
+            line = "\n".join(wrapped(line, width()))
+        print(line, file=sys.stderr)
 
 
 @contextmanager
