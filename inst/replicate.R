@@ -3162,12 +3162,13 @@ MARGIN <- log(1.25)  # base risks differ where events are shown to be a quarter 
 
 # How far a model holds, after Vergouwe's closed test: all of it, its slopes, these up to a factor, or
 # not its columns. What centres showed of their differences excuses a base risk; an assumption does not.
-rung_of <- function(study, test, p_value, shifts) {
+rung_of <- function(study, test, p_value, shifts, gain) {
   is_shown <- any(vapply(shifts, function(one) one[["low"]] > MARGIN || one[["high"]] < -MARGIN, NA))
   differs <- is_shown && !(study$n_centres > 1 && test$p_constants >= UNLIKELY)
   if (p_value >= UNLIKELY && !differs) return("model")
   if (test$p_slopes >= UNLIKELY) return("slopes")
-  if (test$p_factor >= UNLIKELY) "factor" else "columns"
+  # a factor of 0 suits labels that no column tells anything about
+  if (test$p_factor >= UNLIKELY && gain[["high"]] >= 0) "factor" else "columns"
 }
 
 # What a lab's patients say about the model that codes stand for; `own_theta` is the lab's own fit.
@@ -3194,9 +3195,10 @@ support_of <- function(study, codes, constants, rows, own_theta) {
   # of all coefficients that labs agree on
   p_value <- if (has_local_constant(design)) test$p_slopes else test$p_value
   shifts <- if (!has_local_constant(design)) base_risk_shifts(loss, ours, y, mass)
-  list(p_value = p_value, rung = rung_of(study, test, p_value, shifts),
+  gain <- gain_of(loss, ours, scores_of(rows, 0 * theta), y, mass)
+  list(p_value = p_value, rung = rung_of(study, test, p_value, shifts, gain),
        p_one_population = p_if_centres_did_not_differ(study, theta, rows), p_slopes = test$p_slopes, p_factor = test$p_factor, test = test,
-       gain = gain_of(loss, ours, scores_of(rows, 0 * theta), y, mass), performance = performance,
+       gain = gain, performance = performance,
        ratio = observed_to_expected(loss, ours, y, mass),
        calibration = calibration_of(loss, ours, y, mass),
        columns = column_differences(design, real, test), scale = RATIOS[[loss$kind]])
