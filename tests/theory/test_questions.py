@@ -123,7 +123,7 @@ def test_shares_of_small_originals_are_rounded_and_no_question():
     """Of 94 rows with 71 in one class a study states steps of a half: 100%, which nobody has."""
     rng = np.random.default_rng(9)
     original, lab = ({"age": rng.normal(60, 9, n_rows)} for n_rows in (94, 60))
-    here, there = (np.arange(94) % 4 == 0) * 1, (np.arange(60) % 8 < 3) * 1
+    here, there = (np.arange(94) % 4 == 3) * 1, (np.arange(60) % 8 < 3) * 1
     assert questions(original, here, lab, there, 94) == []
     # labels that are exchanged are still asked about where shares say something
     original, lab = ({"age": rng.normal(60, 9, n_rows)} for n_rows in (2000, 2000))
