@@ -2189,6 +2189,7 @@ other_unit <- function(ours, study, away) {
 on_levels <- function(column, theirs, cells, rows) {
   names <- c(column$reference, as.character(unlist(column$levels)))
   study <- decimals(unlist(theirs$shares))
+  if (column$name == INTERVAL) return(on_times(names, study, cells, rows))
   share_of <- function(name) if (name %in% names) study[match(name, names)] else NULL
   if (!anyNA(cells) && length(unique(cells)) == 1) {
     share <- c(share_of(cells[1]), share_of("(other)"), 0)[1]
@@ -2216,6 +2217,18 @@ on_levels <- function(column, theirs, cells, rows) {
   on_missing(mean(is.na(cells)), share_of("(missing)"),
              if (has_missing_term(column)) "" else others, rows)
 }
+
+# Times in years where the study has days leave nobody at risk after its first interval; or the reverse.
+on_times <- function(names, study, cells, rows) {
+  at_risk <- vapply(names, function(name) sum(cells == name), 0)
+  last <- length(names)
+  is_short <- at_risk[1] == rows$here && is_odd_constant(rows, study[1])
+  is_long <- at_risk[last] > max(LEAST_APART, 0.95 * at_risk[1]) && study[last] < study[1] / 2
+  if (is_short || is_long) first(SAME_TIMES) else ""
+}
+
+SAME_TIMES <- paste("is the same for everybody here: do the times have the study's unit (days and",
+                    "years)? If not, convert them")
 
 on_labels <- function(study, counts, rows) {
   shares <- counts / max(1, sum(counts))
@@ -3147,12 +3160,13 @@ MARGIN <- log(1.25)  # base risks differ where events are shown to be a quarter 
 
 # How far a model holds, after Vergouwe's closed test: all of it, its slopes, these up to a factor, or
 # not its columns. What centres showed of their differences excuses a base risk; an assumption does not.
-rung_of <- function(study, test, p_value, shifts) {
+rung_of <- function(study, test, p_value, shifts, gain) {
   is_shown <- any(vapply(shifts, function(one) one[["low"]] > MARGIN || one[["high"]] < -MARGIN, NA))
   differs <- is_shown && !(study$n_centres > 1 && test$p_constants >= UNLIKELY)
   if (p_value >= UNLIKELY && !differs) return("model")
   if (test$p_slopes >= UNLIKELY) return("slopes")
-  if (test$p_factor >= UNLIKELY) "factor" else "columns"
+  # a factor of 0 suits labels that no column tells anything about
+  if (test$p_factor >= UNLIKELY && gain[["high"]] >= 0) "factor" else "columns"
 }
 
 # What a lab's patients say about the model that codes stand for; `own_theta` is the lab's own fit.
@@ -3179,9 +3193,10 @@ support_of <- function(study, codes, constants, rows, own_theta) {
   # of all coefficients that labs agree on
   p_value <- if (has_local_constant(design)) test$p_slopes else test$p_value
   shifts <- if (!has_local_constant(design)) base_risk_shifts(loss, ours, y, mass)
-  list(p_value = p_value, rung = rung_of(study, test, p_value, shifts),
+  gain <- gain_of(loss, ours, scores_of(rows, 0 * theta), y, mass)
+  list(p_value = p_value, rung = rung_of(study, test, p_value, shifts, gain),
        p_one_population = p_if_centres_did_not_differ(study, theta, rows), p_slopes = test$p_slopes, p_factor = test$p_factor, test = test,
-       gain = gain_of(loss, ours, scores_of(rows, 0 * theta), y, mass), performance = performance,
+       gain = gain, performance = performance,
        ratio = observed_to_expected(loss, ours, y, mass),
        calibration = calibration_of(loss, ours, y, mass),
        columns = column_differences(design, real, test), scale = RATIOS[[loss$kind]])
@@ -3516,9 +3531,10 @@ next_steps <- function(x) {
   if (x$verdict == "untold")
     return(paste("Compare the fingerprint with those of other labs, or pass --opened with the",
                  "original's model; of a sealed study with its opening."))
-  if (x$verdict == "same slopes") return(UPDATE_CONSTANT)
+  if (x$verdict == "same slopes" && !length(x$look_first)) return(UPDATE_CONSTANT)
   if (x$verdict %in% c("contradicted", "unsupported")) return(next_command(support))
-  if (x$verdict == "questioned") return(RECODE)  # an update would fit the wrong columns
+  if (x$verdict %in% c("questioned", "same slopes"))
+    return(RECODE)  # an update would fit the wrong columns
   if (x$verdict != "different") return(if (!is.null(support)) miscalibrated(support))
   c(if (x$n_rows < x$planned_rows && x$disagreement > 0.05)
       paste0(size_in_words(x), " are few: the study was planned for ", planned_in_words(x), "."),

@@ -163,6 +163,17 @@ def test_a_different_base_risk_in_the_same_cell_is_told(labs, original, kept, ve
     assert support.base_risk_differs == (support.test.p_constants < 0.01)
 
 
+def test_labels_of_other_patients_are_no_slopes_up_to_a_factor(labs, original):
+    """The factor would be 0: nobody is told that patients have the original's slopes."""
+    permuted = labs[1].copy()
+    permuted[TARGET] = np.random.default_rng(0).permutation(permuted[TARGET].to_numpy())
+    _, found = replicate(original.study, table(permuted), original.model)
+    assert found.support.test.p_factor > 0.05
+    assert found.support.gain.high < 0
+    assert "up to one factor" not in str(found)
+    assert "Your patients contradict these columns: " in " ".join(str(found).split())
+
+
 def test_slopes_that_are_half_as_strong_are_contradicted(labs, original):
     """One direction, lost in a sum over twenty columns of which centres may differ in each."""
     other = load_readmission("Birchwood", 6000)

@@ -176,6 +176,11 @@ class BoostPlan(Plan):
     tests: Literal["density", "error"]  # what is tested: the mean weight, or the share of errors
 
     @property
+    def roots(self) -> tuple[float, float]:
+        """Of the ends between which the wall lies."""
+        return math.sqrt(float(self.low)), math.sqrt(float(self.high))
+
+    @property
     def fresh_rows(self) -> bool:
         """Whether each round has rows of its own."""
         return float(self.test_share) > 0
@@ -247,7 +252,8 @@ def _certified(fixed: Fixed, given: Sizes) -> BoostPlan:
     )
     # a / sqrt(training) + b / sqrt(testing) is least where testing : training = (b / a)^(2/3)
     kept = 2 * _flips_per_row(plan) / math.sqrt(density)
-    ratio = (1 / (math.sqrt(float(plan.high)) - math.sqrt(float(plan.low))) / kept) ** (2 / 3)
+    low, high = plan.roots
+    ratio = (1 / (high - low) / kept) ** (2 / 3)
     plan = replace(plan, test_share=decimal_text(ratio / (1 + ratio)))
     log_failure = math.log(3 * n_rounds / delta)
     # a third of the failure each: tests that are wrong, samplers that keep too few, and means that
@@ -347,7 +353,7 @@ def stability(plan: BoostPlan, n_rows: int, spread: BoostSpread | None) -> Bound
     n_training, n_testing = plan.round_rows(n_rows)
     if plan.fresh_rows and n_testing > 0:
         density = plan.promise.max_error * _WALL[0]
-        low, high = math.sqrt(float(plan.low)), math.sqrt(float(plan.high))
+        low, high = plan.roots
         rounding = _flips_per_row(plan) / math.sqrt(density * n_training / 2)
         test = math.sqrt(2 / n_testing) / (high - low)
         # too few rows are kept, or the rounds go on although the density is too small for that
@@ -496,7 +502,7 @@ def _test(margins: Vector, t: int, plan: BoostPlan, coins: Coins) -> tuple[bool,
     mean = int(whole.sum()) / (values.size * 2.0**30)
     # one wall for all rounds when they share their rows: the means are nearly sorted
     share = float(coins.uniforms("boost/test", 1, row=t if plan.fresh_rows else 0)[0])
-    low, high = math.sqrt(float(plan.low)), math.sqrt(float(plan.high))
+    low, high = plan.roots
     wall = (low + share * (high - low)) ** 2
     variance = max(float(values.var()), 1 / values.size)  # of one value; never quite sure
     distance = abs(mean - wall) / math.sqrt(2 * variance / values.size)

@@ -543,27 +543,22 @@ def founded(
     """
     coordinates, counts, n_rows = draft.design.coordinates, fitted.counts, fitted.counts.rows
     numbers, fits = coordinates.of_theta(fitted.theta), together.fits
-    between = centres.assumed(coordinates)
-    if len(fits.names) > 1:
+    between, n_there = centres.assumed(coordinates), n_rows
+    if len(fits.names) > 1:  # a new centre is like one of the labs, not like all together
         between = centres.learned(fits, spread.variance, coordinates, numbers)
+        n_there = int(median_low(fits.n_rows.tolist()))
 
     # cells, codes and sketch, as for an original with all rows
     total_spread = glm.NumberSpread(spread, between)
     rho = float(draft.max_disagreement)
-    if replication_rows is None:  # a new centre is like one of the labs, not like all together
-        replication_rows = n_rows
-        if len(fits.names) > 1:
-            replication_rows = int(median_low(fits.n_rows.tolist()))
-    promise = GlmPromise(rho, _BITS, n_rows, replication_rows)
+    promise = GlmPromise(rho, _BITS, n_rows, replication_rows or n_there)
     widths = glm.widths_of(total_spread, promise)
-    design = replace(draft.design, widths=widths, bits=_BITS, sketch=None)
-    codes, sketch = design.cells.publish(numbers)
-    design = replace(design, sketch=sketch)
-    model = GlmModel(design, codes)
+    bare = replace(draft.design, widths=widths, bits=_BITS, sketch=None)
+    model = GlmModel.of_original(bare, numbers)
 
     # why the study must not be published
     shares = Summary.from_totals(n_rows, counts.weight, counts.totals).shares
-    _, problems = without_model(design.loss, shares, promise, fitted.theta)
+    _, problems = without_model(bare.loss, shares, promise, fitted.theta)
     excess = centres.times_typical(between, coordinates)
     unlike = [one for one in together.labs if one.is_unlike]
     if excess > _MOST_EXCESS and unlike:
@@ -572,7 +567,7 @@ def founded(
             f"{_named(unlike)}. Ask them, or begin anew without them."
         )
 
-    study = GlmStudy.of(design, promise, total_spread, draft.profile, problems)
+    study = GlmStudy.of(model.design, promise, total_spread, draft.profile, problems)
     return Founded(study=study.committed_to(model), model=model, **vars(together))
 
 

@@ -369,14 +369,10 @@ def _published(
     best: _Candidate, request: Request, promise: GlmPromise, classes: Any, labels: Any
 ) -> Original:
     fitted, learned, rows = best.fitted, best.learned, best.rows
-    design = _design_of(best, request, promise, classes)
-
-    # a number that labs do not agree on has the code 0, and no sketch
-    published = design.cells.publish(fitted.coordinates.of_theta(fitted.theta))
-    codes, sketch = (np.where(design.is_agreed, part, 0) for part in published)
-    if promise.bits:
-        design = replace(design, sketch=sketch)
-    model = GlmModel(design, codes).with_constants_of(rows)
+    bare = _design_of(best, request, promise, classes)
+    numbers = fitted.coordinates.of_theta(fitted.theta)
+    model = GlmModel.of_original(bare, numbers).with_constants_of(rows)
+    design = model.design
 
     # the worth of the model, and what can be promised
     own_worth = worth_of(design.loss, fitted.validation.folds)

@@ -47,6 +47,7 @@ Design = GlmDesign | HalfspaceDesign
 
 #: Rows that a study may speak of.
 MAX_ROWS = 1 << 40
+StatedRows = Annotated[int, Range(1, MAX_ROWS)]
 #: Widths may exceed what spread and rows imply by upper confidence bounds, up to this factor.
 _MOST_UPPER = 8.0
 #: Spreads that a study states may differ from those of a lab by this factor.
@@ -216,8 +217,8 @@ class GlmStudy(Study):
 
     design: GlmDesign
     max_disagreement: Share3
-    n_original: Annotated[int, Range(1, MAX_ROWS)]
-    n_replication: Annotated[int, Range(1, MAX_ROWS)]
+    n_original: StatedRows
+    n_replication: StatedRows
     spreads: Annotated[tuple[Positive3, ...], Length(1, MAX_NUMBERS)]
     between: Annotated[tuple[NonNegative3, ...], Length(1, MAX_NUMBERS)]
     n_centres: Annotated[int, Range(0, MAX_ROWS)]

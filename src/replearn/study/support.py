@@ -188,7 +188,8 @@ class Support(Spoken):
             return "model"
         if self.test.p_slopes >= UNLIKELY:
             return "slopes"
-        if self.test.p_factor >= UNLIKELY:
+        # a factor of 0 suits labels that no column tells anything about
+        if self.test.p_factor >= UNLIKELY and self.gain.high >= 0:
             return "factor"
         return "columns"
 

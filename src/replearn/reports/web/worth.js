@@ -277,12 +277,13 @@ function pIfCentresDidNotDiffer(study, theta, rows) {
  * not its columns. Base risks differ where events are shown to be a quarter more, or fewer, than
  * expected. What centres showed of their differences excuses it; an assumption does not.
  */
-function rungOf(study, { pConstants, pSlopes, pFactor }, p, shifts) {
+function rungOf(study, { pConstants, pSlopes, pFactor }, p, shifts, gain) {
   const isShown = shifts.some(({ low, high }) => low > MARGIN || high < -MARGIN);
   const differs = isShown && !(study.n_centres > 1 && pConstants >= UNLIKELY);
   if (p >= UNLIKELY && !differs) return "model";
   if (pSlopes >= UNLIKELY) return "slopes";
-  return pFactor >= UNLIKELY ? "factor" : "columns";
+  // a factor of 0 suits labels that no column tells anything about
+  return pFactor >= UNLIKELY && gain.high >= 0 ? "factor" : "columns";
 }
 
 /**
@@ -306,11 +307,12 @@ export function supportOf(study, codes, rows, ownTheta) {
     .map((one) => scoresOf(rows, one));
   const p = isLocal ? test.pSlopes : test.pValue;  // of all that labs agree on
   const shifts = isLocal ? [] : shiftsOf(loss, ours, targets, masses);
+  const gain = gainOf(loss, ours, base, targets, masses);
   return {
     test,
     p,
-    rung: rungOf(study, test, p, shifts),
-    gain: gainOf(loss, ours, base, targets, masses),
+    rung: rungOf(study, test, p, shifts, gain),
+    gain,
     measure: MEASURES[familyOf(loss)] ?? "log-loss",
     base: mean(lossesOf(loss, baseScores(rows, loss, masses), targets), masses).value,
     model: performance(loss, ours, targets, masses),
