@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from replearn.documents import FilePath
 from replearn.errors import (
@@ -55,6 +55,9 @@ from replearn.tables import (
 )
 from replearn.types import Array, Later, Vector, is_sparse, unmasked
 from replearn.words import warn
+
+#: Fits make small products, in which threads of BLAS would wait for each other.
+_THREADS = ThreadpoolController()
 
 
 @estimator()
@@ -160,7 +163,7 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
     def _learn(self, table: Table, names: dict[str, Any], study: GlmStudy | None) -> None:
         """The way of all rows, wherever they come from, to a model."""
         self.__dict__.pop("_stream", None)
-        with threadpool_limits(1, "blas"):  # small products: threads would wait for each other
+        with _THREADS.limit(limits=1, user_api="blas"):
             if study is not None:
                 model, nonce = opened_by(study, self.opened)
                 made = replicate(study, table, model, nonce, n_jobs=self.n_jobs)
@@ -205,7 +208,7 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
         stream = self.__dict__.get("_stream")
         table = self._table(X, y, reset=stream is None)
 
-        with threadpool_limits(1, "blas"):  # as in `_learn`
+        with _THREADS.limit(limits=1, user_api="blas"):
             self._stream, model, replication = replicate_more(study, table, stream)
         self._set_replication(study, model, replication)
         return self
