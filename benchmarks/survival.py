@@ -35,7 +35,7 @@ TABLES = {
     "pbc": (
         "time",
         "status == 2",
-        "trt age sex edema bili chol albumin copper alk.phos ast trig platelet protime stage",
+        "trt age sex bili chol albumin copper alk.phos ast trig platelet protime stage",
         1825,
     ),
     "colon": ("time", "status == 1", "age sex obstruct perfor adhere nodes differ extent", 1095),

@@ -2189,6 +2189,7 @@ other_unit <- function(ours, study, away) {
 on_levels <- function(column, theirs, cells, rows) {
   names <- c(column$reference, as.character(unlist(column$levels)))
   study <- decimals(unlist(theirs$shares))
+  if (column$name == INTERVAL) return(on_times(names, study, cells, rows))
   share_of <- function(name) if (name %in% names) study[match(name, names)] else NULL
   if (!anyNA(cells) && length(unique(cells)) == 1) {
     share <- c(share_of(cells[1]), share_of("(other)"), 0)[1]
@@ -2216,6 +2217,18 @@ on_levels <- function(column, theirs, cells, rows) {
   on_missing(mean(is.na(cells)), share_of("(missing)"),
              if (has_missing_term(column)) "" else others, rows)
 }
+
+# Times in years where the study has days leave nobody at risk after its first interval; or the reverse.
+on_times <- function(names, study, cells, rows) {
+  at_risk <- vapply(names, function(name) sum(cells == name), 0)
+  last <- length(names)
+  is_short <- at_risk[1] == rows$here && is_odd_constant(rows, study[1])
+  is_long <- at_risk[last] > max(LEAST_APART, 0.95 * at_risk[1]) && study[last] < study[1] / 2
+  if (is_short || is_long) first(SAME_TIMES) else ""
+}
+
+SAME_TIMES <- paste("is the same for everybody here: do the times have the study's unit (days and",
+                    "years)? If not, convert them")
 
 on_labels <- function(study, counts, rows) {
   shares <- counts / max(1, sum(counts))
@@ -3518,9 +3531,10 @@ next_steps <- function(x) {
   if (x$verdict == "untold")
     return(paste("Compare the fingerprint with those of other labs, or pass --opened with the",
                  "original's model; of a sealed study with its opening."))
-  if (x$verdict == "same slopes") return(UPDATE_CONSTANT)
+  if (x$verdict == "same slopes" && !length(x$look_first)) return(UPDATE_CONSTANT)
   if (x$verdict %in% c("contradicted", "unsupported")) return(next_command(support))
-  if (x$verdict == "questioned") return(RECODE)  # an update would fit the wrong columns
+  if (x$verdict %in% c("questioned", "same slopes"))
+    return(RECODE)  # an update would fit the wrong columns
   if (x$verdict != "different") return(if (!is.null(support)) miscalibrated(support))
   c(if (x$n_rows < x$planned_rows && x$disagreement > 0.05)
       paste0(size_in_words(x), " are few: the study was planned for ", planned_in_words(x), "."),

@@ -375,6 +375,28 @@ def test_survival(tmp_path, answers):
     assert {replication.same for _, replication, _ in expected} == {True, False}
 
 
+def test_times_in_a_different_unit(tmp_path, answers):
+    """Years for days, and days for years: nobody is told to fit a base risk to that."""
+    for unit in (1, 365.25):
+        trial(2000, 0).assign(days=lambda t, u=unit: t.days / u).to_csv(
+            path := tmp_path / f"{unit}.csv", index=False
+        )
+    calls, expected = [], []
+    for mine, other in ((1, 365.25), (365.25, 1)):
+        out = str(tmp_path / f"s{mine}.json")
+        given = [str(tmp_path / f"{mine}.csv"), "--event", "died", "--time", "days"]
+        assert cli.main(["publish", *given, "--out", out]) == 0
+        study, path = GlmStudy.load(out), tmp_path / f"{other}.csv"
+        expected.append(replicate(study, table_of(study.design, path))[1])
+        given = {"study": out, "path": str(path), "options": {}, "out": f"{out}.m"}
+        calls.append(("replicate", given))
+    for replication, found in zip(expected, answers(tmp_path, calls), strict=True):
+        said = replication.facts().text()
+        assert "do the times have the study's unit" in " ".join(said.split())
+        assert "--constant" not in said
+        assert_same_words(replication, found, "times")
+
+
 def test_columns_that_follow_from_others(tmp_path, answers):
     """They have no estimate, as in R's own models; the others have those of Python."""
     frame, y = schooling()

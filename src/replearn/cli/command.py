@@ -194,7 +194,9 @@ def complain(kind: str, message: object) -> None:
         print(json.dumps({"error": in_options(str(message))}))
     if sys.stderr is not None:
         line = printable(f"replearn: {kind}: {in_options(str(message))}")
-        print("\n".join(wrapped(line, width())) if sys.stderr.isatty() else line, file=sys.stderr)
+        if sys.stderr.isatty():
+            line = "\n".join(wrapped(line, width()))
+        print(line, file=sys.stderr)
 
 
 @contextmanager
@@ -397,7 +399,8 @@ def may_leave(
 def policies_here() -> "list[Policy]":
     """The data owner's policies: in the working folder, beside each input, and as named."""
     # several names of one file are one policy
-    folders = {os.path.dirname(path) for path in Parser.inputs}
+    inputs = {*Parser.inputs, *map(os.path.realpath, Parser.inputs)}  # links, and what they name
+    folders = {os.path.dirname(path) for path in inputs}
     places = sorted(os.path.join(folder, _POLICY) for folder in {"", *folders})
     paths = {os.path.realpath(place): place for place in places if _is_there(place)}
     if named := os.environ.get("REPLEARN_POLICY"):

@@ -101,7 +101,10 @@ class Document(Part):
             Replace no file.
         """
         self.refuse_unreadable(path)
-        check_replaced(path, ("/".join(filter(None, (self.FORMAT, self.KIND))),), private)
+        named = self.FORMAT
+        if self.KIND is not None:
+            named += f"/{self.KIND}"
+        check_replaced(path, (named,), private)
 
         content = self.content() | {"fingerprint": self.fingerprint}
         if self.provenance is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from replearn.documents import FilePath, write_atomically
+from replearn.documents import FilePath, check_start, write_atomically
 from replearn.exports.rules import Rule, rule_of
 from replearn.glm import Coefficients
 from replearn.tables import NumberColumn, is_number_text, per_unit
@@ -89,6 +89,7 @@ def to_csv(source: Any, path: FilePath) -> None:
     ...     file.readline().split(",")[:2]
     ['"term"', '"column"']
     """
+    check_start(path, b'"term","column","level",', "table of coefficients")
     rule = rule_of(source, as_table=True)
     known = getattr(source, "coefficients_", None) or getattr(source, "coefficients", None)
     own = None

@@ -368,7 +368,7 @@ class GlmReplication(Replication):
                 "Compare the fingerprint with those of other labs, or pass --opened with the "
                 "original's model; of a sealed study with its opening."
             ]
-        if verdict == "same slopes":
+        if verdict == "same slopes" and not self.look_first:
             return [_UPDATE_CONSTANT]
         if verdict in ("contradicted", "unsupported"):
             assert support is not None
@@ -376,7 +376,10 @@ class GlmReplication(Replication):
         if verdict == "different":
             return self._why_different()
 
-        if verdict == "questioned":  # whoever updated first would fit the wrong columns
+        if verdict in (
+            "questioned",
+            "same slopes",
+        ):  # whoever updated first would fit the wrong columns
             return [_RECODE]
         if support is None:
             return []

@@ -301,10 +301,10 @@ class CsvFile:
         """What Arrow's complaint means: a column that is no number, or a fault of the file."""
         text = str(problem)
         if "conversion error to double" in text:
-            # all columns, if Arrow does not say which one
             match = re.search(r"CSV column #([0-9]+)", text)
-            odd = {name for i, name in enumerate(self.names) if match and i == int(match[1])}
-            return _NoNumbers(odd.intersection(names) or set(names))
+            if match is None:  # Arrow does not say which one
+                return _NoNumbers(set(names))
+            return _NoNumbers({self.names[int(match[1])]})
 
         if "straddl" in text:
             self._refuse_swallowed_rows()

@@ -466,6 +466,8 @@ def _on_levels(
     column: LevelColumn, theirs: LevelProfile, seen: EncodingCounts, place: int, rows: _Rows
 ) -> Finding:
     counts, n_rows = seen.levels[place], rows.here
+    if column.name == INTERVAL:
+        return _on_times(column, theirs, counts, rows)
     study = dict(zip(column.named, map(float, theirs.shares), strict=False))
     present = [name for name, count in counts.items() if count]
     if len(present) == 1 and not seen.missing[place]:
@@ -495,6 +497,28 @@ def _on_levels(
         stated, counts_as = str(study[MISSING]), ""
     words = _on_missing(int(seen.missing[place]), stated, counts_as, rows)
     return Finding(column.name, words)
+
+
+def _on_times(
+    column: LevelColumn, theirs: LevelProfile, counts: Mapping[str, int], rows: _Rows
+) -> Finding:
+    """Times in years where the study has days leave nobody at risk after its first interval.
+
+    Or everybody at risk to its last one, the other way round.
+    """
+    shares = list(map(float, theirs.shares))
+    at_risk = [counts[name] for name in (column.reference, *column.levels)]
+    is_short = at_risk[0] == rows.here and rows.is_odd_constant(shares[0])
+    is_long = at_risk[-1] > max(LEAST_APART, 0.95 * at_risk[0]) and shares[-1] < shares[0] / 2
+    if is_short or is_long:
+        return Finding(column.name, _SAME_TIMES, first=True)
+    return Finding(column.name, "")
+
+
+_SAME_TIMES = (
+    "is the same for everybody here: do the times have the study's unit (days and years)? If not, "
+    "convert them"
+)
 
 
 def _on_labels(target: Sequence[str], counts: Sequence[int], rows: _Rows) -> str:

@@ -283,6 +283,7 @@ function isExchanged(first, second, { names, ours, study, rows }) {
 
 function onLevels({ column, counts, missing, odd }, theirs, rows) {
   const all = [column.reference, ...column.levels];
+  if (column.name === INTERVAL) return onTimes(all.map((name) => counts.get(name) ?? 0), theirs, rows);
   const study = (name) => Number(theirs.shares[all.indexOf(name)]);
   if (counts.size === 1 && !missing) {
     const [only] = counts.keys();
@@ -308,6 +309,17 @@ function onLevels({ column, counts, missing, odd }, theirs, rows) {
   const usual = all.includes(MISSING) ? study(MISSING) : null;
   return [onMissing(missing, usual, hasTerm(column) ? "" : others, rows), false];
 }
+
+/** Times in years where the study has days leave nobody at risk after its first interval; or the reverse. */
+function onTimes(atRisk, theirs, rows) {
+  const shares = theirs.shares.map(Number), last = atRisk.length - 1;
+  const isShort = atRisk[0] === rows.here && rows.isOddConstant(shares[0]);
+  const isLong = atRisk[last] > Math.max(LEAST_APART, 0.95 * atRisk[0]) && shares[last] < shares[0] / 2;
+  return isShort || isLong ? SAME_TIMES : FINE;
+}
+
+const SAME_TIMES = ["is the same for everybody here: do the times have the study's unit (days and years)? " +
+  "If not, convert them", true];
 
 function onLabels(study, counts, rows) {
   const total = counts.reduce((sum, count) => sum + count, 0);

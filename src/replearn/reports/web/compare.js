@@ -323,14 +323,16 @@ function nextCommand({ rung, gain }) {
 }
 
 /** What differs, by how much, and what to do. */
-function nextSteps(study, { word, support, nRows, people, size, disagreement: rate, apart, nearest }) {
+function nextSteps(study, reached) {
+  const { word, support, lookFirst, nRows, people, size, disagreement: rate, apart, nearest } = reached;
   if (word === "untold") {
     return ["Compare the fingerprint with those of other labs, or pass --opened with the " +
       "original's model; of a sealed study with its opening."];
   }
-  if (word === "same slopes") return [UPDATE_CONSTANT];
+  if (word === "same slopes" && !lookFirst.length) return [UPDATE_CONSTANT];
   if (word === "contradicted" || word === "unsupported") return [nextCommand(support)];
-  if (word === "questioned") return [RECODE];  // whoever updated first would fit the wrong columns
+  // whoever updated first would fit the wrong columns
+  if (word === "questioned" || word === "same slopes") return [RECODE];
   if (word !== "different") return support ? miscalibrated(support) : [];
   const found = [];
   if (nRows < study.n_replication && rate > 0.05) {
