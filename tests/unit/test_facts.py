@@ -46,7 +46,7 @@ def test_small_words() -> None:
     assert percent(0.123) == "12.3%"
     assert (p_value(0.04), p_value(0.0009)) == ("p = 0.040", "p < 0.001")
     assert counted(1, "row") == "1 row"
-    assert counted(2000, "batch", "batches") == "2,000 batches"
+    assert counted(2000, "lab") == "2,000 labs"
     row = Row("height", 1.7, "m", (1.6, 1.85), "of 9 rows")
     assert row.shown == "1.700 m (1.600 to 1.850 m), of 9 rows"
 
@@ -229,3 +229,17 @@ def test_results_speak() -> None:
     assert str(result) == "The same?model.\n  rows  5"
     assert "<strong>The same?model.</strong>" in result._repr_html_()
     assert result == Result(5)
+
+
+def test_an_interval_beside_one_number_is_drawn_in_full():
+    """That of an audit ended in an arrow at the claim: its number has no interval."""
+    from replearn.words import forest
+
+    drawn = forest(
+        [("counted", "100%", 1.0, 0.8, 1.0), ("claimed", "99%", 0.99, 0.99, 0.99)], 0.99, "claim"
+    )
+    assert 'fill-opacity="0.55"' not in drawn  # no arrow
+    ((left, right), (alone, same)) = re.findall(
+        r'<line x1="([\d.]+)" x2="([\d.]+)" y1="\d+" y2="\d+" stroke="#', drawn
+    )
+    assert float(left) < float(alone) == float(same) < float(right)

@@ -29,8 +29,10 @@ A file is a `Document`; what is nested in one is a `Part`. Both are frozen datac
 from replearn.documents.canonical import MAX_WHOLE, canonical_json, decimal_text
 from replearn.documents.document import Document, document_of
 from replearn.documents.files import (
+    FilePath,
     check_page,
     check_replaced,
+    check_start,
     in_place_of,
     read_json,
     system_words,

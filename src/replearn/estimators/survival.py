@@ -1,16 +1,15 @@
 """Survival analysis as a scikit-learn estimator."""
 
-import os
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from replearn.documents import FilePath
 from replearn.errors import ReplearnError
 from replearn.estimators import set_columns, study_of
-from replearn.estimators.described import documented
+from replearn.estimators.described import estimator
 from replearn.estimators.glm import _ReplicableGLM
 from replearn.glm import concordance, log_hazards, survival_at
 from replearn.study import table_of
@@ -18,8 +17,7 @@ from replearn.tables import open_table, rows_at_risk
 from replearn.types import Mask, Vector
 
 
-@documented()
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator()
 class ReplicableSurvivalAnalysis(_ReplicableGLM):
     """Survival analysis that labs with different rows replicate exactly.
 
@@ -99,7 +97,7 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
         event, time, (event_name, time_name) = _event_and_time(y)
         # the event stands where other models have an offset: a number of each row
         died = event.astype(np.float64)
-        table = self._table(X, time, None, died, groups, centres, fitting=True)
+        table = self._table(X, time, None, died, groups, centres)
 
         study = study_of(self.study, self._kind)
         if study is not None:  # with the intervals of the original
@@ -109,7 +107,7 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
 
     def fit_file(  # type: ignore[override]
         self,
-        path: "str | os.PathLike[str]",
+        path: FilePath,
         time: str | None = None,
         event: str | None = None,
         groups: str | None = None,

@@ -25,4 +25,4 @@ def fixed_mean(hi: Ints, lo: Ints, count: Any) -> Vector:
     carry = lo >> CARRY
     low = lo - (carry << CARRY)
     total = (hi + carry).astype(np.float64) / HI + low.astype(np.float64) / LO
-    return np.asarray(total / count, dtype=np.float64)
+    return total / count

@@ -3,13 +3,12 @@
 import csv
 import io
 import math
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from replearn.documents import write_atomically
+from replearn.documents import FilePath, check_start, write_atomically
 from replearn.exports.rules import Rule, rule_of
 from replearn.glm import Coefficients
 from replearn.tables import NumberColumn, is_number_text, per_unit
@@ -22,7 +21,7 @@ _OWN = ("estimate", "standard_error", "estimate_low", "estimate_high")
 _STARTS = tuple("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
 
 
-def to_csv(source: Any, path: str | os.PathLike[str]) -> None:
+def to_csv(source: Any, path: FilePath) -> None:
     """Write the coefficients of a model as a CSV file.
 
     Parameters
@@ -90,6 +89,7 @@ def to_csv(source: Any, path: str | os.PathLike[str]) -> None:
     ...     file.readline().split(",")[:2]
     ['"term"', '"column"']
     """
+    check_start(path, b'"term","column","level",', "table of coefficients")
     rule = rule_of(source, as_table=True)
     known = getattr(source, "coefficients_", None) or getattr(source, "coefficients", None)
     own = None

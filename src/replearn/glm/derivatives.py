@@ -42,6 +42,9 @@ Form = Literal["pairs", "classes", "alone"]
 
 #: Up to so many coefficients all pairs steer a fit; up to so many columns a matrix of each class.
 MOST_STEERED = 500
+#: Pairs of scores save a fit passes, but beyond so many columns for each score after the second
+#: one their matrices take longer than the passes.
+MOST_PAIRED = 64
 #: Rows whose sums int64 holds: an entry of the information has at most 2^42 of each.
 _MOST_ADDED = 1 << 16
 #: The constant in the units of the information matrix.
@@ -388,7 +391,7 @@ def mean_parts(sums: ExactSums, loss: Loss, form: Form) -> Matrix:
 def form_of(shape: tuple[int, ...]) -> Form:
     """Of the information that steers a fit of coefficients of a shape."""
     n_scores, n_columns = shape
-    if n_scores * n_columns <= MOST_STEERED:
+    if n_scores * n_columns <= MOST_STEERED and (n_scores - 2) * n_columns <= MOST_PAIRED:
         return "pairs"
     if n_columns <= MOST_STEERED:  # then there are several scores
         return "classes"

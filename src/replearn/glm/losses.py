@@ -398,6 +398,10 @@ class Poisson(_Numbers):
         """
         return self._rate(scores)[:, 0] - targets * scores[:, 0]
 
+    def least_value(self, targets: Vector) -> Vector:
+        """The value at a mean of y, which a deviance is counted from: ``y - y log y``."""
+        return targets - targets * np.log(np.maximum(targets, 1e-300))
+
     def start(self, shares: Vector) -> Vector:
         """Score of the constant model: the logarithm of the mean count, which ``shares`` holds."""
         return log(shares)

@@ -9,11 +9,11 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
-from replearn.codes import Coins, chance_of_each, least_number, width_for
+from replearn.codes import Coins
 from replearn.documents import decimal_text
 from replearn.errors import NotConverged, ReplearnError, Unbounded
 from replearn.exact import algebra
@@ -21,12 +21,13 @@ from replearn.glm import between as centres
 from replearn.glm import newton
 from replearn.glm.between import Between, CentreFits
 from replearn.glm.coordinates import MOST_IN_TRIANGLE, Coordinates
-from replearn.glm.derivatives import form_of, mean_information, sums_at
+from replearn.glm.derivatives import MOST_STEERED, form_of, mean_information, sums_at
 from replearn.glm.influence import Influence, influence_of
 from replearn.glm.influence_alone import influence_alone
 from replearn.glm.influence_by_class import influence_by_class
 from replearn.glm.losses import PROMISED_ROWS, Loss
 from replearn.glm.newton import Summary, fit
+from replearn.glm.recipe import GlmPromise, planned_cells
 from replearn.glm.validation import (
     RIDGES,
     Fold,
@@ -105,12 +106,12 @@ class NumberSpread:
         """Standard deviation of one row's influence on each number, as a study publishes it."""
         return tuple(map(decimal_text, self.sampling(1.0, math.inf).tolist()))
 
-    def published(self, n_here: float, n_there: float) -> tuple[Vector, Between]:
-        """Errors of the rows of two labs, and what centres differ by, as a reader finds them."""
-        sampling = np.array(self.stated, dtype=np.float64)
+    @property
+    def published(self) -> tuple[Vector, Between]:
+        """Spreads of single rows, and what centres differ by, as a reader finds them."""
         texts = list(map(decimal_text, self.between.deviations.tolist()))
         between = Between(np.array(texts, dtype=np.float64), self.between.n_centres)
-        return sampling * math.sqrt(1 / n_here + 1 / n_there), between
+        return np.array(self.stated, dtype=np.float64), between
 
     def central(self, n_here: float, n_there: float) -> Vector:
         """Geometric means of what was seen and what cells are planned with.
@@ -199,7 +200,7 @@ def spread_of(
     if is_alone and theta.size > newton.MOST_GUIDED:
         return influence_alone(kept.block, loss, theta, rate, coordinates, n_rows, weight)
 
-    if form_of(theta.shape) == "classes":
+    if theta.size > MOST_STEERED and form_of(theta.shape) == "classes":
         sums = sums_at(kept.blocks(), loss, theta, 1 << 32, "classes")
         return influence_by_class(kept.blocks(), loss, theta, sums, rate, parts(), n_rows, weight)
 
@@ -276,58 +277,16 @@ def _mean_ratio(ratios: list[Vector]) -> float:
     return max(_LEAST_INFLATION, (total + 8) / (size + 8))
 
 
-@dataclass(frozen=True)
-class Promise:
-    """What an original promises its replications."""
-
-    max_disagreement: float  # probability that a replication gets a different model
-    bits: int  # published about each number
-    # rows of the original, and of the smallest replication
-    n_here: int
-    n_there: int
-    # standard deviations between centres: of the mean score, and of each slope
-    between: tuple[float, float] = (0.0, 0.0)
-
-
-def widths_of(spread: NumberSpread, promise: Promise) -> tuple[str, ...]:
+def widths_of(spread: NumberSpread, promise: GlmPromise) -> tuple[str, ...]:
     """Widths of cells, as published: three digits, rounded upwards."""
     if promise.n_here < PROMISED_ROWS:
         return (_ARBITRARY,) * spread.influence.variance.size
 
     upper = spread.sampling(promise.n_here, promise.n_there, upper=True)
     # sizes of centres follow from the published numbers, from which a replication computes them
-    stated = spread.published(promise.n_here, promise.n_there)
-    factor, size = planned_cells(*stated, promise.max_disagreement, promise.bits)
+    factor, size = planned_cells(promise, *spread.published)
     widths = factor * spread.between.with_sampling(upper, size)
     return tuple(decimal_text(1.005 * width, 3) for width in widths)
-
-
-def planned_cells(
-    sampling: Vector, between: Between, max_disagreement: float, bits: int
-) -> tuple[float, float]:
-    """Width in standard deviations at centres of one size, and this size.
-
-    ``sampling`` are standard deviations of what rows alone make differ. With cells of such widths
-    centres of all sizes together differ as often as planned: `Between.chance_of_leaving`, inverted.
-    """
-    factor = width_for(chance_of_each(max_disagreement, len(sampling)), bits)
-    if len(between.sizes()) == 1:
-        return factor, 1.0
-
-    def suffices(size: float) -> bool:
-        widths = factor * between.with_sampling(sampling, size)
-        chance = between.chance_of_leaving(widths, bits, sampling)
-        return chance <= max_disagreement * (1 + 1e-9)  # the largest size suffices
-
-    return factor, least_number(suffices)
-
-
-def planned_widths(
-    sampling: Vector, between: Between, max_disagreement: float, bits: int
-) -> Vector:
-    """Widths at which labs differ as often as planned."""
-    factor, size = planned_cells(sampling, between, max_disagreement, bits)
-    return factor * between.with_sampling(sampling, size)
 
 
 @dataclass(frozen=True)
@@ -343,7 +302,7 @@ class RidgeFit:
     folds: tuple[Fold, ...]  # the same fits with a rounding error as the study's
     loss: float  # held out, after rounding
 
-    def with_cells(self, promise: Promise, loss: Loss) -> "RidgeFit":
+    def with_cells(self, promise: GlmPromise, loss: Loss) -> "RidgeFit":
         """The same fit in cells of its own spread, and what rounding makes of it."""
         widths = widths_of(self.spread, promise)
         sizes = np.array(widths, dtype=np.float64)
@@ -358,7 +317,7 @@ class RidgeFit:
 
 
 def _between(
-    promise: Promise,
+    promise: GlmPromise,
     coordinates: Coordinates,
     influence: Influence,
     inflation: float,
@@ -401,90 +360,107 @@ def centre_fits(
 def original(
     rows: Rows,
     loss: Loss,
-    promise: Promise,
+    promise: GlmPromise,
     ridge: str | None = None,
     tick: Callable[[], None] = lambda: None,
 ) -> RidgeFit:
-    """Fit an original and choose its cells.
-
-    Parameters
-    ----------
-    rows : Rows
-    loss : Loss
-    promise : Promise
-    ridge : decimal text, optional
-        By default the strongest one whose held-out loss, after rounding, is as good as the best
-        up to a tenth of the sampling error of the smallest lab.
-    tick : function
-        Is called after each of the steps that take long: about `N_TICKS` times.
-    """
-    # 0 what the choice of a ridge is made on: a sample, and folds of it
-    summary = Summary.of(rows, loss).check(loss)
-    n_coefficients = loss.n_scores * (rows.n_terms + 1)
-    n_tried = min(MOST_TRIED, max(_LEAST_TRIED, _TRIED_PER_COEFFICIENT * n_coefficients))
-    kept = sampled(rows, summary.n_rows, n_tried, salt=4)
-    folds = folds_of(kept, loss)
-
-    # 1 few rows choose no ridge
-    if summary.n_rows < PROMISED_ROWS:
-        folds, ridge = (Fold(kept, kept.block, summary),), ridge or _STRONG
-    search = _RidgeSearch(rows, loss, promise, summary, kept, folds, moments_for(rows))
-    if ridge is not None:
-        return search.fit_with_ridge(validate(kept, folds, loss, ridge))
-
-    # 2 the ridge that is best without rounding, and stronger ones that cost no more than allowed
-    best = best_ridge(kept, folds, loss, tick)
-    search.left_out += best.untried
-    allowed = _RIDGE_PRICE * 0.5 * n_coefficients / min(promise.n_there, summary.n_rows)
-    candidates = search.no_worse(best, allowed)
-    most = min(validation.loss for validation in candidates) + allowed
-
-    # 3 the strongest of them that costs no more after rounding either
-    trials: list[RidgeFit] = []
-    for validation in candidates[::-1]:
-        trial = search.bounded(validation)
-        tick()
-        if trial is None:
-            continue
-        trials.insert(0, trial)
-        if trial.loss <= most:
-            break
-
-    # 4 rounding costs more than that, or no fit is bounded: stronger ones cost no more, maybe
-    else:
-        for validation in search.stronger(candidates[-1]):
-            trial = search.bounded(validation)
-            if trial is not None:
-                trials.append(trial)
-                if trial.loss > _least_loss(trials) + allowed:
-                    break
-    if not trials:
-        raise search.unbounded
-
-    most = _least_loss(trials) + allowed
-    chosen = next(trial for trial in trials[::-1] if trial.loss <= most)
-    left_out = tuple(search.left_out)
-    return replace(chosen, validation=replace(chosen.validation, untried=left_out))
+    """Fit an original and choose its cells; see `RidgeSearch`."""
+    return RidgeSearch.of(rows, loss, promise, ridge, tick).original()
 
 
 @dataclass
-class _RidgeSearch:
-    """Rows of an original, what its ridge is chosen on, and what could not be tried."""
+class RidgeSearch:
+    """The choice of a ridge: what it is made on, what is tried, and what could not be tried.
+
+    By default it is the strongest one whose held-out loss, after rounding, is as good as the best
+    up to a tenth of the sampling error of the smallest lab.
+    """
 
     rows: Rows
     loss: Loss
-    promise: Promise
+    promise: GlmPromise
+    tick: Callable[[], None]  # is called after each of the steps that take long: about `N_TICKS`
     summary: Summary
-    kept: MemoryBlocks  # a sample
-    folds: tuple[Fold, ...]  # of the sample
-    moments: Matrix | Vector  # second ones, of all rows
-    left_out: list[str] = field(default_factory=list)
+    kept: MemoryBlocks  # a sample of the rows
+    folds: tuple[Fold, ...]
+    best: Validation  # without rounding
+    is_given: bool  # no other ridge is tried
+    left_out: list[str]
     unbounded: ReplearnError = field(
         default_factory=lambda: Unbounded(
             "rows must allow a bounded fit of each of their parts, but some column nearly "
             "separates the classes. Leave it out."
         )
     )
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        loss: Loss,
+        promise: GlmPromise,
+        ridge: str | None = None,
+        tick: Callable[[], None] = lambda: None,
+    ) -> "RidgeSearch":
+        """With the ridge that is best without rounding; or with the one that is given."""
+        summary = Summary.of(rows, loss).check(loss)
+        n_coefficients = loss.n_scores * (rows.n_terms + 1)
+        n_tried = min(MOST_TRIED, max(_LEAST_TRIED, _TRIED_PER_COEFFICIENT * n_coefficients))
+        kept = sampled(rows, summary.n_rows, n_tried, salt=4)
+        folds = folds_of(kept, loss)
+
+        # few rows choose no ridge
+        if summary.n_rows < PROMISED_ROWS:
+            folds, ridge = (Fold(kept, kept.block, summary),), ridge or _STRONG
+        if ridge is None:
+            best = best_ridge(kept, folds, loss, tick)
+        else:
+            best = validate(kept, folds, loss, ridge)
+        parts = summary, kept, folds, best, ridge is not None
+        return cls(rows, loss, promise, tick, *parts, left_out=list(best.untried))
+
+    def original(self) -> RidgeFit:
+        """A whole original with the chosen ridge."""
+        if self.is_given:
+            return self.fit_with_ridge(self.best)
+
+        # 1 the best ridge, and stronger ones that cost no more than allowed
+        price = _RIDGE_PRICE * 0.5 * self.loss.n_scores * (self.rows.n_terms + 1)
+        allowed = price / min(self.promise.n_there, self.summary.n_rows)
+        candidates = self.no_worse(allowed)
+        most = min(validation.loss for validation in candidates) + allowed
+
+        # 2 the strongest of them that costs no more after rounding either
+        ridge_fits: list[RidgeFit] = []
+        for validation in candidates[::-1]:
+            ridge_fit = self.bounded(validation)
+            self.tick()
+            if ridge_fit is None:
+                continue
+            ridge_fits.insert(0, ridge_fit)
+            if ridge_fit.loss <= most:
+                break
+
+        # 3 rounding costs more than that, or no fit is bounded: stronger ones cost no more, maybe
+        else:
+            for validation in self.stronger(candidates[-1]):
+                ridge_fit = self.bounded(validation)
+                if ridge_fit is not None:
+                    ridge_fits.append(ridge_fit)
+                    if ridge_fit.loss > _least_loss(ridge_fits) + allowed:
+                        break
+        if not ridge_fits:
+            raise self.unbounded
+
+        most = _least_loss(ridge_fits) + allowed
+        chosen = next(ridge_fit for ridge_fit in ridge_fits[::-1] if ridge_fit.loss <= most)
+        untried = tuple(self.left_out)
+        return replace(chosen, validation=replace(chosen.validation, untried=untried))
+
+    @cached_property
+    def moments(self) -> Matrix | Vector:
+        """Second ones, of all rows."""
+        return moments_for(self.rows)
 
     def fit_with_ridge(self, validation: Validation) -> RidgeFit:
         """An original with the ridge of a validation."""
@@ -516,16 +492,16 @@ class _RidgeSearch:
     def bounded(self, validation: Validation) -> RidgeFit | None:
         """The original with a ridge; None if it, or a part of the rows, has no bounded fit."""
         try:
-            trial = self.fit_with_ridge(validation)
+            ridge_fit = self.fit_with_ridge(validation)
         except (Unbounded, NotConverged) as error:
             self._leave_out(validation.ridge, error)
             return None
-        return None if is_steep(trial.theta) else trial
+        return None if is_steep(ridge_fit.theta) else ridge_fit
 
-    def no_worse(self, best: Validation, allowed: float) -> list[Validation]:
+    def no_worse(self, allowed: float) -> list[Validation]:
         """The best one, and stronger ones whose held-out loss is at most so much larger."""
-        candidates, least = [best], best.loss
-        for validation in self.stronger(best):
+        candidates, least = [self.best], self.best.loss
+        for validation in self.stronger(self.best):
             # whole decades were compared before; one between them may be better
             least = min(least, validation.loss)
             if validation.loss > least + allowed:
@@ -550,8 +526,8 @@ class _RidgeSearch:
             self.left_out.append(untried(ridge, error))
 
 
-def _least_loss(trials: list[RidgeFit]) -> float:
-    return min(trial.loss for trial in trials)
+def _least_loss(ridge_fits: list[RidgeFit]) -> float:
+    return min(ridge_fit.loss for ridge_fit in ridge_fits)
 
 
 def is_steep(theta: Matrix) -> bool:

@@ -42,6 +42,7 @@ import numpy as np
 
 from replearn.glm.between import Between
 from replearn.glm.coordinates import Coordinates
+from replearn.glm.derivatives import over_scores
 from replearn.glm.losses import Loss, means_of, own_pairs
 from replearn.glm.newton import MAX_THETA
 from replearn.rows import (
@@ -141,6 +142,8 @@ class ScoreTest:
         This lab's own estimates less the model's, by one Newton step.
     errors : array
         Standard errors of this lab's own estimates, as the model predicts them.
+    own_covariance : array
+        Of this lab's own estimates.
     covariance : array
         Of ``step``, with the original's error and the difference between centres.
     spreads : array
@@ -158,6 +161,7 @@ class ScoreTest:
     p_factor: float
     step: Matrix
     errors: Matrix
+    own_covariance: Matrix
     covariance: Matrix
     spreads: Vector | None
     n_effective: float
@@ -211,7 +215,7 @@ def combined(p_all: float, *directions: float) -> float:
     return min(1.0, _EXCESS * (_OF_ALL + len(directions)) / math.fsum(inverses))
 
 
-def tail_of(square: float, freedom: float, below: float = math.inf) -> float:
+def tail_of(square: float, freedom: float, below: float) -> float:
     """Probability of a larger chi-square, or, with a finite freedom ``below``, of its F."""
     from scipy.special import fdtrc, gammaincc
 
@@ -284,45 +288,79 @@ class _Compared:
         return cls(place, overfitting, centres, exact, total, inverse)
 
 
+@dataclass(frozen=True)
+class _Form:
+    """A quadratic form of the gradient, beside the chi-square of its own mean and variance."""
+
+    gradient: Vector
+    inverse: Matrix
+    mean: float
+    variance: float
+    below: float  # degrees of freedom behind the covariance
+
+    @classmethod
+    def of(cls, rows: Rows, n_rows: int, compared: _Compared, reference: Reference) -> "_Form":
+        """Without the mean that overfitting gives to the gradient."""
+        place, inverse = compared.place, compared.inverse
+        gradient = place.gradient - np.clip(place.gradient, 0.0, compared.overfitting.mean)
+
+        # a level without a row here has no variance, and counts nothing
+        inside = inverse @ compared.exact
+        mean = max(float(np.trace(inside)), 1e-9)
+        variance = 2.0 * float((inside * inside.T).sum())
+        # the original's rows have fourth cumulants, too: those of as many rows, times the ratio^4
+        ratio = n_rows / reference.n_original
+        variance += (1.0 + ratio**3) * _fourth(rows, place.reference, inverse, n_rows)
+
+        share = float(np.trace(inverse @ compared.centres)) / mean
+        below = _freedom(share, reference.between.n_centres)
+        return cls(gradient, inverse, mean, max(variance, 0.5 * mean), below)
+
+    def left(self, allowed: Matrix) -> float:
+        """What remains when the gradient may depart in some directions."""
+        square = float(self.gradient @ self.inverse @ self.gradient)
+        if not allowed.shape[1]:
+            return square
+
+        # what the best departure in these directions explains is taken off
+        along = allowed.T @ self.inverse
+        fitted = np.linalg.lstsq(along @ allowed, along @ self.gradient, rcond=None)[0]
+        return square - float((along @ self.gradient) @ fitted)
+
+    def p_of(self, allowed: Matrix) -> float:
+        """p-value of what remains."""
+        left = self.mean - allowed.shape[1]
+        if left < 0.5:  # nothing is left to test
+            return 1.0
+        freedom = 2.0 * left * self.mean / self.variance
+        return tail_of(self.left(allowed) * freedom / left, freedom, self.below)
+
+
 def score_test(rows: Rows, n_rows: int, reference: Reference) -> ScoreTest:
     """Test a model with all rows of a lab."""
     compared = _Compared.of(rows, n_rows, reference)
-    place, overfitting, inverse = compared.place, compared.overfitting, compared.inverse
-    information = place.information
+    form = _Form.of(rows, n_rows, compared, reference)
+    place, information = compared.place, compared.place.information
 
-    # 1 mean and variance of the quadratic form
-    gradient = place.gradient - np.clip(place.gradient, 0.0, overfitting.mean)
-    inside = inverse @ compared.exact  # a level without a row has no variance and counts nothing
-    mean = max(float(np.trace(inside)), 1e-9)
-    variance = 2.0 * float((inside * inside.T).sum())
-    # the original's rows have fourth cumulants, too: those of as many rows, times the ratio^4
-    ratio = n_rows / reference.n_original
-    variance += (1.0 + ratio**3) * _fourth(rows, place.reference, inverse, n_rows)
-    variance = max(variance, 0.5 * mean)
-    share = float(np.trace(inverse @ compared.centres)) / mean
-    below = _freedom(share, reference.between.n_centres)
-
-    # 2 the rungs: all, whatever the constants, whatever the constants and one factor
-    n_scores, squares, p_values = len(reference.theta), [], []
-    for free in reference.rungs:
-        squares.append(_left(gradient, inverse, information @ free))
-        p_values.append(_p_of(squares[-1], free.shape[1], mean, variance, below))
-    p_value, p_slopes, p_factor = p_values
-    p_constants = tail_of(squares[0] - squares[1], n_scores, below)
-    if overfitting.leverage > _CONSTANTS_TOLD:
+    # 1 the rungs: all, whatever the constants, whatever the constants and one factor
+    allowed = [information @ free for free in reference.rungs]
+    p_value, p_slopes, p_factor = map(form.p_of, allowed)
+    n_scores = len(reference.theta)
+    p_constants = tail_of(form.left(allowed[0]) - form.left(allowed[1]), n_scores, form.below)
+    if compared.overfitting.leverage > _CONSTANTS_TOLD:
         p_value, p_constants = p_slopes, 1.0
 
-    # 3 the lab's own estimates, one step away
+    # 2 the lab's own estimates, one step away
     bread = _inverted(information)
     own = bread @ place.sampling @ bread
     # columns of one value follow from the constant: rounding may leave a negative variance
     variances = np.maximum(np.diagonal(own), 0.0)
     errors = np.where(np.diagonal(information) > _ABSENT, np.sqrt(variances), np.inf)
 
-    # 4 what coefficients alone have
+    # 3 what wide models do not have
     p_size, spreads = 1.0, None
     if not reference.is_wide:
-        p_size = _p_of_size(compared, reference, ratio, below)
+        p_size = _p_of_size(compared, allowed, n_rows / reference.n_original, form.below)
         turn = np.kron(*(part.T for part in reference.coordinates.factors()))
         spreads = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", turn, own, turn), 0.0) * n_rows)
 
@@ -333,23 +371,24 @@ def score_test(rows: Rows, n_rows: int, reference: Reference) -> ScoreTest:
         p_slopes,
         p_size,
         p_factor,
-        (-bread @ gradient).reshape(shape),
+        (-bread @ form.gradient).reshape(shape),
         errors.reshape(shape),
+        own,
         bread @ compared.total @ bread,
         spreads,
         float(np.diagonal(information)[:: len(information) // n_scores].min()),
-        below,
+        form.below,
     )
 
 
-def _p_of_size(compared: _Compared, reference: Reference, ratio: float, below: float) -> float:
+def _p_of_size(compared: _Compared, allowed: Sequence[Matrix], ratio: float, below: float) -> float:
     """p-value of the size of all slopes, whatever the constants.
 
     Slopes are too large where they were fitted to noise: with e the original's error, the gradient
     along them has the form ``e' H e``, of a known mean.
     """
     place = compared.place
-    _, constants, freed = (place.information @ free for free in reference.rungs)
+    _, constants, freed = allowed
     if freed.shape[1] == constants.shape[1]:  # no slopes
         return 1.0
 
@@ -434,27 +473,6 @@ def _freedom(share: float, n_centres: int) -> float:
     if n_centres < 2 or share < 1e-6:
         return math.inf
     return (4 + n_centres - 1) / share**2
-
-
-def _left(gradient: Vector, inverse: Matrix, free: Matrix) -> float:
-    """The quadratic form that remains when departures in the directions ``free`` are allowed."""
-    square = float(gradient @ inverse @ gradient)
-    if not free.shape[1]:
-        return square
-
-    # what the best departure in these directions explains is taken off
-    along = free.T @ inverse
-    fitted = np.linalg.lstsq(along @ free, along @ gradient, rcond=None)[0]
-    return square - float((along @ gradient) @ fitted)
-
-
-def _p_of(square: float, n_free: int, mean: float, variance: float, below: float) -> float:
-    """p-value by the chi-square that has the mean and variance of the quadratic form."""
-    left = mean - n_free
-    if left < 0.5:  # nothing is left to test
-        return 1.0
-    freedom = 2.0 * left * mean / variance
-    return tail_of(square * freedom / left, freedom, below)
 
 
 def _prior(reference: Reference) -> Matrix:
@@ -674,7 +692,6 @@ def _cumulants(piece: _Piece, loss: Loss) -> Vector:
 def shift_of(loss: Loss, eta: Matrix, targets: Vector, masses: Vector) -> Vector:
     """What must be added to scores so that they predict the mean outcome: one for each score."""
     n_scores = eta.shape[1]
-    first, second = np.triu_indices(n_scores)
     shift = np.zeros(n_scores)
     for _ in range(50):
         shifted = eta + shift
@@ -682,8 +699,7 @@ def shift_of(loss: Loss, eta: Matrix, targets: Vector, masses: Vector) -> Vector
         curvature = (loss.curvature(shifted) * masses[:, None]).sum(axis=0)
 
         # a little is added, since all outcomes may be the same
-        information = np.zeros((n_scores, n_scores))
-        information[first, second] = information[second, first] = curvature
+        information = over_scores(curvature[:, None, None], n_scores)
         information += 1e-9 * np.eye(n_scores) * (1.0 + np.trace(information))
 
         step = np.clip(-np.linalg.solve(information, gradient), -2.0, 2.0)

@@ -415,22 +415,18 @@ def trace(
     sample: MemoryRows, plan: BatchPlan, coins: Coins, fitted: Fitted, add: AddBatches | None
 ) -> Trace:
     """The steps of a fit once more, one batch at a time. Without ``add`` it was one fit."""
-    space, size = fitted.space, fitted.spread.batch_size  # type: ignore[union-attr]
-    if add is None:
-        point = fitted.spread.point  # type: ignore[union-attr]
-        vectors = point[None, :]
-    else:
+    space, spread = fitted.space, fitted.spread
+    assert isinstance(spread, BatchSpread)
+    vectors = spread.point[None, :]
+    if add is not None:
+        size = spread.batch_size
         alone = replace(plan, batch_size=size, n_batches=1, by_hand=("n_batches", "batch_size"))
-        vectors = np.array(
-            [
-                sum_batches(replace(sample, order=sample.places[start : start + size]), alone, add)[
-                    0
-                ].mean_and_deviations()[0]
-                for start in range(0, fitted.n_used, size)
-            ]
-        )
-        point = vectors.mean(axis=0)
+        starts = range(0, fitted.n_used, size)
+        batches = (replace(sample, order=sample.places[at : at + size]) for at in starts)
+        sums = (sum_batches(batch, alone, add)[0] for batch in batches)
+        vectors = np.array([one.mean_and_deviations()[0] for one in sums])
 
+    point = vectors.mean(axis=0)
     return Trace(
         directions=vectors,
         mean_direction=point,

@@ -182,19 +182,28 @@ def _split_plan(
         sketch_bits=bits,
     )
     least = 1
-    if shift:  # the mean is within t of the expected vector on each row: Bernstein
-        t = shift * promise.margin
-        log = math.log(1 / ((1 - tail) * after))
-        least = math.ceil(log / t**2 * (2 * min(1.0, proof.variance(plan)) + 4 * t / 3))
-        if plan.looks:  # what a lab that gives a model has seen
-            used = log * 2 * variance_allowed(plan, 1) / t**2
-            if used < 1:
-                least = min(least, math.ceil(log * 4 / (3 * t) / (1 - used)))
+    if shift:
+        variance = min(1.0, proof.variance(plan))
+        least = _batches_within(plan, shift * margin, variance, (1 - tail) * after)
 
     free = replace(plan, by_hand=())  # the number of batches is what is searched
     n_rows = rows_for(proof.stability, free, plan.batch_size, least, most)
 
     return replace(plan, n_batches=n_rows // plan.batch_size, n_rows=n_rows)
+
+
+def _batches_within(plan: BatchPlan, t: float, variance: float, failure: float) -> int:
+    """Batches whose mean is within t of the expected vector on each row: Bernstein."""
+    log = math.log(1 / failure)
+    least = math.ceil(log / t**2 * (2 * variance + 4 * t / 3))
+    if not plan.looks:
+        return least
+
+    # what a lab that gives a model has seen
+    used = log * 2 * variance_allowed(plan, 1) / t**2
+    if used >= 1:
+        return least
+    return min(least, math.ceil(log * 4 / (3 * t) / (1 - used)))
 
 
 def _cake_space(

@@ -116,8 +116,10 @@ def _add_batches(
 
         for side in range(stop - batch):
             mine = starts[side * batch_size : (side + 1) * batch_size + 1]
-            found = _solve(rows, places, mine, precise, box, scale, problem, u[side], alpha, active)
-            factors[side] = _factor(found, box == np.inf, scale, problem, counts)
+            solved = _solve(
+                rows, places, mine, precise, box, scale, problem, u[side], alpha, active
+            )
+            factors[side] = _factor(solved, box == np.inf, scale, problem, counts)
 
         group = (batch // 2) % hi.shape[0]
         distance = settle(places, u[0], u[1], factors, hi[group], lo[group])
@@ -273,9 +275,9 @@ def _shuffle(active, n_active, state):
 
 
 @njit(cache=True, nogil=True)
-def _factor(found, hard, scale, problem, counts):
+def _factor(solved, hard, scale, problem, counts):
     """What a batch's u is multiplied by; also counts the batch."""
-    status, squared, total, lowest, n_zero = found
+    status, squared, total, lowest, n_zero = solved
     counts[BATCHES] += 1
     counts[ZERO_ROWS] += n_zero
     if status == _INFEASIBLE:

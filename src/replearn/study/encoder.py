@@ -164,7 +164,7 @@ class TableRows(Rows):
     @cached_property
     def scale(self) -> float:
         """A power of two that no weight exceeds."""
-        if self.table.roles["weights"] is None and self.encoder.class_weight is None:
+        if "weights" not in self.table.roles and self.encoder.class_weight is None:
             return 1.0
         self.table = self.table.kept()  # the largest weight takes a pass of its own
         largest = 0.0

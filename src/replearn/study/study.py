@@ -29,16 +29,16 @@ from replearn.glm import (
     GlmDesign,
     GlmModel,
     GlmPlan,
+    GlmPromise,
     Hazard,
     NumberSpread,
-    Promise,
 )
 from replearn.rows import ExactSums
 from replearn.study import passes
 from replearn.study.encoder import RowEncoder
 from replearn.study.evidence import Evidence, guess_bits, rows_to_match
-from replearn.study.passes import Fitted, State, Sums
-from replearn.tables import Profile, persons_of
+from replearn.study.passes import PooledFit, State, Sums
+from replearn.tables import INTERVAL, Profile, persons_of
 from replearn.types import Mask, Vector
 from replearn.words import Facts, Figure, Row, Spoken, by_rows, counted
 
@@ -47,6 +47,7 @@ Design = GlmDesign | HalfspaceDesign
 
 #: Rows that a study may speak of.
 MAX_ROWS = 1 << 40
+StatedRows = Annotated[int, Range(1, MAX_ROWS)]
 #: Widths may exceed what spread and rows imply by upper confidence bounds, up to this factor.
 _MOST_UPPER = 8.0
 #: Spreads that a study states may differ from those of a lab by this factor.
@@ -216,8 +217,8 @@ class GlmStudy(Study):
 
     design: GlmDesign
     max_disagreement: Share3
-    n_original: Annotated[int, Range(1, MAX_ROWS)]
-    n_replication: Annotated[int, Range(1, MAX_ROWS)]
+    n_original: StatedRows
+    n_replication: StatedRows
     spreads: Annotated[tuple[Positive3, ...], Length(1, MAX_NUMBERS)]
     between: Annotated[tuple[NonNegative3, ...], Length(1, MAX_NUMBERS)]
     n_centres: Annotated[int, Range(0, MAX_ROWS)]
@@ -231,7 +232,7 @@ class GlmStudy(Study):
     def of(
         cls,
         design: GlmDesign,
-        promise: Promise,
+        promise: GlmPromise,
         spread: NumberSpread,
         profile: Profile,
         problems: Iterable[str] = (),
@@ -357,7 +358,7 @@ class GlmStudy(Study):
         """Widths that rows, spreads and centres imply, without what upper bounds add."""
         return self._widths_for(self.promise, self.centres)
 
-    def _widths_for(self, promise: Promise, between: Between) -> Vector:
+    def _widths_for(self, promise: GlmPromise, between: Between) -> Vector:
         """Widths that a promise implies, with the spreads that the original states."""
         widths: Vector = GLM.sizes(promise, self.stated_spreads, between).widths
         return widths
@@ -409,10 +410,10 @@ class GlmStudy(Study):
         return GlmPlan(self.promise, spreads, between, self.widths).of(self.design.is_agreed)
 
     @property
-    def promise(self) -> Promise:
+    def promise(self) -> GlmPromise:
         """To a lab with the rows of the smallest replication."""
         rho, bits = float(self.max_disagreement), self.design.bits
-        return Promise(rho, bits, self.n_original, self.n_replication)
+        return GlmPromise(rho, bits, self.n_original, self.n_replication)
 
     def commits_to_slopes(self, model: GlmModel, nonce: str | None = None) -> bool | None:
         """Whether the original's model is this one but for the constants; None if sealed.
@@ -551,7 +552,7 @@ class GlmStudy(Study):
             )
         return passes.add_up(self.design, state, batches)
 
-    def step(self, sums: ExactSums, state: State) -> State | Fitted:
+    def step(self, sums: ExactSums, state: State) -> State | PooledFit:
         """What follows from the sums of all rows: the next state, or the fit.
 
         Parameters
@@ -563,7 +564,7 @@ class GlmStudy(Study):
 
         Returns
         -------
-        state : State or Fitted
+        state : State or PooledFit
             What to ask for next, or the model.
         """
         self.check_state(state)
@@ -630,7 +631,7 @@ class GlmStudy(Study):
             verdict = "A registered study: nobody is first, every lab may fit it."
         rows = [
             Row("target", design.target),
-            Row("columns", len(design.encoding.columns)),
+            Row("columns", len(set(design.encoding.names) - {INTERVAL})),
             Row("coefficients", design.n_numbers, note=bits_each(design.bits), key="coded_numbers"),
         ]
         if design.constant:

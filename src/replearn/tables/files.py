@@ -301,10 +301,10 @@ class CsvFile:
         """What Arrow's complaint means: a column that is no number, or a fault of the file."""
         text = str(problem)
         if "conversion error to double" in text:
-            # all columns, if Arrow does not say which one
             match = re.search(r"CSV column #([0-9]+)", text)
-            odd = {name for i, name in enumerate(self.names) if match and i == int(match[1])}
-            return _NoNumbers(odd.intersection(names) or set(names))
+            if match is None:  # Arrow does not say which one
+                return _NoNumbers(set(names))
+            return _NoNumbers({self.names[int(match[1])]})
 
         if "straddl" in text:
             self._refuse_swallowed_rows()
@@ -478,7 +478,7 @@ def _head(path: str) -> tuple[str, bool]:
 
 def _delimiter(text: str) -> str:
     """The sign that the first line has most of, outside of quotes."""
-    unquoted = re.sub(r'"[^"]*"', "", text[:_HEAD_BYTES].lstrip("\r\n"))
+    unquoted = re.sub(r'"[^"]*"', "", text.lstrip("\r\n"))
     lines = unquoted.splitlines() or [""]
     return max((",", ";", "\t", "|"), key=lines[0].count)
 
@@ -496,7 +496,7 @@ class ParquetFile:
         with reading(path):
             n_bytes = os.stat(path).st_size
             metadata = parquet.read_metadata(path)
-            schema = metadata.schema.to_arrow_schema()
+            schema = self._schema = metadata.schema.to_arrow_schema()
             # nothing is asked of single columns: on a damaged footer that ends the process
             parts = [metadata.row_group(part) for part in range(metadata.num_row_groups)]
             self._group_bytes = max((part.total_byte_size for part in parts), default=0)
@@ -539,11 +539,7 @@ class ParquetFile:
 
     def _sort_texts(self, names: Sequence[str], raw: Sequence[str]) -> None:
         """Find the columns that Arrow cannot read as dictionaries, and refuse what is no text."""
-        from pyarrow import parquet
-
-        with reading(self.path):
-            schema = parquet.read_schema(self.path)
-            kinds = {name: schema.field(self._raw[name]).type for name in names}
+        kinds = {name: self._schema.field(self._raw[name]).type for name in names}
         columns_from(self.path, {n: partial(check_arrow_type, kind) for n, kind in kinds.items()})
 
         for name in set(raw) & set(self._coded):

@@ -6,7 +6,6 @@ alike.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -34,11 +33,16 @@ def event_numbers(column: Column) -> Vector:
         return values
 
     shown = ", ".join(f"{value:g}" for value in sorted(distinct)[:5])
+    remedy = "Recode it so, such as 1 and 2 of R's tables as 0 and 1."
+    if len(distinct) > 2:
+        remedy = (
+            "Competing events (a death from something else) are no censoring: they need a model "
+            "for each, which a study does not have. Count all of them as the event, or study one "
+            "outcome at a fixed time with a logistic model."
+        )
     raise ReplearnError(
-        f"the event must be 1 where it was seen and 0 where the time is censored, got {shown}. "
-        "Recode R's 1 and 2 as 0 and 1. Competing events (a death from something else) are no "
-        "censoring: they need a model for each, which a study does not have. Count all of them as "
-        "the event, or study one outcome at a fixed time with a logistic model."
+        "the event must be 1 where it was seen and 0 where the time is censored, got "
+        f"{shown}. {remedy}"
     )
 
 
@@ -95,7 +99,7 @@ def rows_at_risk(table: Table, cuts: Sequence[str], event: str) -> Table:
     for name in (INTERVAL, AT_RISK):
         if name in table.names:
             raise ReplearnError(f"no column may be called {name!r}. Rename it.")
-    if table.roles.get("weights") is not None:
+    if "weights" in table.roles:
         raise ReplearnError("a survival study takes no weights of rows. Leave them out.")
     table.require("target")
     table.require("offset")
@@ -107,11 +111,8 @@ def rows_at_risk(table: Table, cuts: Sequence[str], event: str) -> Table:
             columns = _expanded(batch, cuts, intervals, event)
             yield {name: columns[name] for name in names}
 
-    roles: dict[str, Any] = {"target": event, "weights": None, "offset": AT_RISK}
-    for role, name in _OF_PERSONS.items():
-        roles[role] = None
-        if table.roles.get(role) is not None:
-            roles[role] = name
+    roles = {"target": event, "offset": AT_RISK}
+    roles |= {role: name for role, name in _OF_PERSONS.items() if role in table.roles}
     return Table(
         table.place, (*table.names, INTERVAL), None, read, levels=table.levels, roles=roles
     )

@@ -412,6 +412,7 @@ export function scoreTest(study, theta, rows) {
     return tailOf(dot(steps, fitted.map(([value]) => value)), q, below);
   };
   return { pValue, pConstants, pSlopes, pSize, pFactor, nEffective, step, width, spreads, pOf, isWide,
+    ownCovariance: own,
     errors: own.map((row, i) => curved[i] > ABSENT ? Math.sqrt(Math.max(row[i], 0)) : Infinity) };
 }
 
