@@ -377,7 +377,8 @@ or of the original's rows and this lab's, *both*. A line has
 {int(table["labs"].min())} to {int(table["labs"].max())} labs, fewer where labs are large
 (`--repetitions`), and at least 100 of them for power: their share has a standard error of up to
 0.05. Rules were chosen on other seeds; the *correlated* columns, twenty skewed ones, chose none.
-*Fitted* models are those of an original with as many rows.
+*Fitted* models are those of an original with as many rows. Lines of 300 and 1,000 rows, and those
+of 100 labs, are of an earlier run, before steps towards the truth of a centre had an end.
 
 Over all lines {table["size .05"].mean():.3f} alarm at 0.05 and {table["size .01"].mean():.3f} at
 0.01. The column that differs most is a part of the test; by itself, where it is known well enough,
