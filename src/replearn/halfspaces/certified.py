@@ -13,7 +13,7 @@ from typing import Any
 
 from replearn.codes import Bound, Promise, Sizes, common, rows_for
 from replearn.errors import ReplearnError
-from replearn.halfspaces.rounded import BatchPlan, variance_allowed
+from replearn.halfspaces.rounded import MAX_REFUSED, BatchPlan, variance_allowed
 from replearn.halfspaces.turned_signs import Turned, proved_space, proved_spaces
 
 #: With a sketch: what is left of the margin for the rounding, at least. Less would save rows and
@@ -68,20 +68,24 @@ def certified_plan(
     return min(plain, replace(tested, **held_out), key=lambda plan: plan.n_rows)
 
 
-#: How often an original may refuse its own model: half by bad luck with the test, half by a model
-#: that is worse than it should be.
-_REFUSED = 0.25
+#: Refusals of a good model by bad luck with the test, as a share of all; the others are of models
+#: that are worse than they should be. So few need the fewest rows, nearly.
+_UNLUCKY = 0.1
 
 
 def _held_out(promise: Promise, n_plain: int) -> tuple[dict[str, Any], Promise]:
     """Rows of the test and errors that pass; and the promise for the model before the test.
 
-    A model with an error of max_error passes with probability ``failure_prob`` at most, whatever
-    the population: a binomial tail. One with the error of the easier promise passes but for half of
-    `_REFUSED`.
+    A model with an error of max_error passes with probability ``failure_prob (1 - MAX_REFUSED)`` at
+    most, whatever the population: a binomial tail. So one that was published is bad with
+    probability ``failure_prob`` at most. A model with the error of the easier promise passes but
+    for the share of `MAX_REFUSED` that is bad luck.
     """
     from scipy.special import bdtr, bdtri
 
+    passing = promise.failure_prob * (1 - MAX_REFUSED)
+    unlucky = _UNLUCKY * MAX_REFUSED
+    worse = MAX_REFUSED - unlucky
     options = []
     n = 64
     while n < n_plain:
@@ -89,12 +93,12 @@ def _held_out(promise: Promise, n_plain: int) -> tuple[dict[str, Any], Promise]:
         low, high = -1, math.ceil(n * promise.max_error)
         while high - low > 1:
             middle = (low + high) // 2
-            unlikely = bdtr(middle, n, promise.max_error) <= promise.failure_prob
+            unlikely = bdtr(middle, n, promise.max_error) <= passing
             low, high = (middle, high) if unlikely else (low, middle)
 
         if low >= 0:
-            good = float(bdtri(low, n, 1 - _REFUSED / 2))  # passes with that probability
-            ratio = promise.max_error * promise.failure_prob / (good * _REFUSED / 2)
+            good = float(bdtri(low, n, 1 - unlucky))  # passes with that probability
+            ratio = promise.max_error * promise.failure_prob / (good * worse)
             options.append((n_plain * ratio + n, n, low, good))
 
         n = math.ceil(1.1 * n)
@@ -103,7 +107,7 @@ def _held_out(promise: Promise, n_plain: int) -> tuple[dict[str, Any], Promise]:
         return {"n_held_out": 0, "n_allowed": 0}, promise
 
     _, n, allowed, good = min(options)
-    easier = replace(promise, max_error=good, failure_prob=_REFUSED / 2)
+    easier = replace(promise, max_error=good, failure_prob=worse)
 
     return {"n_held_out": n, "n_allowed": allowed}, easier
 
