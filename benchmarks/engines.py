@@ -77,7 +77,7 @@ def fit(way: str, path: str, study: GlmStudy) -> None:
     if way == "reread":
         rows.ScratchBlocks.add = full_disk
     passes: list[float] = []
-    plain = newton.State.sums
+    plain = newton.NewtonState.sums
 
     def timed(*arguments: Any) -> Any:
         start = time.process_time()
@@ -86,7 +86,7 @@ def fit(way: str, path: str, study: GlmStudy) -> None:
             passes.append(time.process_time() - start)
         return found
 
-    newton.State.sums = timed
+    newton.NewtonState.sums = timed
     cpu, wall = time.process_time(), time.monotonic()
     table = open_table(path, target="y", columns=study.design.encoding.names)
     model, _ = replicate(study, table)

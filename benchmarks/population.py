@@ -61,7 +61,7 @@ class Published:
     n_rows: int
 
     @classmethod
-    def of(cls, lab: MemoryBlocks, promise: glm.Promise, seed: str) -> "Published":
+    def of(cls, lab: MemoryBlocks, promise: glm.GlmPromise, seed: str) -> "Published":
         """As `replearn.study.original.publish` makes it, with a ridge that is given."""
         summary = newton.Summary.of(lab, LOSS)
         theta = fitted(lab)
@@ -84,7 +84,7 @@ class Published:
     def expected(self, n_there: int) -> float:
         """The certificate's estimate for this original."""
         residual = self.z - self.cells.decode(self.codes, self.sketch)
-        promise = glm.Promise(1.0, self.cells.bits, self.n_rows, n_there)
+        promise = glm.GlmPromise(1.0, self.cells.bits, self.n_rows, n_there)
         own = OwnSpread(self.spread.central(self.n_rows, n_there), residual)
         plan = GlmPlan(promise, own.sampling, self.spread.between, self.cells.widths)
         found = GLM.stability(plan, n_there, own).expected

@@ -20,7 +20,7 @@ import pandas as pd
 from population import Published, coefficients, fitted, rows
 
 from replearn.errors import ReplearnError
-from replearn.glm import Promise
+from replearn.glm import GlmPromise
 from replearn.study import replicate
 from replearn.tables import open_table
 
@@ -58,7 +58,7 @@ def main() -> None:
         drifting[name] = there
     lines = []
     for planned in PLANS:
-        promise = Promise(planned, 3, options.rows, options.rows)
+        promise = GlmPromise(planned, 3, options.rows, options.rows)
         originals = [
             Published.of(lab, promise, f"retraining {number}") for number, lab in enumerate(labs)
         ]

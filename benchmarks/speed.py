@@ -1,7 +1,7 @@
 """How long users wait, beside scikit-learn: CPU seconds of one thread, interleaved.
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/speed.py [--data FOLDER] [--only NAME ...]
-        [--write docs/results]
+        [--write docs/results] [--against released.csv]
 
 A call starts from what a user has: an array, a sparse matrix, a dataframe with text and gaps, a
 CSV or Parquet file. An original stands beside ``LogisticRegressionCV``, a replication beside
@@ -9,7 +9,8 @@ CSV or Parquet file. An original stands beside ``LogisticRegressionCV``, a repli
 ones, and these steps count. Files are those of a fresh process, imports included. Real tables need
 the folder that `tasks.py` describes. With glum installed (`pip install glum`; it is no dependency)
 its binomial regression stands beside those of two classes. Algorithms 1 and 2 stand beside
-``LinearSVC`` and ``SGDClassifier`` (`of_halfspaces`).
+``LinearSVC`` and ``SGDClassifier`` (`of_halfspaces`). With ``--against`` the ratios are compared
+with those of a release (``git show TAG:docs/results/speed.csv``), whatever machine made them.
 """
 
 import argparse
@@ -55,6 +56,9 @@ from replearn.kernels.descent import Descent, add_descents
 from replearn.kernels.int32_directions import RawRows
 from replearn.kernels.max_margin import Problem, add_batches
 from replearn.rows import Block, MemoryBlocks
+
+#: A larger factor to the last release is told.
+_MOST_SLOWER = 1.1
 
 
 def rows(n_rows: int, n_columns: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -264,15 +268,10 @@ LogisticRegression(max_iter=1000).fit(table.drop(columns="y"), table["y"])
 """
 FIRST = """
 import numpy as np
-from replearn import (
-    ReplicableLogisticClassifier,
-    ReplicableSGDClassifier,
-    ReplicableSVMClassifier,
-)
-from replearn.datasets import make_margin
+from {module} import {name}
 X = np.random.default_rng(0).normal(size=(1000, 10)); y = (X[:, 0] > X[:, 1]) * 1
 y[:100] = 1 - y[:100]
-ReplicableLogisticClassifier().fit(X, y)
+{name}().fit(X, y)
 """
 
 
@@ -310,10 +309,13 @@ def of_files(n_rows: int, n_columns: int, n_repeats: int) -> Iterator[dict[str, 
 
 def fresh(n_repeats: int) -> Iterator[dict[str, Any]]:
     """What a first fit costs, with all imports."""
+    ours = FIRST.format(module="replearn", name="ReplicableLogisticClassifier")
+    plain = FIRST.format(module="sklearn.linear_model", name="LogisticRegression")
     yield {
         "what": "first fit of 1,000 x 10 in a fresh process",
         "coefficients": 11,
-        "original": min(process("-c", FIRST) for _ in range(n_repeats)),
+        "original": min(process("-c", ours) for _ in range(n_repeats)),
+        "LR": min(process("-c", plain) for _ in range(n_repeats)),
     }
     yield {
         "what": "`import replearn`",
@@ -349,8 +351,8 @@ def of_halfspaces(n_rows: int, n_columns: int, n_repeats: int) -> Iterator[dict[
         "one pass of np.dot": lambda: np.dot(X, w, out=out),
         "Algorithm 1": lambda: ReplicableSVMClassifier(**own(by_hand)).fit(X, y),
         "Algorithm 2": lambda: ReplicableSGDClassifier(**own(by_hand | one_run)).fit(X, y),
-        "vectors of batches, Algorithm 1": partial(add_batches, *batches, hard, *sums),
-        "vectors of batches, Algorithm 2": partial(add_descents, *batches, descent, *sums),
+        "vectors of batches, Algorithm 1": partial(add_batches, hard, *batches, *sums),
+        "vectors of batches, Algorithm 2": partial(add_descents, descent, *batches, *sums),
         "SGDClassifier, one epoch": lambda: SGDClassifier(max_iter=1, tol=None).fit(X, y),
         "LinearSVC": lambda: LinearSVC().fit(X, y),
     }
@@ -392,6 +394,13 @@ def written(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     return pd.concat([before[~before["what"].isin(table["what"])], table])
 
 
+def slower(table: pd.DataFrame, released: pd.DataFrame) -> dict[str, float]:
+    """Calls whose ratio to scikit-learn grew by more than a tenth, and by which factor."""
+    before, now = (lines.set_index("what")["ratio"] for lines in (released, table))
+    factors = (now / before).dropna()
+    return dict(factors[factors > _MOST_SLOWER])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="folder of real tables")
@@ -399,6 +408,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--memory", nargs=2, type=int, help="rows and columns of one fit")
     parser.add_argument("--write", type=Path, help="folder for speed.csv")
+    parser.add_argument("--against", type=Path, help="speed.csv of the last release")
     options = parser.parse_args()
     if options.memory:
         memory(*options.memory)
@@ -421,6 +431,8 @@ def main() -> None:
     print(table.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))
     if options.write is not None:
         written(table, options.write / "speed.csv").to_csv(options.write / "speed.csv", index=False)
+    if options.against is not None and (late := slower(table, pd.read_csv(options.against))):
+        sys.exit("\n".join(f"{what}: {factor:.2f} times as long" for what, factor in late.items()))
 
 
 if __name__ == "__main__":

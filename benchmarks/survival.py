@@ -31,6 +31,13 @@ TABLES = {
     "veteran": ("time", "status == 1", "trt celltype karno diagtime age prior", 180),
     "gbsg": ("rfstime", "status == 1", "age meno size grade nodes pgr er hormon", 1095),
     "rotterdam": ("dtime", "death == 1", "age meno grade nodes pgr er hormon chemo", 1825),
+    # enzymes with long tails
+    "pbc": (
+        "time",
+        "status == 2",
+        "trt age sex bili chol albumin copper alk.phos ast trig platelet protime stage",
+        1825,
+    ),
     "colon": ("time", "status == 1", "age sex obstruct perfor adhere nodes differ extent", 1095),
 }
 

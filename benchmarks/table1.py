@@ -9,6 +9,7 @@ The pictures show certified plans, which can be drawn at any size. Pairs of labs
 
 import argparse
 import math
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,7 +48,7 @@ MESSAGES = {
 }
 
 #: A panel: its size, and the powers of ten that it spans.
-WIDTH, HEIGHT, LOW, HIGH = 150, 120, 3, 42
+WIDTH, HEIGHT, LOW, HIGH = 120, 120, 3, 42
 
 
 def rows_at_one_promise():
@@ -93,17 +94,20 @@ def picture(name):
     ]  # fmt: skip
     rows = {key: [table.rows[key]["certified"] for table in tables] for key in LINES}
 
-    parts = [_text(10, 20, MESSAGES[symbol], 'font-weight="600"')]
+    parts = [
+        _text(10, 20 + 18 * line, words, 'font-weight="600"')
+        for line, words in enumerate(textwrap.wrap(MESSAGES[symbol], 64))
+    ]
     for place, key in enumerate(LINES):
-        left, top = 44 + place % 4 * (WIDTH + 22), 52 + place // 4 * (HEIGHT + 58)
+        left, top = 46 + place % 4 * (WIDTH + 18), 72 + place // 4 * (HEIGHT + 58)
         parts += _panel(key, rows, values, symbol, left, top)
     parts.append(
-        _text(40, 52 + 2 * (HEIGHT + 58), f"Rows of a certified plan against {symbol}, the "
+        _text(10, 72 + 2 * (HEIGHT + 58), f"Rows of a certified plan against {symbol}, the "
               f"{NAMES[symbol]}, both on logarithmic scales.", 'opacity="0.8"')
     )  # fmt: skip
     label = f"{MESSAGES[symbol]}. A panel for each line of Table 1, against the {NAMES[symbol]}."
     return (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 730 424" role="img" '
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 600 444" role="img" '
         f'aria-label="{label}" font-family="sans-serif" font-size="14" fill="currentColor">'
         "<style>svg:root{color:#1f2328}"
         "@media(prefers-color-scheme:dark){svg:root{color:#e6edf3}}</style>"
@@ -139,7 +143,7 @@ def _panel(key, rows, values, symbol, left, top):
         parts.append(
             f'<path d="M{left} {y:.1f}h{WIDTH}" stroke="currentColor" stroke-opacity="0.1"/>'
         )
-        if left == 44:
+        if left == 46:
             parts.append(_text(left - 4, y + 5, f"1e{power}", 'text-anchor="end"'))
     for i in (0, len(values) - 1):
         x, value = point(i, 1e3)[0], values[i]
@@ -155,7 +159,8 @@ def _panel(key, rows, values, symbol, left, top):
     exponent = abs(math.log(rows[key][-1] / rows[key][-2]) / step)
     x, y = point(len(values) - 1, rows[key][-1])
     at_end = 'text-anchor="end" font-weight="600"'
-    parts.append(_text(x + 14, max(y - 8, top + 15), _power(exponent, symbol, 1), at_end))
+    beside = y - 8 if y - top > 24 else y + 20
+    parts.append(_text(x + 14, beside, _power(exponent, symbol, 1), at_end))
     printed = _printed(key).get("printed", {}).get(symbol)
     words = "" if printed is None else f"printed {_power(printed, symbol, 0)}"
     parts.append(_text(left, top - 7, f'<tspan font-weight="600">{key}</tspan>  {words}'))

@@ -122,6 +122,9 @@ def cases() -> dict[str, tuple[Block, Loss, str]]:
     targets = np.empty(400)
     targets[order] = (np.arange(400) * 7 % 51 + np.arange(400) // 80) % 51
     found["many classes"] = Block(terms, targets), Multinomial(51), "0.01"
+    terms = rows_from_coins("ten classes", 120, 10)
+    targets = targets_from_coins("ten classes", terms, Multinomial(10))
+    found["ten classes"] = Block(terms, targets), Multinomial(10), "0.1"
     return found
 
 
@@ -131,7 +134,7 @@ def fit_vector(block: Block, loss: Loss, ridge: str) -> dict[str, Any]:
     summary = Summary.of(rows, loss).check(loss)
     passes, sums = [], []
     theta: Any = newton.start(loss, summary, rows.n_terms + 1)
-    while isinstance(theta, newton.State):
+    while isinstance(theta, newton.NewtonState):
         passes.append({"theta": whole(theta.theta), "share": theta.sample_threshold})
         sums.append(theta.sums(rows.blocks(), loss))
         theta = newton.advance(theta, sums[-1], loss, float(ridge))
@@ -301,6 +304,7 @@ def constants() -> dict[str, Any]:
         "LARGE_STEP": newton._LARGE_STEP,
         "MOST_STEPS": newton._MOST_STEPS,
         "MOST_STEERED": derivatives.MOST_STEERED,
+        "MOST_PAIRED": derivatives.MOST_PAIRED,
         "MOST_BY_CLASS": newton._MOST_BY_CLASS,
         "MEMORY": newton._MEMORY,
         "TRIANGLE_BITS": coordinates.TRIANGLE_BITS,

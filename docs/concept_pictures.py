@@ -10,7 +10,7 @@ import numpy as np
 
 import replearn as rl
 from replearn.codes import Cells
-from replearn.glm import Between, planned_widths
+from replearn.glm import GLM, Between, GlmPromise
 
 BLUE, RED, GREEN = "#0072b2", "#d55e00", "#009e73"
 INK = (
@@ -53,7 +53,7 @@ def dot(x, y, colour):
 
 def cells():
     """Two labs' numbers under three shared shifts: a wall falls between them once."""
-    left, right, unit = 150, 640, 140
+    left, right, unit = 100, 590, 140
     one, two = 2.05, 2.35
     parts, rows = [], []
     for row, shift in enumerate((0.15, 0.8, 0.45)):
@@ -72,12 +72,12 @@ def cells():
     print(
         f"shifts under which the two labs differ: {sum(rows)} of {len(rows)}; over all shifts 30%"
     )
-    return svg(660, 240, parts, "Two labs' numbers under three shared shifts of the cells.")
+    return svg(600, 240, parts, "Two labs' numbers under three shared shifts of the cells.")
 
 
 def sketch():
     """Without and with a sketch: the cell is moved until the original lies near its middle."""
-    left, right, unit = 150, 640, 140
+    left, right, unit = 100, 590, 140
     grid = Cells(np.array([1.0]), np.array([0.05]), 3)
     first, second = np.array([1.9]), np.array([2.2])
     codes, bits = grid.publish(first)
@@ -92,33 +92,37 @@ def sketch():
     parts += [text(a, 24, "original"), text(b + 34, 24, "replication")]
     print(f"original 1.9 and replication 2.2, cells of width 1: sketch {bits[0]}, same code {same}")
     return svg(
-        660, 190, parts, "A sketch moves the cell so that the original lies near its middle."
+        600, 190, parts, "A sketch moves the cell so that the original lies near its middle."
     )
 
 
 def price():
     """Price of rounding beside the sampling error: 20 coefficients, 1 of 100 labs differs."""
-    parts, shown = [], []
+    parts, shown, left, unit = [], [], 100, 95
     for bits in (1, 2, 3, 4, 8):
-        factor = float(planned_widths(np.ones(20), Between.none(20), 0.01, bits)[0])
+        plan = GLM.sizes(GlmPromise(0.01, bits, 2, 2), np.ones(20), Between.none(20))
+        factor = float(plan.widths[0])
         shown.append((bits, factor, factor**2 / (12 * 4**bits) / 0.5))
     for row, (bits, factor, share) in enumerate(shown):
-        y, long = 30 + 42 * row, 95 * share
-        parts.append(text(120, y + 5, f"{bits} bit{'s' if bits > 1 else ''}", "end", "600"))
+        y, long = 30 + 42 * row, unit * share
+        parts.append(text(left - 14, y + 5, f"{bits} bit{'s' if bits > 1 else ''}", "end", "600"))
         parts.append(
-            f'<rect x="134" y="{y - 12}" width="{long:.1f}" height="24" fill="{BLUE}" rx="2"/>'
+            f'<rect x="{left}" y="{y - 12}" width="{long:.1f}" height="24" fill="{BLUE}" rx="2"/>'
         )
         value = f"{share:.2f}" if share >= 0.005 else "below 0.01"
-        beside = 236 if 187 < 142 + long < 236 else 142 + long  # not across the line at 1
+        beside = left + 8 + long
+        if unit - 50 < long < unit:
+            beside = left + unit + 7  # not across the line at 1
         parts.append(text(beside, y + 5, value, "start"))
         print(f"{bits} bits: cells {factor:.1f} standard deviations wide, price {share:.2f}")
-    parts.append('<path d="M229 8v214" stroke="currentColor" stroke-dasharray="4 4"/>')
-    parts.append(text(236, 226, "1: the variance of the fit itself", "start"))
-    parts.append(text(134, 248, "variance that rounding adds", "start"))
-    return svg(660, 256, parts, "Price of rounding in units of the fit's own sampling error.")
+    parts.append(f'<path d="M{left + unit} 8v214" stroke="currentColor" stroke-dasharray="4 4"/>')
+    parts.append(text(left + unit + 7, 226, "1: the variance of the fit itself", "start"))
+    parts.append(text(left, 248, "variance that rounding adds", "start"))
+    return svg(600, 256, parts, "Price of rounding in units of the fit's own sampling error.")
 
 
-PANEL, GAP, TOP = 150, 14, 30
+PANEL, GAP, TOP = 133, 13, 30
+REACH = 54  # a vector of length 1
 LABS = ((BLUE, "circle"), (RED, "square"))
 
 
@@ -167,7 +171,7 @@ def strip():
         x, y = centre
         colour = LABS[lab][0]
         dash = 'stroke-dasharray="5 3"' if lab else ""
-        ends = f'x2="{x + 62 * vector[0]:.1f}" y2="{y - 62 * vector[1]:.1f}"'
+        ends = f'x2="{x + REACH * vector[0]:.1f}" y2="{y - REACH * vector[1]:.1f}"'
         stroke = f'stroke="{colour}" stroke-width="{width}" {dash}'
         parts.append(f'<line x1="{x:.1f}" y1="{y:.1f}" {ends} {stroke}/>')
 
@@ -178,13 +182,13 @@ def strip():
             normal = labs[0].coef_[0]
             across = np.array([-normal[1], normal[0]])
             parts.append(
-                f'<line x1="{x - 70 * across[0]:.1f}" y1="{y + 70 * across[1]:.1f}" '
-                f'x2="{x + 70 * across[0]:.1f}" y2="{y - 70 * across[1]:.1f}" '
+                f'<line x1="{x - 61 * across[0]:.1f}" y1="{y + 61 * across[1]:.1f}" '
+                f'x2="{x + 61 * across[0]:.1f}" y2="{y - 61 * across[1]:.1f}" '
                 'stroke="currentColor" stroke-width="2"/>'
             )
         for lab, (X, signs) in enumerate(samples):
             for point, sign in list(zip(X, signs, strict=True))[:40]:
-                parts.append(mark(x + 62 * point[0], y - 62 * point[1], lab, 2.6, sign < 0))
+                parts.append(mark(x + REACH * point[0], y - REACH * point[1], lab, 2.6, sign < 0))
 
     centre = panel(1, "batch normals")
     for lab, trace in enumerate(traces):
@@ -242,7 +246,7 @@ def strip():
 
 def exchange(lanes, messages, label):
     """Who sends which file when: a lane for each party, an arrow for each file, time downwards."""
-    left, right, top = 80, 560, 46
+    left, right, top = 70, 530, 46
     step = (right - left) / (len(lanes) - 1)
     floor = top + 46 * len(messages)
     parts = []
@@ -264,7 +268,7 @@ def exchange(lanes, messages, label):
             f'<path d="M{to} {y}l{head} -5v10z" fill="{BLUE}"/>'
         )
         parts.append(text((at + to) / 2, y - 7, what))
-    return svg(640, floor + 10, parts, label)
+    return svg(600, floor + 10, parts, label)
 
 
 def who_sends():
@@ -340,16 +344,16 @@ def rooms():
             GREEN if name in ("glm", "halfspaces", "kernels", "rows", "codes", "exact") else BLUE
         )  # the pure core
         parts.append(
-            f'<rect x="10" y="{y}" width="620" height="28" rx="4" fill="{colour}" '
+            f'<rect x="10" y="{y}" width="580" height="28" rx="4" fill="{colour}" '
             'fill-opacity="0.16" stroke="currentColor" stroke-opacity="0.25"/>'
         )
         parts.append(text(24, y + 19, name, "start", "600") + text(140, y + 19, what, "start"))
-        parts.append(text(616, y + 19, f"{lines:,}", "end"))
+        parts.append(text(576, y + 19, f"{lines:,}", "end"))
         print(f"| `{name}/` | {what} | {lines:,} |")
     root = sum(len(p.read_text(encoding="utf-8").splitlines()) for p in home.glob("*.py"))
     print(f"| root | errors, types, datasets | {root:,} |")
     print(f"| all | | {total + root:,} |")
-    return svg(640, 14 + 34 * len(words), parts, "Modules of the package from the top down.")
+    return svg(600, 14 + 34 * len(words), parts, "Modules of the package from the top down.")
 
 
 def main(folder):

@@ -84,6 +84,7 @@ def _pictures_take_the_ink_of_the_page(app: Sphinx, docname: str, source: list[s
 
     def drawing(match: re.Match[str]) -> str:
         path = (HERE / docname).parent / match[2]
+        app.env.note_dependency(str(path.resolve()))  # a new drawing makes the page anew
         words = re.sub(r"`([^`]+)`", r"<code>\1</code>", match[1])
         caption = "" if "/examples/" in match[2] else f"<figcaption>{words}</figcaption>"
         return f"```{{raw}} html\n<figure>{path.read_text(encoding='utf-8')}{caption}</figure>\n```"

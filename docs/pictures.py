@@ -108,7 +108,7 @@ def sixteen_scores(own: Sequence[float], replicated: Sequence[float], patient: s
     """
     low = 5 * int(100 * min(*own, *replicated) / 5)
     high = 5 * -int(-100 * max(*own, *replicated) // 5)
-    left, right, width = 24, 616, 640
+    left, right, width = 24, 576, 600
     per_percent = (right - left) / max(1, high - low)
     parts = [f'<text x="{left}" y="20" font-size="18">{escape(patient)}</text>']
     top = 34
@@ -136,7 +136,7 @@ def sixteen_scores(own: Sequence[float], replicated: Sequence[float], patient: s
             )
         top = floor + 28
     words = "risk of readmission within 30 days"
-    parts.append(f'<text x="320" y="{top + 14}" text-anchor="middle">{words}</text>')
+    parts.append(f'<text x="300" y="{top + 14}" text-anchor="middle">{words}</text>')
     label = (
         f"{patient}: own models of {len(own)} hospitals say {min(own):.0%} to {max(own):.0%}; "
         f"replicated models say {risks_in_words(len(set(replicated)))}."
@@ -227,7 +227,7 @@ def draw_rows():
     """Agreement against the rows of a lab: estimated lines, and labs that were run."""
     study, opened = original().study_, original()
     sizes = [125 * 2**k for k in range(7)]
-    left, right, floor, top = 70, 600, 250, 40
+    left, right, floor, top = 70, 565, 250, 40
 
     def across(n_rows):
         return left + (right - left) * np.log2(n_rows / sizes[0]) / np.log2(sizes[-1] / sizes[0])
@@ -246,7 +246,7 @@ def draw_rows():
         x = across(n_rows)
         parts.append(f'<text x="{x:.1f}" y="{floor + 22}" text-anchor="middle">{n_rows:,}</text>')
     words = "patients of the centre that replicates"
-    parts.append(f'<text x="335" y="{floor + 46}" text-anchor="middle">{words}</text>')
+    parts.append(f'<text x="318" y="{floor + 46}" text-anchor="middle">{words}</text>')
 
     # what is estimated, for labs of one population and for new centres
     kinds = (("sample of one population", 0, "", False), ("typical new centre", 1, "6 4", True))
@@ -259,9 +259,9 @@ def draw_rows():
         parts.append(
             f'<polyline points="{" ".join(points)}" fill="none" stroke="{color}" '
             f'stroke-width="2.5" stroke-dasharray="{dashes}"/>'
-            f'<path d="M360 {floor - 62 + 24 * place}h30" stroke="{color}" stroke-width="2.5" '
+            f'<path d="M340 {floor - 62 + 24 * place}h30" stroke="{color}" stroke-width="2.5" '
             f'stroke-dasharray="{dashes}"/>'
-            f'<text x="400" y="{floor - 57 + 24 * place}">{name}</text>'
+            f'<text x="380" y="{floor - 57 + 24 * place}">{name}</text>'
         )
 
     # what was counted
@@ -273,9 +273,70 @@ def draw_rows():
         said.append(f"{n_same} of 40 labs of {n_rows:,}")
         print(f"  {said[-1]} agree")
     parts.append(
-        dot(375, floor - 14, 2, 5) + f'<text x="400" y="{floor - 9}">counted, 40 samples</text>'
+        dot(355, floor - 14, 2, 5) + f'<text x="380" y="{floor - 9}">counted, 40 samples</text>'
     )
-    return svg(640, floor + 56, parts, f"Agreement against sample size: {'; '.join(said)} agree.")
+    return svg(600, floor + 56, parts, f"Agreement against sample size: {'; '.join(said)} agree.")
+
+
+def survival_centre(name, seed):
+    """The invented centres of docs/guide/survival.md."""
+    table = load_readmission(name, PATIENTS).drop(columns=TARGET)
+    risk = np.exp(0.04 * (table["age"] - 72) + 0.5 * (table["nyha"] == "IV"))
+    coins = np.random.default_rng(seed)
+    death, end = coins.exponential(900 / risk), coins.uniform(100, 1000, PATIENTS)
+    times = pd.DataFrame({"died": death <= end, "days": np.ceil(np.minimum(death, end))})
+    return table, times.to_records(index=False)
+
+
+def kaplan_meier(y, days):
+    """The share of patients that have had the event by each day."""
+    order = np.argsort(y["days"])
+    at_risk = len(y) - np.searchsorted(y["days"][order], y["days"][order])
+    left = np.cumprod(1 - y["died"][order] / at_risk)
+    return 1 - left[np.searchsorted(y["days"][order], days, side="right") - 1]
+
+
+def draw_survival():
+    """One model of two centres, beside what was observed at the second."""
+    (first_X, first_y), (X, y) = survival_centre("Ashford", 1), survival_centre("Birchwood", 2)
+    first = rl.ReplicableSurvivalAnalysis().fit(first_X, first_y)
+    second = rl.ReplicableSurvivalAnalysis(study=first.study_).fit(X, y)
+    print(f"  Birchwood: same {second.replication_.same}")
+    left, right, floor, top = 70, 565, 230, 40
+    days = np.arange(25, 901, 25)
+
+    def across(day):
+        return left + (right - left) * day / 900
+
+    def up(share):
+        return floor - (floor - top) * share / 0.75
+
+    parts = [f'<text x="{left - 50}" y="20">patients with the event, Birchwood</text>']
+    for share in (0.0, 0.25, 0.5, 0.75):
+        parts.append(
+            f'<text x="{left - 10}" y="{up(share) + 5:.1f}" text-anchor="end">{share:.0%}</text>'
+            f'<path d="M{left} {up(share):.1f}H{right}" stroke="currentColor" '
+            'stroke-opacity="0.15"/>'
+        )
+    for day in range(0, 901, 150):
+        x = across(day)
+        parts.append(f'<text x="{x:.1f}" y="{floor + 22}" text-anchor="middle">{day}</text>')
+    parts.append(f'<text x="318" y="{floor + 46}" text-anchor="middle">days</text>')
+
+    # the model's mean risk as a line, what was observed as marks
+    predicted = 1 - second.predict_survival(X, days).mean(axis=0)
+    points = zip([0, *days], [0.0, *predicted], strict=True)
+    path = " ".join(f"{across(day):.1f},{up(share):.1f}" for day, share in points)
+    parts.append(f'<polyline points="{path}" fill="none" stroke="#0072b2" stroke-width="2.5"/>')
+    observed = kaplan_meier(y, days)
+    parts += [dot(across(days[i]), up(observed[i]), 1) for i in range(2, len(days), 3)]
+
+    legend = (f'<path d="M340 {floor - 38}h30" stroke="#0072b2" stroke-width="2.5"/>', "predicted")
+    marks = (dot(355, floor - 19, 1), "observed (Kaplan and Meier)")
+    for place, (drawn, words) in enumerate((legend, marks)):
+        parts.append(f'{drawn}<text x="380" y="{floor - 33 + 19 * place}">{words}</text>')
+    gap = np.abs(predicted - observed).max()
+    return svg(600, floor + 56, parts, f"Predicted and observed risk differ by {gap:.1%} at most.")
 
 
 def photograph(folder):
@@ -311,6 +372,7 @@ PICTURES = {
     "validate": draw_validate,
     "retrain": draw_retrain,
     "rows": draw_rows,
+    "survival": draw_survival,
 }
 
 

@@ -2,8 +2,8 @@
 
 python docs/results.py
 
-README.md and docs/index.md quote sentences of it between marks, such as <!-- worth --> and
-<!-- /worth -->.
+README.md and docs/index.md quote sentences of it between marks, such as <!-- performance --> and
+<!-- /performance -->.
 """
 
 import re
@@ -16,7 +16,7 @@ from scipy.stats import beta
 from replearn.words.pictures import dot
 
 HERE = Path(__file__).resolve().parent
-PLAN = "default"  # of benchmarks/worth.py
+PLAN = "default"  # of benchmarks/performance.py
 CAPTION = (
     "![How much of the log-loss gain of the lab's own fit a replicated model keeps: a bar counts "
     "tasks.](pictures/results.svg)"
@@ -39,7 +39,7 @@ INK = (
 def picture(height, parts, label):
     """A picture whose words keep nine pixels where a page is 400 pixels wide."""
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {height}" width="640" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 600 {height}" width="600" '
         f'role="img" aria-label="{escape(label)}" style="max-width:100%;height:auto" '
         f'font-family="system-ui,sans-serif" font-size="14" fill="currentColor">{INK}'
         f"{''.join(parts)}</svg>\n"
@@ -79,9 +79,9 @@ def histogram(kept):
     return picture(floor + 54, parts, label)
 
 
-def worth():
-    """What replicated models are worth on real tables."""
-    table = pd.read_csv(HERE / "results" / "worth.csv")
+def performance():
+    """Performance of replicated models on real tables."""
+    table = pd.read_csv(HERE / "results" / "performance.csv")
     table["task"] = table["task"].str.replace(" %", "%")
     equal = table[table["share"] == 1]
     (HERE / "pictures" / "results.svg").write_text(
@@ -96,10 +96,10 @@ def worth():
         f"{byte['task'].nunique()} public tasks (median; worst {kept_of_byte.min():.1%})"
     )
     for page in (HERE.parent / "README.md", HERE / "index.md"):
-        quote(page, "worth", sentence)
+        quote(page, "performance", sentence)
     n_thin = int((equal["pairs"] < 5).sum())
     thin = f" {n_thin} of {len(equal)} lines rest on fewer than five pairs." if n_thin else ""
-    notes = HERE / "results" / "worth.md"
+    notes = HERE / "results" / "performance.md"
     splits = notes.read_text(encoding="utf-8").split("\n")[0] if notes.exists() else ""
     most = beta.ppf(0.95, n_differ + 1, n_pairs - n_differ)
     ahead = equal.dropna(subset="ahead")  # on the same splits
@@ -110,9 +110,10 @@ def worth():
     )
     yield f"""## Performance of replicated models
 
-`python benchmarks/worth.py DATA --before docs/results/worth.csv --write docs/results` splits public
-tables into an original, a replication of the same size, and rows to test on; pairs of earlier runs
-count, too. These pairs had three bits for each coefficient, or four where rounding would cost over
+`python benchmarks/performance.py DATA --before docs/results/performance.csv --write docs/results`
+splits public tables into an original, a replication of the same size, and rows to test on; pairs of
+earlier runs count, too. These pairs had three bits for each coefficient, or four where rounding
+would cost over
 1%, cells for samples of one population, and 99% planned agreement.{thin} {splits} For
 interactions, splits 4000 to 4011 had been used for tuning: what they showed led to the shrinkage of
 products, whose size was chosen on older splits.
@@ -134,7 +135,7 @@ products, whose size was chosen on older splits.
 
 {CAPTION}
 
-The table as CSV: {{download}}`worth.csv <results/worth.csv>`.
+The table as CSV: {{download}}`performance.csv <results/performance.csv>`.
 
 :::{{dropdown}} All tasks as a table
 
@@ -307,7 +308,7 @@ def agreement_plot(table):
         "learned": ((table["between"] == "learned") & (table["K"] >= 4), 0),
     }
     names = list(dict.fromkeys(table["table"]))
-    left, right, row = 224, 606, 18
+    left, right, row = 224, 574, 18
     floor = 32 + row * len(names)
     parts = [f'<text x="{(left + right) / 2}" y="16" text-anchor="middle">new centres with the '
              "original's model</text>"]  # fmt: skip
@@ -448,7 +449,7 @@ is `np.dot(X, w)`, which reads the rows once.
 
 def main():
     parts = [f"{WIDE}# Results\n\nThe command above each table printed its numbers.\n"]
-    for part in (worth, centres, hard, retraining, months, support, adversary, speed):
+    for part in (performance, centres, hard, retraining, months, support, adversary, speed):
         if (HERE / "results" / f"{part.__name__}.csv").exists():
             parts.extend(part())
     parts.append((HERE / "results" / "large.md").read_text(encoding="utf-8"))

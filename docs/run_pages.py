@@ -7,7 +7,8 @@ The blocks of a page are run one after the other in one folder, which holds the 
 centres: ashford.csv, birchwood.csv, castleton.csv and dunmore.csv, 4,000 patients each. Nothing is
 run that a reader does not see; a block below ``<!-- not run: why -->`` is shown and not run.
 ``...`` in a page stands for anything. Fingerprints are compared: a library that promises the same
-bytes shows those of today. A first or last line ``...`` keeps the output as short as it is.
+bytes shows those of today. A first or last line ``...`` keeps the output as short as it is. With
+both, the line below the first one must stay.
 """
 
 import argparse
@@ -174,10 +175,14 @@ def write(page: Path) -> int:
         lines = [line.rstrip() for line in printed.splitlines()]
         if step.language == "python":
             lines = [line or "<BLANKLINE>" for line in lines]
-        if step.shown.rstrip().endswith("..."):
-            lines = [*lines[: len(step.shown.splitlines()) - 1], "..."]
-        elif step.shown.startswith("..."):
-            lines = ["...", *lines[1 - len(step.shown.splitlines()) :]]
+        shown = step.shown.splitlines()
+        if len(shown) > 2 and shown[0] == shown[-1] == "...":  # what follows the same first line
+            start = lines.index(shown[1])
+            lines = ["...", *lines[start : start + len(shown) - 2], "..."]
+        elif shown[-1:] == ["..."]:
+            lines = [*lines[: len(shown) - 1], "..."]
+        elif shown[:1] == ["..."]:
+            lines = ["...", *lines[1 - len(shown) :]]
         text = text[: step.start] + "".join(f"{line}\n" for line in lines) + text[step.end :]
     if changes:
         page.write_text(text, encoding="utf-8")

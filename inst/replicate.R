@@ -45,6 +45,7 @@ NEAR_ENOUGH <- 2^16
 LARGE_STEP <- 0.125         # beyond it a step is sampled
 MOST_STEPS <- 5000
 MOST_STEERED <- 500         # coefficients with a whole information matrix
+MOST_PAIRED <- 64           # columns for each score after the second one, whose pairs are steered
 MEMORY <- 10                # steps that are remembered
 MOST_BY_CLASS <- 10         # steps with the information of each class alone
 MOST_CHANCE <- 1 - 1e-12    # that a number leaves its cell
@@ -460,8 +461,10 @@ scores_of <- function(rows, theta) {
 
 # How many coefficients are steered: "pairs", by matrices of all pairs of scores; "classes", by one of
 # each class; "alone", by a first row and a diagonal of each class.
-form_of <- function(S, p)
-  if (S * p <= 500) "pairs" else if (p <= 500) "classes" else "alone"
+form_of <- function(S, p) {
+  if (S * p <= MOST_STEERED && (S - 2) * p <= MOST_PAIRED) return("pairs")
+  if (p <= MOST_STEERED) "classes" else "alone"
+}
 
 # Second derivatives of rows for a pair of scores; score 0 is the first class.
 curvature_at <- function(loss, means, k, l) {
@@ -1294,12 +1297,16 @@ checked_times <- function(times) {
 
 checked_events <- function(events) {
   events <- checked_numbers(events, "the event")
-  if (!all(events %in% c(0, 1)))
+  if (!all(events %in% c(0, 1))) {
+    distinct <- sort(unique(events))
+    remedy <- "Recode it so, such as 1 and 2 of R's tables as 0 and 1."
+    if (length(distinct) > 2)
+      remedy <- paste("Competing events (a death from something else) are no censoring: they need a",
+                      "model for each, which a study does not have. Count all of them as the event,",
+                      "or study one outcome at a fixed time with a logistic model.")
     refuse("the event must be 1 where it was seen and 0 where the time is censored, got ",
-           paste(head(sort(unique(events)), 5), collapse = ", "), ". Recode R's 1 and 2 as 0 and 1. ",
-           "Competing events (a death from something else) are no censoring: they need a model for ",
-           "each, which a study does not have. Count all of them as the event, or study one outcome ",
-           "at a fixed time with a logistic model.")
+           paste(head(distinct, 5), collapse = ", "), ". ", remedy)
+  }
   events
 }
 
@@ -1507,7 +1514,26 @@ with_constant <- function(model) {
 }
 
 # Write a model file: the same bytes as Python, whole or not at all.
+# Stop before a file of a different kind is lost, or a private one becomes public.
+check_replaced <- function(path) {
+  if (!file.exists(path) || file.size(path) == 0) return(invisible())
+  content <- tryCatch(read_json(path), error = function(e) NULL)
+  is_model <- is.list(content) && identical(content$format, "replearn/model") &&
+    is.list(content$design) && identical(content$design$kind, "glm")
+  if (!is_model)
+    refuse(path, " is there and is no replearn/model/glm. Name a new file, or delete it first.")
+
+  # what a new file would grant to others: nothing where the user keeps all files private
+  granted <- as.octmode("066") & !as.octmode(as.character(Sys.umask(NA)))
+  if (granted != 0 && (file.mode(path) & as.octmode("077")) == 0)
+    refuse(path, " is private, and what is written would not be. Name a new file, or delete it ",
+           "first.")
+}
+
 save_model <- function(model, path) {
+  if (!is.list(model) || is.null(model$codes) || is.null(model$design))
+    refuse("model must be that of a replication, found$model, got something else.")
+  check_replaced(path)
   content <- c(model_content(model$design, model$codes, model$recalibration),
                fingerprint = model$fingerprint)
   if (!is.null(model$constants))
@@ -1619,6 +1645,7 @@ own_estimates <- function(design, rows, theta) {
       slopes <- cox$slopes
       turn <- turn[slopes, slopes, drop = FALSE]
       covariance[slopes, slopes] <- t(turn) %*% cox$covariance %*% turn
+      repeated[cox$unknown] <- TRUE
     }
   }
   dimnames(estimate) <- score_names(design)
@@ -1649,7 +1676,7 @@ repeated_terms <- function(information) {
 
 # Hazard ratios of Cox's partial likelihood in place of those that intervals give, and the baseline
 # that follows: events over what they expect in each interval. NULL with too many events for that, or
-# with an interval without one.
+# if steps do not end.
 cox_estimates <- function(design, rows, repeated) {
   if (!(sum(rows$targets) > 0 && sum(rows$targets) <= 5000)) return(NULL)
   is_interval <- startsWith(term_names(design$encoding), paste(INTERVAL, "= "))
@@ -1662,15 +1689,19 @@ cox_estimates <- function(design, rows, repeated) {
   pinned <- PINNED * rows$n * repeated[-1][!is_interval]
   # rows of a person follow each other, the first interval first
   fitted <- cox_fit(X, interval, time, rows$targets, cumsum(interval == 1), pinned)
+  if (is.null(fitted)) return(NULL)
 
   at <- factor(interval, seq_len(1 + sum(is_interval)))
   events <- tapply(rows$targets, at, sum, default = 0)
-  if (!all(events > 0)) return(NULL)
-  hazards <- log(events / tapply(time * exp(drop(X %*% fitted$beta)), at, sum))
+  expected <- tapply(time * exp(drop(X %*% fitted$beta)), at, sum, default = 0)
+  hazards <- log(pmax(events, 1) / pmax(expected, 1e-300))
   theta <- numeric(1 + length(is_interval))
-  theta[c(1, 1 + which(is_interval))] <- c(hazards[1], hazards[-1] - hazards[1])
+  baseline <- c(1, 1 + which(is_interval))
+  theta[baseline] <- c(hazards[1], hazards[-1] - hazards[1])
   theta[1 + which(!is_interval)] <- fitted$beta
-  list(theta = matrix(theta, 1), slopes = 1 + which(!is_interval), covariance = fitted$covariance)
+  # an interval without an event has no baseline, nor has any if that is the first
+  list(theta = matrix(theta, 1), slopes = 1 + which(!is_interval), covariance = fitted$covariance,
+       unknown = baseline[events == 0 | events[1] == 0])
 }
 
 # Rows at risk, with Efron's way of ties; the covariance is the sandwich of residuals by person, or the
@@ -1680,33 +1711,46 @@ cox_fit <- function(X, interval, time, event, persons, pinned) {
   strata <- lapply(split(seq_along(time), interval), function(rows) rows[order(-time[rows])])
   derivatives <- function(beta) {
     link <- drop(X %*% beta)
-    weight <- exp(link - max(link))  # a common factor changes nothing
+    link <- link - max(link)  # a common factor changes nothing
+    weight <- exp(link)
+    value <- sum(link[event > 0])
     scores <- 0 * X
     information <- diag(left, ncol(X))  # what is left of a ridge, in rows
     for (rows in strata) {
       part <- of_stratum(X[rows, , drop = FALSE], weight[rows], time[rows], event[rows])
       scores[rows, ] <- part$scores
       information <- information + part$information
+      value <- value - part$logs
     }
-    list(scores = scores, information = information)
+    list(value = value - sum(left * beta^2) / 2, scores = scores, information = information)
   }
 
-  beta <- numeric(ncol(X))
-  for (step in 1:30) {
+  # Newton's steps, halved where the likelihood falls
+  before <- beta <- numeric(ncol(X))
+  highest <- -Inf
+  is_done <- FALSE
+  for (step in 1:50) {
     at <- derivatives(beta)
+    if (!isTRUE(at$value >= highest - 1e-9 * abs(at$value))) {
+      beta <- (beta + before) / 2
+      next
+    }
     gradient <- colSums(at$scores) - left * beta
     move <- solve(at$information, gradient, tol = 0)
-    beta <- beta + pmin(pmax(move, -2), 2)
-    if (sum(gradient * move) < 1e-9) break
+    if (is_done <- sum(gradient * move) < 1e-9) break
+    before <- beta
+    highest <- at$value
+    beta <- beta + move
   }
-  at <- derivatives(beta)
+  if (!is_done) return(NULL)
   inverse <- solve(at$information, tol = 0)
   seen <- crossprod(rowsum(at$scores, persons) %*% inverse)
   larger <- sqrt(pmax(diag(seen), diag(inverse)) / diag(seen))
   list(beta = beta, covariance = seen * outer(larger, larger))
 }
 
-# Score residuals and information of rows that enter together, the longest time first.
+# Score residuals and information of rows that enter together, the longest time first, and what they
+# take from the logarithm of the likelihood.
 of_stratum <- function(X, w, time, event) {
   n <- length(w)
   sums <- function(values) matrix(apply(values, 2, cumsum), nrow(values))
@@ -1715,12 +1759,14 @@ of_stratum <- function(X, w, time, event) {
   hazard <- dropped <- numeric(n)  # what rows collect at each event, less at their own
   hazard_x <- dropped_x <- mean_at <- 0 * X
   squares <- matrix(0, ncol(X), ncol(X))
+  logs <- 0
   for (here in split(which(event > 0), -time[event > 0])) {
     last <- max(which(time >= time[here[1]]))
     tied_x <- colSums(w[here] * X[here, , drop = FALSE])
     share <- (seq_along(here) - 1) / length(here)
     total <- at_risk[last] - share * sum(w[here])
     means <- (rep(at_risk_x[last, ], each = length(here)) - outer(share, tied_x)) / total
+    logs <- logs + sum(log(total))
     hazard[last] <- hazard[last] + sum(1 / total)
     hazard_x[last, ] <- hazard_x[last, ] + colSums(means / total)
     dropped[here] <- sum(share / total)
@@ -1733,7 +1779,8 @@ of_stratum <- function(X, w, time, event) {
   collected <- cumsum(hazard[back])[back] - dropped
   collected_x <- sums(hazard_x[back, , drop = FALSE])[back, , drop = FALSE] - dropped_x
   scores <- event * (X - mean_at) - w * (X * collected - collected_x)
-  list(scores = scores, information = crossprod(X * (w * collected), X) - squares)
+  information <- crossprod(X * (w * collected), X) - squares
+  list(logs = logs, scores = scores, information = information)
 }
 
 # Names of the rows (scores) and columns (terms) of coefficients.
@@ -2127,9 +2174,12 @@ other_unit <- function(ours, study, away) {
   far <- vapply(seq_along(words), function(i) away((ours - moves[i]) / factors[i]), 0)
   best <- which.min(far)
   near <- abs((ours[3] - moves[best]) / factors[best] - study[3]) <= 0.15 * abs(study[3])
-  middle <- paste0("half of the rows are above ", number_texts(ours[3]), " here, in the study above ",
-                   number_texts(study[3]))
-  if (far[best] < 0.5 && near)
+  gaps <- abs(ours - study)
+  place <- if (gaps[3] != 0) 3 else if (gaps[2] >= gaps[4]) 2 else 4  # the median, unless both are the same
+  above <- c("", "three quarters", "half", "a quarter")[place]
+  middle <- paste0(above, " of the rows are above ", number_texts(ours[place]), " here, in the study above ",
+                   number_texts(study[place]))
+  if (far[best] < 0.5 && near && (moves[best] != 0 || study[3] != 0))  # a 0 fits any factor
     return(paste0("seems to have a different unit: it is ", words[best], "; ", middle))
   if (any(ours[2:4] < study[1] | ours[2:4] > study[5]))
     return(paste0("has very different values: ", middle))
@@ -2139,6 +2189,7 @@ other_unit <- function(ours, study, away) {
 on_levels <- function(column, theirs, cells, rows) {
   names <- c(column$reference, as.character(unlist(column$levels)))
   study <- decimals(unlist(theirs$shares))
+  if (column$name == INTERVAL) return(on_times(names, study, cells, rows))
   share_of <- function(name) if (name %in% names) study[match(name, names)] else NULL
   if (!anyNA(cells) && length(unique(cells)) == 1) {
     share <- c(share_of(cells[1]), share_of("(other)"), 0)[1]
@@ -2166,6 +2217,18 @@ on_levels <- function(column, theirs, cells, rows) {
   on_missing(mean(is.na(cells)), share_of("(missing)"),
              if (has_missing_term(column)) "" else others, rows)
 }
+
+# Times in years where the study has days leave nobody at risk after its first interval; or the reverse.
+on_times <- function(names, study, cells, rows) {
+  at_risk <- vapply(names, function(name) sum(cells == name), 0)
+  last <- length(names)
+  is_short <- at_risk[1] == rows$here && is_odd_constant(rows, study[1])
+  is_long <- at_risk[last] > max(LEAST_APART, 0.95 * at_risk[1]) && study[last] < study[1] / 2
+  if (is_short || is_long) first(SAME_TIMES) else ""
+}
+
+SAME_TIMES <- paste("is the same for everybody here: do the times have the study's unit (days and",
+                    "years)? If not, convert them")
 
 on_labels <- function(study, counts, rows) {
   shares <- counts / max(1, sum(counts))
@@ -2737,7 +2800,7 @@ compared <- function(study, theta, rows, is_wide) {
   ratio <- rows$n / study$n_original
   firsts <- (seq_len(nrow(theta)) - 1) * size / nrow(theta) + 1
   away <- numeric(size)
-  for (move in 1:6) {
+  for (move in 1:12) {
     place <- place_at(study, theta, rows, is_wide, known, away)
     information <- place$information
     centres <- information %*% known$prior %*% information
@@ -2753,10 +2816,11 @@ compared <- function(study, theta, rows, is_wide) {
     of_model <- known$prior %*% (information %*% pulled) +
       ratio * bread_of(information) %*% (place$sampling %*% pulled)
     likely <- known$parameters - as.vector(of_model)
-    change <- pmin(pmax(likely, -16), 16) - known$parameters - away
+    step <- pmin(pmax(likely, -16), 16) - known$parameters - away
     constants <- sum(diag(information)[firsts])
-    if (sqrt(max(sum(change * (information %*% change)), 0) / max(constants, ABSENT)) < 0.1) break
-    away <- away + change
+    change <- sqrt(max(sum(step * (information %*% step)), 0) / max(constants, ABSENT))
+    if (change < 0.1) break
+    away <- away + step * min(1, 1 / change)  # not further at once: steps at rare events lead too far
   }
   c(place, list(overfitting = overfitting, centres = centres, exact = exact, total = total,
                 inverse = inverse, parameters = known$parameters))
@@ -2829,7 +2893,7 @@ score_test <- function(study, theta, rows) {
        n_effective = min(curved[(seq_len(q) - 1) * width + 1]), below = below, is_wide = is_wide,
        step = matrix(-bread %*% gradient, q, byrow = TRUE),
        errors = matrix(ifelse(curved > ABSENT, sqrt(pmax(diag(own), 0)), Inf), q, byrow = TRUE),
-       covariance = bread %*% found$total %*% bread,
+       own_covariance = own, covariance = bread %*% found$total %*% bread,
        spreads = if (!is_wide) sqrt(pmax(rowSums((turn %*% own) * turn), 0) * rows$n))
 }
 
@@ -2913,7 +2977,9 @@ around <- function(value, reach) c(value = value, low = value - reach, high = va
 
 row_losses <- function(loss, scores, targets) {
   switch(family_of(loss), gaussian = (scores[, 1] - targets)^2 / 2,
-    poisson = means_of(loss, scores)[, 1] - targets * scores[, 1], {
+    # half the deviance, counted from means that equal the counts
+    poisson = means_of(loss, scores)[, 1] - targets * scores[, 1] -
+      (targets - targets * log(pmax(targets, 1e-300))), {
       every <- cbind(0, scores)
       top <- do.call(pmax, as.data.frame(every))
       top + log(rowSums(exp(every - top))) - every[cbind(seq_along(targets), targets + 1)]
@@ -3017,25 +3083,28 @@ column_differences <- function(design, theta, test) {
   names <- term_names(design$encoding)
   if (!length(names)) return(none)
 
-  units <- rep(1, length(names))
-  basic <- unlist(lapply(design$encoding$columns, function(column) {
-    if (!is_number_column(column)) return(rep(1, length(unlist(column$levels))))
-    c(1 / decimals(column$spread), rep(1, length(column$knots) + isTRUE(column$indicator)))
-  }))
-  units[seq_along(basic)] <- basic
+  # from encoded columns to units
   is_gaussian <- design$loss$kind == "gaussian"
-  if (is_gaussian) units <- units * decimals(design$loss$spread)
+  width <- ncol(theta)
+  turn <- per_unit(design, diag(1, width))
+  if (is_gaussian) turn[, 1] <- turn[, 1] - decimals(design$loss$centre)
   printed <- function(value) {  # by term, then by score
-    value <- t(value[, -1, drop = FALSE]) * units
-    as.vector(t(if (is_gaussian) value else exp(pmin(value, 700))))
+    value <- value[, -1, drop = FALSE]
+    as.vector(if (is_gaussian) value else exp(pmin(value, 700)))
   }
+  reach <- t(vapply(seq_len(nrow(theta)), function(k) {
+    part <- (k - 1) * width + seq_len(width)
+    1.96 * sqrt(pmax(colSums(turn * (test$own_covariance[part, part] %*% turn)), 0))
+  }, numeric(width)))
+  reach[!is.finite(test$errors)] <- Inf
 
-  own <- theta + test$step
+  own <- (theta + test$step) %*% turn
+  theta <- theta %*% turn
   p <- vapply(seq_along(names) + 1, function(column) p_of_column(test, column), 0)
   q <- nrow(theta)
   table <- data.frame(column = rep(names, each = q), model = printed(theta), own = printed(own),
-                      low = printed(own - 1.96 * test$errors),
-                      high = printed(own + 1.96 * test$errors), p = rep(p, each = q))
+                      low = printed(own - reach), high = printed(own + reach), p = rep(p, each = q))
+  if (q > 1) table$class <- rep(label_texts(design$classes)[-1], length(names))
   table <- table[order(table$p), ]
   row.names(table) <- NULL
   table
@@ -3091,12 +3160,13 @@ MARGIN <- log(1.25)  # base risks differ where events are shown to be a quarter 
 
 # How far a model holds, after Vergouwe's closed test: all of it, its slopes, these up to a factor, or
 # not its columns. What centres showed of their differences excuses a base risk; an assumption does not.
-rung_of <- function(study, test, p_value, shifts) {
+rung_of <- function(study, test, p_value, shifts, gain) {
   is_shown <- any(vapply(shifts, function(one) one[["low"]] > MARGIN || one[["high"]] < -MARGIN, NA))
   differs <- is_shown && !(study$n_centres > 1 && test$p_constants >= UNLIKELY)
   if (p_value >= UNLIKELY && !differs) return("model")
   if (test$p_slopes >= UNLIKELY) return("slopes")
-  if (test$p_factor >= UNLIKELY) "factor" else "columns"
+  # a factor of 0 suits labels that no column tells anything about
+  if (test$p_factor >= UNLIKELY && gain[["high"]] >= 0) "factor" else "columns"
 }
 
 # What a lab's patients say about the model that codes stand for; `own_theta` is the lab's own fit.
@@ -3123,16 +3193,18 @@ support_of <- function(study, codes, constants, rows, own_theta) {
   # of all coefficients that labs agree on
   p_value <- if (has_local_constant(design)) test$p_slopes else test$p_value
   shifts <- if (!has_local_constant(design)) base_risk_shifts(loss, ours, y, mass)
-  list(p_value = p_value, rung = rung_of(study, test, p_value, shifts),
+  gain <- gain_of(loss, ours, scores_of(rows, 0 * theta), y, mass)
+  list(p_value = p_value, rung = rung_of(study, test, p_value, shifts, gain),
        p_one_population = p_if_centres_did_not_differ(study, theta, rows), p_slopes = test$p_slopes, p_factor = test$p_factor, test = test,
-       gain = gain_of(loss, ours, scores_of(rows, 0 * theta), y, mass), performance = performance,
+       gain = gain, performance = performance,
        ratio = observed_to_expected(loss, ours, y, mass),
        calibration = calibration_of(loss, ours, y, mass),
        columns = column_differences(design, real, test), scale = RATIOS[[loss$kind]])
 }
 
 # Columns that contradict a model by themselves.
-culprits_of <- function(support) head(support$columns$column[support$columns$p < UNLIKELY], 3)
+culprits_of <- function(support)
+  head(unique(support$columns$column[support$columns$p < UNLIKELY]), 3)
 
 # --- is it the original's model? -----------------------------------------------------------------
 by_wall <- function(places) order(abs(abs(places) - 0.5))
@@ -3458,10 +3530,11 @@ next_steps <- function(x) {
   support <- x$support
   if (x$verdict == "untold")
     return(paste("Compare the fingerprint with those of other labs, or pass --opened with the",
-                 "original's model."))
-  if (x$verdict == "same slopes") return(UPDATE_CONSTANT)
+                 "original's model; of a sealed study with its opening."))
+  if (x$verdict == "same slopes" && !length(x$look_first)) return(UPDATE_CONSTANT)
   if (x$verdict %in% c("contradicted", "unsupported")) return(next_command(support))
-  if (x$verdict == "questioned") return(RECODE)  # an update would fit the wrong columns
+  if (x$verdict %in% c("questioned", "same slopes"))
+    return(RECODE)  # an update would fit the wrong columns
   if (x$verdict != "different") return(if (!is.null(support)) miscalibrated(support))
   c(if (x$n_rows < x$planned_rows && x$disagreement > 0.05)
       paste0(size_in_words(x), " are few: the study was planned for ", planned_in_words(x), "."),
@@ -3497,7 +3570,11 @@ performance_items <- function(support) {
 }
 
 support_details <- function(support) {
-  columns <- support$columns
+  # intervals of time are the baseline, and shown where they contradict it
+  is_baseline <- startsWith(support$columns$column, paste(INTERVAL, "= "))
+  columns <- support$columns[!is_baseline | support$columns$p < UNLIKELY, , drop = FALSE]
+  if (!is.null(columns$class)) columns$column <- paste(columns$column, columns$class, sep = ", ")
+  columns$class <- NULL
   names(columns)[match(c("own", "low", "high"), names(columns))] <- c("step", "from", "to")
   c(value_item("patients fit the model", p_in_words(support$p_value)),
     value_item("if centres did not differ", p_in_words(support$p_one_population)),
@@ -3596,7 +3673,7 @@ print_replication <- function(x, ...) {
 print_study <- function(x, ...) {
   cat("A study of '", x$design$target, "', planned for ", counted(x$n_replication),
       if (x$design$loss$kind == "hazard") " rows at risk." else " rows.",
-      "\n  columns      ", quoted(names_of(x$design$encoding$columns)),
+      "\n  columns      ", quoted(setdiff(names_of(x$design$encoding$columns), INTERVAL)),
       "\n  fingerprint  ", x$fingerprint, "\n", sep = "")
   invisible(x)
 }

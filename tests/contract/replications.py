@@ -1,6 +1,6 @@
 """Recorded tables of two labs, and small studies of them: what other languages must get too."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,12 @@ from replearn.glm import (
     Coordinates,
     GlmDesign,
     GlmModel,
+    GlmPromise,
     Loss,
     Multinomial,
     Poisson,
     Summary,
     fit,
-    planned_widths,
 )
 from replearn.glm.losses import Gaussian
 from replearn.study import (
@@ -181,7 +181,7 @@ def make_study(path: Path, case: Case) -> tuple[GlmStudy, GlmModel]:
     coordinates = Coordinates.of(information, X.T @ X / block.n_rows, 0.003)
     n, bits = summary.n_rows, case.bits
     between = Between(np.full(q, 0.05 if case.n_centres else 0.0), case.n_centres)
-    widths = 1.05 * planned_widths(np.full(q, np.sqrt(2 / n)), between, 0.01, bits)
+    widths = 1.05 * GLM.sizes(GlmPromise(0.01, bits, n, n), np.ones(q), between).widths
     design = replace(
         design, coordinates=coordinates, widths=tuple(map(decimal_text, widths)), bits=bits
     )
@@ -255,16 +255,29 @@ CHANGES = {
 }
 
 
+def mostly_zero(row: dict[str, str]) -> dict[str, str]:
+    return row | ({"age": "0"} if row["age"][-1] in "012345" else {})
+
+
+def rewrite(path: Path, change: Callable[[dict[str, str]], dict[str, str]]) -> Path:
+    """Change each row of a file."""
+    head, *lines = path.read_text().splitlines()
+    rows = [dict(zip(head.split(","), line.split(","), strict=True)) for line in lines]
+    path.write_text("\n".join([head, *(",".join(change(row).values()) for row in rows)]))
+    return path
+
+
 def strange_columns(folder: Path) -> Iterator[tuple[str, GlmStudy, Path, Case]]:
     """Tables in which a column looks different from the study."""
     case = CASES["text levels and missing values"]
     study, _ = make_study(write_table(folder / "a.csv", case, seed=0), case)
     for name, change in CHANGES.items():
-        path = write_table(folder / f"{name}.csv", case, seed=1)
-        head, *lines = path.read_text().splitlines()
-        rows = [dict(zip(head.split(","), line.split(","), strict=True)) for line in lines]
-        path.write_text("\n".join([head, *(",".join(change(row).values()) for row in rows)]))
-        yield name, study, path, case
+        yield name, study, rewrite(write_table(folder / f"{name}.csv", case, seed=1), change), case
+
+    zeros = rewrite(write_table(folder / "zeros.csv", case, seed=0), mostly_zero)
+    path = rewrite(write_table(folder / "far.csv", case, seed=1), mostly_zero)
+    rewrite(path, lambda row: row | {"age": f"{30 * float(row['age']):.1f}"})
+    yield "the same median", make_study(zeros, case)[0], path, case
 
     path = write_table(folder / "copies.csv", case, seed=1)
     head, *lines = path.read_text().splitlines()

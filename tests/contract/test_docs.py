@@ -2,13 +2,18 @@
 
 import ast
 import re
+import shutil
+import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import replearn
 from replearn.words import Landed, Rung, ladder, where_we_landed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,6 +88,87 @@ def test_what_differs_is_noticed():
 @pytest.mark.parametrize("page", TEXTS, ids=name)
 def test_no_set_up_is_hidden_from_the_reader(page):
     assert "<!-- run:" not in page.read_text(encoding="utf-8")
+
+
+#: Blocks that are no output: lists of commands, notation, code that test_r.py runs, directives.
+SHOWN_ONLY = ("bash", "text", "json", "r", "{")
+BLOCK = re.compile(r"(?ms)^```([^\n]*)\n(.*?)^```$")
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=name)
+def test_what_looks_like_output_is_run(page):
+    """README showed a table that the demo no longer printed: its block had no language."""
+    text = page.read_text(encoding="utf-8")
+    for block in BLOCK.finditer(text):
+        language, body = block.groups()
+        if run_pages.NOT_RUN.search(text[: block.start()]):
+            continue
+        if language in ("python", "console"):
+            assert any(run_pages.steps(block[0])), block[0]
+        else:
+            assert language.startswith(SHOWN_ONLY), block[0]
+        if language == "text":
+            assert re.search(r"\d{2}", body) is None, block[0]
+
+
+@pytest.mark.slow
+def test_results_are_those_of_their_files(tmp_path):
+    """What docs/results.py would write is there: tables, pictures and the sentences quoted."""
+    ignored = shutil.ignore_patterns("_build", "api", "*.png")
+    shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=ignored)
+    shutil.copy(ROOT / "README.md", tmp_path)
+    subprocess.run([sys.executable, tmp_path / "docs" / "results.py"], check=True)
+    written = ["README.md", "docs/index.md", "docs/results.md"]
+    written += ["docs/pictures/results.svg", "docs/pictures/centres.svg"]
+    hint = "python docs/results.py writes it"
+    for path in written:
+        assert (tmp_path / path).read_bytes() == (ROOT / path).read_bytes(), f"{path}: {hint}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command", ["table1.py --rows", "populations.py --summary docs/results/populations.csv"]
+)
+def test_table1_is_todays(command):
+    script, *options = command.split()
+    call = [sys.executable, f"benchmarks/{script}", *options]
+    printed = subprocess.run(call, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    page = (ROOT / "docs/theory/table1.md").read_text(encoding="utf-8")
+    rows = [line for line in printed.splitlines() if line.startswith("|") and "---" not in line]
+    assert len(rows) > 5
+    assert [row for row in rows[1:] if row not in page] == []
+
+
+def test_numbers_in_sentences_are_those_of_their_files():
+    """Of months, of intervals, and of a second promise of Table 1."""
+    results, pages = ROOT / "docs/results", ROOT / "docs"
+    months = pd.read_csv(results / "months.csv").set_index("learned from")
+    alone, several = months.loc[1], months.loc[2:].sum()
+    said = (pages / "guide/retrain.md").read_text(encoding="utf-8")
+    for n in (several, alone):
+        assert f"{n['a different model']} of {n['later months']}" in said
+
+    covered = pd.read_csv(results / "intervals.csv")["covered"]
+    said = (pages / "howto/statistics.md").read_text(encoding="utf-8")
+    assert f"{covered.min():.1%} to {covered.max():.1%}" in said
+
+    promise = {"margin": 0.2, "max_error": 0.1, "max_disagreement": 0.1}
+    rows = replearn.table1(n_features=20, fit_intercept=False, **promise).rows
+    said = (pages / "theory/table1.md").read_text(encoding="utf-8")
+    for line in ("svm", "dp", "svm+3"):
+        assert f"{rows[line]['certified']:,}" in said
+
+
+def test_what_is_to_be_installed_exists():
+    """The README of a bundle named an extra that had left."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = {}
+    for path in (*TEXTS, *(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("*.js")):
+        text = path.read_text(encoding="utf-8")
+        for extra in re.findall(r"pip install ['\"]?(?:\.|replearn)\[(\w+)\]", text):
+            named[extra] = name(path)
+    assert {"halfspaces", "onnx"} <= set(named)
+    assert set(named) <= set(project["optional-dependencies"]), named
 
 
 @pytest.mark.parametrize("page", TEXTS, ids=name)
@@ -178,12 +264,32 @@ def test_pictures_of_the_documentation_can_be_heard(path):
     assert len(drawn(path.read_text(encoding="utf-8"))) > 20
 
 
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "docs/pictures").glob("*.svg")), ids=lambda path: path.stem
+)
+def test_words_in_pictures_are_whole_and_can_be_read_on_a_phone(path):
+    """A page of 400 pixels shows 392 of a picture. Letters are as wide as those of DejaVu Sans."""
+    root = ElementTree.fromstring(path.read_text(encoding="utf-8"))
+    width = float(root.attrib["viewBox"].split()[2])
+    for text in root.iter("{http://www.w3.org/2000/svg}text"):
+        size = float(text.attrib.get("font-size", root.attrib["font-size"]))
+        assert size * 392 / width >= 9, "".join(text.itertext())
+        words = "".join(text.itertext())
+        narrow = sum(letter in " iljtfr.,;:'()" for letter in words)
+        wide = sum(letter in "mwMW%" for letter in words)
+        length = size * (0.61 * len(words) - 0.27 * narrow + 0.34 * wide)
+        before = {"start": 0.0, "middle": length / 2, "end": length}
+        left = float(text.attrib["x"]) - before[text.attrib.get("text-anchor", "start")]
+        assert left >= 0, text.text
+        assert left + length <= width, text.text
+
+
 def test_a_ladder_compares_with_its_longest_rung():
     svg = ladder(
         [Rung("base", 0.0, "0%", "all"), Rung("ours", 0.2, "20%", "9 of 9", True)], "worth"
     )
     assert drawn(svg) == "worth: base 0%, same at all; ours 20%, same at 9 of 9."
-    assert re.findall(r'width="([\d.]+)" height="24"', svg) == ["2.0", "224.0"]
+    assert re.findall(r'width="([\d.]+)" height="24"', svg) == ["2.0", "186.0"]
 
 
 def test_marks_outside_of_a_box_are_told():

@@ -444,6 +444,19 @@ def _level(cell: Any) -> str:
     return {"True": "true", "False": "false", "1e-07": "1e-7"}.get(text, text.removesuffix(".0"))
 
 
+@pytest.mark.parametrize("name", ["logistic", "classes"])
+def test_coefficients_replace_coefficients_alone(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "model.csv"
+    to_csv(MODELS[name], path)
+    before = path.read_bytes()
+    to_csv(MODELS[name], path)
+    assert path.read_bytes() == before
+    path.write_text(patients := "age,term\n61,1\n")
+    with pytest.raises(ReplearnError, match="is no table of coefficients"):
+        to_csv(MODELS[name], path)
+    assert path.read_text() == patients
+
+
 def test_csv_reads_like_a_table_of_odds_ratios(tmp_path: Path) -> None:
     model = MODELS["logistic"]
     to_csv(model, tmp_path / "model.csv")

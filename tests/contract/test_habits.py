@@ -5,8 +5,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import replearn as rl
@@ -61,6 +65,16 @@ def test_ci_fails_where_a_twin_was_not_tested(required, code, tmp_path):
     assert f"{2 - code} skipped" in done.stdout
 
 
+@pytest.mark.slow
+def test_speed_is_compared_with_the_last_release(monkeypatch):
+    """By ratios to scikit-learn on one machine, of calls that both have measured."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    speed = pytest.importorskip("speed")
+    released = pd.DataFrame({"what": ["a", "b", "gone"], "ratio": [1.0, 2.0, 1.0]})
+    table = pd.DataFrame({"what": ["b", "a", "new", "files"], "ratio": [2.1, 1.3, 9.0, np.nan]})
+    assert speed.slower(table, released) == {"a": 1.3}
+
+
 #: Rooms whose ``__init__`` names what others may import.
 DOORS = ("words", "rows", "exact", "codes", "glm", "study", "tables", "documents")
 
@@ -105,3 +119,23 @@ def test_studies_and_models_answer_for_themselves():
         if any(map(asks_for_the_kind, ast.walk(tree))):
             asking.add(module.relative_to(package).as_posix())
     assert asking == CHOOSING
+
+
+def test_scripts_import_names_that_exist():
+    """Pictures and benchmarks are run seldom: a name that moved would break them unseen."""
+    missing = []
+    for folder in ("docs", "benchmarks", "examples"):
+        for script in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
+                if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(
+                    "replearn"
+                ):
+                    continue
+                module = import_module(str(node.module))
+                missing += [
+                    f"{script.relative_to(ROOT)}: {node.module}.{alias.name}"
+                    for alias in node.names
+                    if not hasattr(module, alias.name)
+                    and find_spec(f"{node.module}.{alias.name}") is None
+                ]
+    assert not missing, "\n".join(missing)

@@ -124,3 +124,32 @@ def test_an_output_without_unicode(inside: Path, tmp_path: Path) -> None:
     text, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
     assert b"Gr\\xf6\\xdfe" in text
+
+
+READ_AHEAD = """
+import sys, time
+from replearn.tables import files, open_table
+
+files._BLOCK_BYTES = 1 << 13
+as_it_is = files._Watched.read
+def slow(self, size=-1):
+    if self.n_breaks:  # what is read ahead
+        time.sleep(0.3)
+    return as_it_is(self, size)
+files._Watched.read = slow
+
+class Late:
+    def __del__(self, sleep=time.sleep):
+        sleep(1)  # Python is ending
+
+late = Late()
+for batch in open_table(sys.argv[1], target="died").batches(100):
+    sys.exit(2)
+"""
+
+
+def test_a_process_ends_with_its_exit_code_while_arrow_reads_ahead(inside: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", READ_AHEAD, "a.csv"], capture_output=True, cwd=inside
+    )
+    assert (ended.returncode, ended.stderr) == (2, b"")

@@ -13,8 +13,7 @@ import pandas as pd
 import pytest
 
 from replearn.errors import ReplearnError
-from replearn.glm import GlmModel
-from replearn.glm import State as NewtonState
+from replearn.glm import GlmModel, NewtonState
 from replearn.reports.update import update
 from replearn.rows import Block, integers, row_marks
 from replearn.study import (
@@ -30,7 +29,7 @@ from replearn.study import (
     publish,
     replicate,
 )
-from replearn.study.passes import Counts, table_of
+from replearn.study.passes import Counts, Member, table_of
 from replearn.tables import open_table, profile
 from replearn.words import forest
 from tests.contract.replications import (
@@ -49,6 +48,7 @@ from tests.contract.replications import (
     write_table,
 )
 from tests.contract.test_javascript import answers, needs_node
+from tests.unit.test_coalition import clinic
 from tests.unit.test_survival import trial
 
 
@@ -181,7 +181,7 @@ def forest_of(support: Any) -> str | None:
 
     marks = [
         (
-            column.name,
+            column.shown,
             f"{column.model:.2f}" if ratio else f"{column.model:+.3g}",
             *(placed(value) for value in (column.model, column.low, column.high)),
         )
@@ -272,6 +272,31 @@ def test_sums_files_are_equal(tmp_path):
             files.append((name, round_, (tmp_path / "sums.json").read_text()))
     for (name, round_, file), found in zip(files, answers(calls), strict=True):
         assert found["sums"].get("file") == file, (name, round_, found["sums"])
+        assert "no individual data" in found["sums"]["words"]
+
+
+@needs_node
+def test_rows_that_a_pair_of_terms_shows_are_told(tmp_path):
+    calls, words = [], []
+    for n_levels, n_rows in ((4, 700), (25, 2500)):
+        study = publish(
+            open_table(clinic(9000, 1, n_levels), target="y"), Request(ridge=0.01)
+        ).study
+        theta = np.full((1, len(study.design.encoding.term_names) + 1), 1 << 22)
+        state = State(study.fingerprint, 0, newton=NewtonState(theta, 1 << 32))
+        table = clinic(n_rows, 2, n_levels)
+        table = table.drop(table[(table.ward == "w03") & (table.drug == "d03")].index[3:])
+        table.to_csv(path := tmp_path / f"{n_levels}.csv", index=False)
+        calls.append(call(study, path, Case(), state=state.content(), lab="lab"))
+        try:
+            n_shown = lab_sums(study, table, state, lab="lab").n_shown
+            words.append(f" {n_shown:,} rows share two terms with few others")
+        except ReplearnError as refusal:
+            words.append(str(refusal))
+    assert words[0].startswith(" 3 rows")
+    assert "at most half" in words[1]
+    for word, found in zip(words, answers(calls), strict=True):
+        assert word in (found["sums"].get("words") or found["sums"]["refused"])
 
 
 @pytest.mark.slow
@@ -313,7 +338,20 @@ def test_sums_that_are_refused(tmp_path):
         lab_sums(study, open_case(enough, case, study.design.encoding.names), heavy)
     given.append((enough, heavy.content()))
     words.insert(len(given) - 1, str(caught.value))
-    calls = [call(study, where, case, state=state) for where, state in given] + few_rows
+    without_matrix = heavy.content()
+    without_matrix["newton"]["sample_threshold"] = 0
+    given.append((enough, without_matrix))
+    words.insert(len(given) - 1, str(caught.value))
+
+    # rows that have changed since the first round
+    counts = Counts(12_001, 12_001 << 16, integers([6000, 6001]) << 16)
+    members = (Member("lab", counts), *(Member(name, counts) for name in "ab"))
+    later = replace(few_sampled, members=members)
+    with pytest.raises(ReplearnError, match="same rows") as caught:
+        lab_sums(study, open_case(enough, case, study.design.encoding.names), later, lab="lab")
+    given.append((enough, later.content()))
+    words.insert(len(given) - 1, str(caught.value))
+    calls = [call(study, where, case, state=state, lab="lab") for where, state in given] + few_rows
     for word, found in zip(words, answers(calls), strict=True):
         assert word in found["sums"]["refused"]
         assert found["verdict"]

@@ -244,3 +244,17 @@ def test_an_option_is_used_or_refused(
 
 def test_every_command_has_a_road() -> None:
     assert {call.split()[0] for call, _ in ROADS} == set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "call", ["publish b.csv --target died", "publish b.csv --time los --event died"]
+)
+@pytest.mark.parametrize("role", ["--weights", "--offset", "--groups", "--centres"])
+def test_a_role_does_more_than_leave_out_its_column(
+    made: Path, tmp_path: Path, call: str, role: str
+) -> None:
+    words = shlex.split(f"{call} --out s.json --rows 1200")
+    dropped = effect([*words, "--drop", "prior_admissions"], made, tmp_path / "lab")
+    assert dropped.code in (0, 1), dropped.complaint
+    with_role = effect([*words, role, "prior_admissions"], made, tmp_path / "lab")
+    assert with_role.files.get("s.json") != dropped.files["s.json"]

@@ -23,6 +23,9 @@ def test_sealed_until_it_is_opened(inside: Path, tmp_path: Path) -> None:
     assert (code, json.loads(text)["same"]) == (0, None)
     code, text, _ = replearn("replicate", study, "b.csv", "--opened", opening, "--json")
     assert (code, json.loads(text)["same"]) == (0, True)
+    begin = ("combine", study, "--begin", "--opened", opening, "--out", tmp_path / "first.json")
+    code, _, errors = replearn(*begin)
+    assert (code, "got its opening alone" in errors) == (2, True)
     kept = json.loads(opening.read_text())
     del kept["fingerprint"]
     for name, value, words in (
@@ -34,6 +37,38 @@ def test_sealed_until_it_is_opened(inside: Path, tmp_path: Path) -> None:
         code, _, errors = replearn("replicate", study, "b.csv", "--opened", opening)
         assert code == 2
         assert words in errors
+
+
+def test_sums_of_a_row_more_are_refused(inside: Path, tmp_path: Path) -> None:
+    """The difference of two answers to one study is what a single patient adds."""
+    rows = lab("Birchwood")
+    study, table, sums = tmp_path / "s.json", tmp_path / "b.csv", tmp_path / "b.sums.json"
+    assert replearn("publish", "a.csv", "--target", "died", "--out", study)[0] == 0
+    call = ["sums", study, table, "--lab", "b", "--out", sums]
+    rows.to_csv(table, index=False)
+    assert replearn(*call)[0] == 0
+    assert replearn(*call)[0] == 0  # the same again
+    first = sums.read_bytes()
+
+    turned = rows.copy()
+    turned.loc[7, "died"] = 1 - turned.loc[7, "died"]
+    for other in (rows[1:], turned):
+        other.to_csv(table, index=False)
+        code, _, errors = replearn(*call)
+        assert code == 2
+        assert "the difference of both shows single rows" in " ".join(errors.split())
+        assert sums.read_bytes() == first
+    rows[20:].to_csv(table, index=False)
+    assert replearn(*call)[0] == 0
+
+    # and so of columns, before there is a study; without one of them the others tell the same
+    call = ["sums", table, "--target", "died", "--lab", "b", "--out", tmp_path / "b.columns.json"]
+    assert replearn(*call)[0] == 0
+    assert replearn(*call, "--drop", "age")[0] == 0
+    rows[21:].to_csv(table, index=False)
+    code, _, errors = replearn(*call)
+    assert code == 2
+    assert "shows single rows" in " ".join(errors.split())
 
 
 def test_predictions_and_rehearsals_hold_no_formulas(inside: Path, tmp_path: Path) -> None:

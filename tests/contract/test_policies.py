@@ -144,6 +144,13 @@ def test_a_policy_beside_the_table_holds_and_none_is_passed_by(
     code, text, errors = replearn(*call)
     assert (code, text) == (2, "")
     assert "policy lets study leave" in errors
+
+    # under a different name elsewhere the table is the same one
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    (elsewhere / "linked.csv").symlink_to(table)
+    code, text, errors = replearn(*call[:2], elsewhere / "linked.csv")
+    assert (code, text) == (2, "")
+    assert "policy lets study leave" in errors
     policy.unlink()
     policy.symlink_to(tmp_path / "nowhere")
     assert replearn(*call)[:2] == (2, "")

@@ -161,7 +161,7 @@ def fits():
     rows = open_table(load_readmission("Ashford", 800), target=TARGET)
     for request in (Request(target=TARGET), REQUEST):
         first = publish(rows, request)
-        numbers = [repr(vars(first.certificate)), str(first.worth)]
+        numbers = [repr(vars(first.certificate)), str(first.performance)]
         found[request.basis] = [first.study.content(), *numbers]
     for loss in LOSSES:
         rows = MemoryBlocks(_case(loss))

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import replearn as rl
-from replearn.glm import CentreFits, Coordinates, assumed, learned, planned_widths
+from replearn.glm import GLM, CentreFits, Coordinates, GlmPromise, assumed, learned
 from replearn.glm.between import SHARES, SIZES
 from tests.error_budget import assert_rate_at_least, assert_rate_at_most
 
@@ -56,7 +56,7 @@ def leaving(n_centres, spread, trials, rng, unlike="alike", sizes=(800, 4000)):
         pooled = n_rows @ numbers / n_rows.sum()
         between = learned(fits, np.ones(N_NUMBERS), COORDINATES, pooled)
         sampling = np.full(N_NUMBERS, math.sqrt(1 / n_rows.sum() + 1 / sizes[0]))
-        widths = planned_widths(sampling, between, PLANNED, 8)
+        widths = GLM.sizes(GlmPromise(PLANNED, 8, 2, 2), sampling, between).widths
         residual = (rng.random(N_NUMBERS) - 0.5) * widths / 2**8
         here = centre(unlike, spread, sizes[0], rng)
         n_left += bool((np.abs(here - pooled + residual) > widths / 2).any())
@@ -117,7 +117,7 @@ def test_a_typical_centre_leaves_assumed_cells_as_planned(seeds):
     between = assumed(COORDINATES)
     sampling = np.full(N_NUMBERS, 0.02)
     deviations = between.with_sampling(sampling)
-    widths = planned_widths(sampling, between, PLANNED, 8)
+    widths = GLM.sizes(GlmPromise(PLANNED, 8, 2, 2), sampling, between).widths
     moves = deviations * rng.normal(size=(trials, N_NUMBERS))
     moves += (rng.random(moves.shape) - 0.5) * widths / 2**8
     n_left = int((np.abs(moves) > widths / 2).any(axis=1).sum())

@@ -41,7 +41,7 @@ def pair(loss, n_here, n_there, promise, seed, change=lambda rows: rows):
     """Whether a replication differs, its standardised differences, and the price of rounding."""
     rng = np.random.default_rng([seed, n_here])
     first, second = (change(sample(loss, n, rng)) for n in (n_here, n_there))
-    _, trial = glm.original(first, loss, promise, ridge="0.003")
+    trial = glm.original(first, loss, promise, ridge="0.003")
     widths = np.array([float(width) for width in trial.widths])
     cells = Cells.drawn(widths, promise.bits, Coins(seed))
     z = trial.coordinates.of_theta(trial.theta)
@@ -57,7 +57,7 @@ def pair(loss, n_here, n_there, promise, seed, change=lambda rows: rows):
 @pytest.mark.parametrize("loss", [Bernoulli(), Multinomial(3), Gaussian("0", "1"), Poisson(8)])
 def test_labs_agree_as_planned_and_differ_as_influences_say(loss, seeds):
     """At most 10 % differ (upper bounds make it fewer); squared differences have mean 1."""
-    promise = glm.Promise(0.1, 3, 1500, 1000)
+    promise = glm.GlmPromise(0.1, 3, 1500, 1000)
     found = [pair(loss, 1500, 1000, promise, seed) for seed in seeds(60)]
     assert_rate_at_most(sum(differ for differ, _, _ in found), 60, 0.1)
     squares = np.array([scaled**2 for _, scaled, _ in found])
@@ -68,7 +68,7 @@ def test_labs_agree_as_planned_and_differ_as_influences_say(loss, seeds):
 @pytest.mark.slow
 def test_a_small_replication_with_a_rare_column_agrees_as_planned(seeds):
     """An eighth of the rows, 15 of them with the rare column, of which a third are events."""
-    promise = glm.Promise(0.1, 3, 2400, 300)
+    promise = glm.GlmPromise(0.1, 3, 2400, 300)
     found = [pair(Bernoulli(), 2400, 300, promise, seed)[0] for seed in seeds(120)]
     assert_rate_at_most(sum(found), 120, 0.1)  # a true rate of 0.3 is caught with 0.86
 
@@ -76,7 +76,7 @@ def test_a_small_replication_with_a_rare_column_agrees_as_planned(seeds):
 @pytest.mark.slow
 def test_rounding_costs_a_fraction_of_the_sampling_error(seeds):
     """Three bits at 1 %: below 0.3 of the 0.5 q / n nats that the fit itself costs."""
-    promise = glm.Promise(0.01, 3, 4000, 4000)
+    promise = glm.GlmPromise(0.01, 3, 4000, 4000)
     prices = [pair(Bernoulli(), 4000, 4000, promise, seed)[2] for seed in seeds(10)]
     assert 0.5 * np.mean(prices) * 7 < 0.3 * 0.5 * 7 / 4000
 
@@ -86,14 +86,14 @@ def test_clustered_rows_need_groups(seeds):
     """Rows that come five at a time: with groups the spread is right, without it far too small."""
     grouped = five_times(sample(Bernoulli(), 1000, np.random.default_rng(4)))
     repeated = MemoryBlocks(Block(grouped.block.terms, grouped.block.targets))
-    promise = glm.Promise(0.01, 3, 5000, 5000)
+    promise = glm.GlmPromise(0.01, 3, 5000, 5000)
     spreads = [
-        glm.original(rows, Bernoulli(), promise, "0.003")[1].spread.influence
+        glm.original(rows, Bernoulli(), promise, "0.003").spread.influence
         for rows in (repeated, grouped)
     ]
     assert np.median(spreads[1].variance / spreads[0].variance) == pytest.approx(5, rel=0.1)
     # what the model lets expect of rows is that of persons, too
     assert np.median(spreads[1].expected / spreads[0].expected) == pytest.approx(5, rel=0.1)
-    promise = glm.Promise(0.1, 3, 2000, 2000)
+    promise = glm.GlmPromise(0.1, 3, 2000, 2000)
     found = [pair(Bernoulli(), 400, 400, promise, seed, five_times)[0] for seed in seeds(60)]
     assert_rate_at_most(sum(found), 60, 0.1)

@@ -11,7 +11,7 @@ from replearn.study.certificate import _EffectiveRows, _tails
 from replearn.tables import open_table
 from tests.error_budget import assert_rate_at_least, assert_rate_at_most
 
-PROMISE = glm.Promise(0.01, 8, 4000, 4000)
+PROMISE = glm.GlmPromise(0.01, 8, 4000, 4000)
 N_NUMBERS = 5
 
 

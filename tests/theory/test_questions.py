@@ -84,6 +84,15 @@ def test_what_is_odd_is_asked_about():
         assert list(found) == [name]
 
 
+def test_more_ones_are_no_other_unit():
+    """A thousandth of 0 is 0: medians of 0 say nothing about units."""
+    rng = np.random.default_rng(8)
+    original = {"hormon": (rng.random(3000) < 0.2) * 1.0, "age": rng.normal(60, 9, 3000)}
+    lab = {"hormon": (rng.random(8000) < 0.4) * 1.0, "age": rng.normal(60, 9, 8000)}
+    labels = rng.integers(0, 2, (2, 8000))
+    assert questions(original, labels[0, :3000], lab, labels[1], 3000) == []
+
+
 def test_gaps_without_a_coefficient_and_zeros_of_most_rows_get_no_question():
     """Of 4,000 rows 228 gaps have no coefficient at labs of 300; most amounts are 0."""
     rng = np.random.default_rng(7)

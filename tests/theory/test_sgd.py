@@ -74,7 +74,7 @@ def averages(name, n_steps, n_runs, rng, n_repetitions=1, n_validation=0):
     for _ in range(n_runs):
         rows = RawRows.of(V, np.ones(len(V), np.int8), rng.integers(len(V), size=size))
         hi, lo = np.zeros((2, 1, V.shape[1]), np.int64)
-        add_descents(rows, 0, size, 0, descent, hi, lo, np.zeros(len(COUNTS), np.int64))
+        add_descents(descent, rows, 0, size, 0, hi, lo, np.zeros(len(COUNTS), np.int64))
         results.append(fixed_mean(hi[0], lo[0], 1))
     return np.array(results)
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replearn.codes import CodeSpace, Coins, Promise, Sizes
-from replearn.halfspaces.rounded import component_tail, far_distance, student_factor
+from replearn.codes import CodeSpace, Coins, Promise, Sizes, width_for
+from replearn.halfspaces.rounded import component_tail, far_distance
 from replearn.halfspaces.sgd import SGD
 from replearn.halfspaces.svm import SVM, stability
 from tests.error_budget import assert_rate_at_most
@@ -105,9 +105,9 @@ def test_a_certified_sketch_end_to_end(seeds):
 # ---------------------------------------------------------------- practical mode
 
 
-def test_student_factor_is_the_union_of_tails():
+def test_cells_of_few_groups_have_the_tails_of_student():
     for bits, degrees in ((1, 4), (3, 9), (3, 60)):
-        factor = student_factor(50, 0.01, bits, degrees)
+        factor = width_for(0.01 / 50, bits, degrees)
         rng = np.random.default_rng(bits)
         residual = rng.uniform(-1, 1, 400_000) * factor / 2 ** (bits + 1)
         missed = 2 * 50 * stats.t.sf(factor / 2 + residual, degrees).mean()

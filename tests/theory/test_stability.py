@@ -23,8 +23,7 @@ from replearn.codes import (
 )
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.estimators.glm import ReplicableLogisticClassifier
-from replearn.glm import GLM, Between, GlmPlan, OwnSpread
-from replearn.glm import Promise as GlmPromise
+from replearn.glm import GLM, Between, GlmPlan, GlmPromise, OwnSpread
 from replearn.halfspaces.recipes import TABLE1
 from replearn.reports.audit import audit
 from replearn.reports.plans import RECIPES
@@ -170,9 +169,10 @@ def test_without_theirs_there_is_no_certificate_no_stated_rate_and_no_audit(monk
     for call in calls:
         with pytest.raises(TypeError, match="not callable"):
             call()
-    # nor are there cells that promise anything
-    with pytest.raises(TypeError, match="not callable"):
-        rows_for(deleted.stability, GLM.sizes(found.promise, found.stated_spreads, found.centres))
+    # nor are there cells for centres that differ as those of a table
+    monkeypatch.delattr(import_module(GLM.run.__module__), "stability")
+    with pytest.raises(NameError, match="stability"):
+        GLM.sizes(found.promise, found.stated_spreads, Between(found.centres.deviations, 5))
 
 
 @pytest.mark.parametrize(("n_numbers", "correlation"), [(1, 0.0), (5, 0.0), (5, 0.7), (40, 0.9)])

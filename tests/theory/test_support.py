@@ -75,6 +75,15 @@ def test_a_spoiled_centre_is_contradicted(how, seeds):
     assert null.p_value((rng.random(len(y)) < 1 / (1 + np.exp(-null.X @ theta))) * 1.0) > 0.01
 
 
+def test_a_centre_with_rare_events_is_not_contradicted_for_a_step_that_led_too_far(seeds):
+    """Typical centres differ by so much; at 1% events a step to such a truth is six times it."""
+    rng = np.random.default_rng(seeds(1)[0])
+    null = Null.draw("centres", 20_000, 0.01, rng)
+    truth = null.theta + np.array([0.4, -0.3, -0.1, 1.2, 0.4, -0.7])
+    y = (rng.random(len(null.X)) < 1 / (1 + np.exp(-null.X @ truth))) * 1.0
+    assert null.p_value(y) > 1e-4
+
+
 def wide_rows(rng, slopes, n_rows, factor=1.0):
     """Rows of more columns than are tested one by one, in whole units of 1/4096."""
     terms = np.rint(4096 * np.clip(rng.normal(size=(n_rows, len(slopes))), -4, 4))
@@ -96,13 +105,11 @@ def test_overfitting_of_the_original_contradicts_no_model(seeds):
         slopes = rng.normal(size=n_columns) * 2 / np.sqrt(n_columns)
         rows = wide_rows(rng, slopes, n_rows)
         theta = fit(rows, loss, str(ridge), Summary.of(rows, loss))
-        reference = Reference(theta, ridge, coordinates, between, n_rows)
-        honest = [
-            score_test(wide_rows(rng, slopes, n_rows), loss, n_rows, reference) for _ in range(10)
-        ]
+        reference = Reference(loss, theta, ridge, coordinates, between, n_rows)
+        honest = [score_test(wide_rows(rng, slopes, n_rows), n_rows, reference) for _ in range(10)]
         n_contradicted += sum(min(one.p_value, one.p_slopes) < 0.01 for one in honest)
 
-        spoiled = score_test(wide_rows(rng, slopes, n_rows, -1.0), loss, n_rows, reference)
+        spoiled = score_test(wide_rows(rng, slopes, n_rows, -1.0), n_rows, reference)
         assert spoiled.p_slopes < 1e-6
     assert_rate_at_most(n_contradicted, trials=40, bound=0.02, false_alarm=1e-6)
 
@@ -128,5 +135,5 @@ def at_a_lab(rng, slopes, of_centre, n_rows):
     y = (rng.logistic(size=n_rows) < X @ of_centre) * 1.0
     coordinates = Coordinates.of(np.array([[0.25]]), np.eye(len(slopes) + 1), 1e-3)
     theta = np.rint(np.r_[0.0, slopes][None] * 2.0**THETA_BITS).astype(np.int64)
-    reference = Reference(theta, 0.0, coordinates, assumed(coordinates), 1e12)
-    return score_test(MemoryBlocks(Block(terms, y)), Bernoulli(), n_rows, reference)
+    reference = Reference(Bernoulli(), theta, 0.0, coordinates, assumed(coordinates), 1e12)
+    return score_test(MemoryBlocks(Block(terms, y)), n_rows, reference)

@@ -11,7 +11,7 @@ from scipy import optimize, stats
 import replearn as rl
 from replearn.errors import ReplearnError
 from replearn.reports.centres import places_of
-from replearn.reports.random_effects import LogitScale, LogScale, Scale, pooled
+from replearn.reports.random_effects import AS_IS, LOG, LOGIT, pooled
 from replearn.study import Measure
 from tests.error_budget import assert_rate_at_least
 
@@ -24,7 +24,7 @@ def measure(value: float, error: float) -> Measure:
 
 
 def test_without_differences_between_centres_the_mean_is_that_of_inverse_variances() -> None:
-    found = pooled([measure(1.0, 0.1), measure(1.05, 0.1), measure(1.1, 0.2)], Scale())
+    found = pooled([measure(1.0, 0.1), measure(1.05, 0.1), measure(1.1, 0.2)], AS_IS)
     weights = np.array([100.0, 100.0, 25.0])
     assert found is not None
     assert found.between == 0
@@ -37,7 +37,7 @@ def test_without_differences_between_centres_the_mean_is_that_of_inverse_varianc
 def test_equal_errors_have_a_closed_form() -> None:
     """Paule and Mandel's variance is then that of the values less the squared error."""
     values = [0.2, 0.9, 0.4, 1.3, 0.7]
-    found = pooled([measure(value, 0.1) for value in values], Scale())
+    found = pooled([measure(value, 0.1) for value in values], AS_IS)
     between = np.var(values, ddof=1) - 0.01
     assert found is not None
     assert found.between == pytest.approx(math.sqrt(between), rel=1e-6)
@@ -67,7 +67,7 @@ def test_a_published_meta_analysis_with_unequal_errors() -> None:
         Measure(*np.exp([value, value - 1.96 * error, value + 1.96 * error]))
         for value, error in zip(values, np.sqrt(squares), strict=True)
     ]
-    found = pooled(ratios, LogScale())
+    found = pooled(ratios, LOG)
     assert found is not None
     assert found.n_centres == 13
     assert found.between**2 == pytest.approx(0.3181, abs=5e-5)
@@ -89,19 +89,19 @@ def test_a_published_meta_analysis_with_unequal_errors() -> None:
 
 
 def test_ratios_and_shares_are_pooled_on_their_own_scales() -> None:
-    halved = pooled([Measure(x, x / 1.5, x * 1.5) for x in (0.5, 1.0, 2.0)], LogScale())
+    halved = pooled([Measure(x, x / 1.5, x * 1.5) for x in (0.5, 1.0, 2.0)], LOG)
     assert halved is not None
     assert halved.mean.value == pytest.approx(1.0)
     assert halved.new_centre[0] > 0
-    shares = pooled([Measure(x, x - 0.01, x + 0.01) for x in (0.7, 0.8, 0.98)], LogitScale())
+    shares = pooled([Measure(x, x - 0.01, x + 0.01) for x in (0.7, 0.8, 0.98)], LOGIT)
     assert shares is not None
     assert 0 < shares.new_centre[0] < shares.new_centre[1] < 1
 
 
 def test_fewer_than_three_centres_show_nothing() -> None:
     nothing = Measure(0.0, 0.0, 0.0)  # no event: a ratio of 0
-    assert pooled([measure(1.0, 0.1), measure(2.0, 0.1), nothing], LogScale()) is None
-    assert pooled([measure(math.nan, 0.1)] * 5, Scale()) is None
+    assert pooled([measure(1.0, 0.1), measure(2.0, 0.1), nothing], LOG) is None
+    assert pooled([measure(math.nan, 0.1)] * 5, AS_IS) is None
 
 
 def test_new_centres_lie_in_prediction_intervals_as_often_as_stated(seeds) -> None:
@@ -110,7 +110,7 @@ def test_new_centres_lie_in_prediction_intervals_as_often_as_stated(seeds) -> No
     for _ in range(trials):
         errors = rng.uniform(0.05, 0.2, size=8)
         values = 1.0 + 0.15 * rng.normal(size=8) + errors * rng.normal(size=8)
-        found = pooled([measure(*pair) for pair in zip(values, errors, strict=True)], Scale())
+        found = pooled([measure(*pair) for pair in zip(values, errors, strict=True)], AS_IS)
         assert found is not None
         low, high = found.new_centre
         inside += low < 1.0 + 0.15 * rng.normal() < high

@@ -13,9 +13,9 @@ from replearn.errors import InvalidFile, ReplearnError
 from replearn.glm import GlmModel, newton, unpacked
 from replearn.study import (
     Coalition,
-    Fitted,
     GlmStudy,
     LabSums,
+    PooledFit,
     Request,
     State,
     combine,
@@ -125,6 +125,21 @@ def test_a_coalition_has_the_model_of_all_rows(case):
     if found.replication.same and weights is None:  # the mean lies where all rows lie
         assert np.allclose(centre, found.replication.positions, atol=0.15)
     assert "Oslo" in found._repr_html_()
+
+
+def test_labs_with_many_classes_take_few_rounds():
+    """They sum up all pairs of scores; one table has a matrix of each class, and more passes."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(4000, 12)), columns=[f"x{i}" for i in range(12)])
+    rows["y"] = [f"kind {kind}" for kind in rng.integers(0, 8, 4000) + 2 * (rows.x0 > 0.5)]
+    study = publish(open_table(rows[:2000], target="y"), Request(ridge=0.01)).study
+    parts = {"Bern": rows[2000:2700], "Oslo": rows[2700:3300], "Rome": rows[3300:]}
+
+    found, _, state = rounds(study, parts, through_files=True)
+    assert state.newton.behind.form == "pairs"
+    assert state.newton.behind.n_steps <= 3
+    expected, _ = replicate(study, open_table(rows[2000:], target="y"))
+    assert found.model.fingerprint == expected.fingerprint
 
 
 @pytest.mark.parametrize("n_parts", [1, 3, 8])
@@ -295,7 +310,7 @@ def test_few_cells_count_as_none(plain):
 def at_coefficients(study, rows, *theta):
     """A round that asks for sums of all rows at coefficients that somebody has chosen."""
     state = state_after(study, {"all": rows}, 1)
-    chosen = np.array([theta]) << 26
+    chosen = np.array([theta]) * 2.0**26
     newton = replace(state.newton, theta=chosen, sample_threshold=1 << 32, behind=None)
     return replace(state, counts=None, newton=newton)
 
@@ -333,6 +348,89 @@ def test_coefficients_that_single_out_a_row_are_refused(plain):
     with pytest.raises(ReplearnError, match="a few rows outweigh all others"):
         lab_sums(study, rows, state)
     assert lab_sums(study, rows, study.begin(model)).rows == 800
+
+
+def test_rounds_that_differ_by_a_row_are_refused(plain):
+    """Of two steep rounds without a matrix the gradients differ by the patient between them."""
+    rows = hospital(800, 6)
+    rows["pulse"] = np.where(np.arange(800) % 2, 79.8, 80.2) + np.arange(800) % 9 / 1000
+    rows.loc[5, "pulse"] = 80.0
+    content = plain[0].content()
+    content["design"]["encoding"]["columns"][1] |= {"centre": "80", "spread": "0.1"}
+    study = GlmStudy.from_content(content)
+    state = state_after(study, {"all": hospital(3000, 2)}, 4)
+    assert state.sample_threshold == 0
+    assert lab_sums(study, rows, state).gradient.shape == (1, 6)
+
+    gradients = []
+    for constant in (31, -31):
+        asked = replace(state.newton, theta=np.array([[constant, 0, 31, 0, 0, 0]]) * 2.0**26)
+        steep = replace(state, newton=asked)
+        gradients.append(study.sums([rows], steep).values["gradient"][0].astype(float))
+        with pytest.raises(ReplearnError, match="a few rows outweigh all others"):
+            lab_sums(study, rows, steep)
+    patient = (gradients[0] - gradients[1]) / 2.0**22
+    assert np.abs(patient[1:] - encoded(study, rows)[5]).max() < 8
+
+
+def clinic(n_rows, seed, n_levels):
+    """Two columns of as many levels each, so that few rows share two of them."""
+    rng = np.random.default_rng(seed)
+    rows = pd.DataFrame(
+        {
+            "age": rng.integers(20, 90, n_rows),
+            "ward": [f"w{one:02}" for one in rng.integers(0, n_levels, n_rows)],
+            "drug": [f"d{one:02}" for one in rng.integers(0, n_levels, n_rows)],
+        }
+    )
+    rows["y"] = (rng.random(n_rows) < 1 / (1 + np.exp(-(rows.age - 60) / 20))).astype(int)
+    return rows
+
+
+def test_a_patient_alone_with_two_levels_is_told_of():
+    """The entry of a pair is that patient's curvature, so the risk, so the age: it must be said."""
+    study = publish(open_table(clinic(4000, 1, 4), target="y"), Request(ridge=0.01)).study
+    rows = clinic(1500, 2, 4)
+    pair = (rows.ward == "w03") & (rows.drug == "d03")
+    rows = rows.drop(rows[pair].index[1:]).reset_index(drop=True)
+    state = at_coefficients(study, clinic(3000, 3, 4), -3.0, *[0.5] * 7)
+    sums = lab_sums(study, rows, state)
+
+    # whoever combines tries all ages with these two levels
+    places = [study.design.encoding.term_names.index(name) for name in ("ward = w03", "drug = d03")]
+    seen = unpacked(sums.information, sums.gradient.shape[1])[0][1 + places[0], 1 + places[1]]
+    ages = np.arange(20, 90)
+    every = pd.DataFrame({"age": ages, "ward": "w03", "drug": "d03"})
+    scores = -3.0 + 0.5 * encoded(study, every).sum(axis=1) / 4096
+    curvatures = 1 / (2 + 2 * np.cosh(scores)) * 2.0**22 * 2**16
+    hidden = rows.age[(rows.ward == "w03") & (rows.drug == "d03")].item()
+    assert ages[np.abs(curvatures - float(seen)).argmin()] == hidden
+
+    assert sums.n_shown == 1
+    assert "1 rows share two terms" in str(sums)
+    assert "no individual data" not in str(sums)
+    whole = lab_sums(study, clinic(1500, 2, 4), state)
+    assert whole.n_shown == 0
+    assert "no individual data" in str(whole)
+
+
+def test_a_study_under_which_most_rows_are_nearly_alone_gets_no_sums():
+    study = publish(open_table(clinic(9000, 1, 25), target="y"), Request(ridge=0.01)).study
+    rows = clinic(2500, 2, 25)
+    assert lab_sums(study, rows).n_shown == 0  # nothing but rows and classes is counted yet
+    state = at_coefficients(study, clinic(9000, 3, 25), *[0.1] * 50)
+    with pytest.raises(ReplearnError, match=r"at most half of the rows .*fewer levels and knots"):
+        lab_sums(study, rows, state)
+
+
+def test_a_row_more_than_in_the_first_round_is_refused_at_the_lab(plain, labs):
+    study, _ = plain
+    state = state_after(study, labs, 1)
+    rows = labs["Bern"]
+    assert lab_sums(study, rows, state, lab="Bern").rows == len(rows)
+    for other in (rows[1:], rows.assign(y=1 - rows.y)):
+        with pytest.raises(ReplearnError, match="same rows, but 'Bern' had 700 in the first"):
+            lab_sums(study, other, state, lab="Bern")
 
 
 def test_two_labs_get_no_totals(plain, labs):
@@ -591,7 +689,8 @@ def test_what_is_not_of_this_round_is_refused(plain, labs):
             combine(study, *given, state=at)
     with pytest.raises(ReplearnError, match="one of this study"):
         lab_sums(other, hospital(300, 5, "linear"), state, lab="Bern")
-    fewer = [lab_sums(study, labs["Bern"][1:], state, lab="Bern"), *second[1:]]
+    of_fewer = lab_sums(study, labs["Bern"][1:], state, lab="somebody")
+    fewer = [replace(of_fewer, lab="Bern"), *second[1:]]
     with pytest.raises(ReplearnError, match="must be those of its first round"):
         combine(study, *fewer, state=state)
     with pytest.raises(ReplearnError, match="at least 100 rows, got 99"):
@@ -657,7 +756,7 @@ def test_passes_over_changed_rows_are_refused(plain, labs):
     study, _ = plain
     rows = labs["Oslo"]
     state = study.step(study.sums([rows], study.begin()), study.begin())
-    assert not isinstance(state, Fitted)
+    assert not isinstance(state, PooledFit)
     with pytest.raises(ReplearnError, match="over the same rows"):
         study.step(study.sums([rows[1:]], state), state)
     with pytest.raises(ReplearnError, match="two different ones"):

@@ -337,3 +337,35 @@ def test_a_hazard_ratio_that_follows_from_others_has_no_estimate():
     found = pd.DataFrame(model.coefficients_.columns).set_index("term")
     assert found.estimate.isna().tolist() == [term == "years" for term in found.index]
     assert found.standard_error["school = university"] < 0.2
+
+
+def test_parts_of_curves_are_no_ratios():
+    """The exponential of a hat is the ratio of nothing: a curve's effects are differences."""
+    rng = np.random.default_rng(12)
+    age, dose = rng.normal(60, 10, 3000), rng.normal(size=3000)
+    died = rng.logistic(size=3000) < ((age - 60) / 10) ** 2 - 1 + 0.8 * dose
+    X = pd.DataFrame({"age": age, "dose": dose})
+    fitted = rl.ReplicableLogisticClassifier(basis="splines", between=0).fit(X, died)
+    columns = fitted.coefficients_.columns
+    known = dict(zip(columns["term"], columns["odds_ratio"], strict=True))
+    assert any(term.startswith("age ~") for term in known)
+    assert {known[term] for term in known} == {None}
+    assert fitted.coefficients_.strongest(3) == []
+    assert "is a part of a curve" in " ".join(str(fitted.coefficients_).split())
+
+    # beside them other columns keep theirs
+    X["dose"] = (dose > 0).astype(int)
+    both = rl.ReplicableLogisticClassifier(basis="splines", between=0).fit(X, died)
+    assert [row.name for row in both.coefficients_.strongest(3)] == ["dose"]
+
+
+def test_steps_are_on_the_scale_of_the_table_of_coefficients(fitted):
+    """Of products, too: per unit of both."""
+    found = rl.ReplicableLogisticClassifier(study=fitted.study_).fit(*patients(1))
+    shown = {one.shown: one.model for one in found.replication_.support.columns}
+    known = dict(zip(*(found.coefficients_.columns[key] for key in ("term", "model")), strict=True))
+    del known["(constant)"]
+    assert any(" x " in term for term in known)
+    assert shown == pytest.approx({term: np.exp(value) for term, value in known.items()}, rel=1e-4)
+    for one in found.replication_.support.columns:
+        assert one.low < one.own < one.high

@@ -72,7 +72,7 @@ def test_rows_are_worth_what_the_sandwich_says():
     # a level that whole sites have, and one that rows of all sites have
     by_site, by_row = np.isin(codes, np.arange(20)), frame.arm.to_numpy() == "drug A"
     for member in (by_site, by_row):
-        worth = clusters.worth(np.bincount(codes[member])[np.unique(codes[member])])
+        worth = clusters.n_independent(np.bincount(codes[member])[np.unique(codes[member])])
         residual = (y - y.mean()) * member
         groups = np.bincount(codes, weights=residual, minlength=N_SITES)
         inflation = (groups @ groups) / (residual @ residual)
@@ -87,8 +87,8 @@ def test_rows_of_one_person_count_once():
     y = rng.integers(0, 2, 400)[codes]
     clusters = Clusters(codes, 400, correlation_within(y, codes, 400))
     assert clusters.correlation == pytest.approx(1.0)
-    assert clusters.worth(np.full(30, 20)) == pytest.approx(30)
-    assert clusters.worth(np.full(9, 200)) == 0  # nine persons
+    assert clusters.n_independent(np.full(30, 20)) == pytest.approx(30)
+    assert clusters.n_independent(np.full(9, 200)) == 0  # nine persons
 
 
 def test_independent_rows_lose_little():
@@ -263,6 +263,17 @@ def test_many_gaps_are_never_silent(tmp_path, capsys):
     assert "Missing values have coefficients of their own: lvef 90%, bmi 12%" in text
 
 
+def test_what_must_not_leave_is_refused_before_the_fit(tmp_path, monkeypatch, capsys):
+    """Hours may lie between a command and its fit."""
+    site_trial(900).assign(id=np.arange(900)).to_csv(path := tmp_path / "a.csv", index=False)
+    monkeypatch.setattr(
+        "replearn.study.original.read_rows", lambda *_: pytest.fail("rows were read")
+    )
+    options = ["publish", str(path), "--target", "died", "--out", str(tmp_path / "s.json")]
+    assert cli.main(options) == 2
+    assert "--drop id" in capsys.readouterr().err
+
+
 # --- who is in the study --------------------------------------------------------------------------
 
 
@@ -270,6 +281,7 @@ def test_table_one_counts_by_outcome_and_hides_few(tmp_path, capsys):
     frame = site_trial(3000).drop(columns="site")
     frame.loc[:24, "killip"] = "V"  # 25 rows, of which fewer than ten died
     frame["smoker"] = (np.arange(3000) % 3 == 0).astype(int)
+    frame["year"] = 1991 + np.arange(3000) % 9  # three digits of the number would make it 2e+03
     path = tmp_path / "a.csv"
     frame.to_csv(path, index=False)
     options = ["publish", str(path), "--target", "died", "--out", str(tmp_path / "s.json")]
@@ -282,6 +294,7 @@ def test_table_one_counts_by_outcome_and_hides_few(tmp_path, capsys):
         line = next(row for row in table.splitlines() if f"{column} = {value}" in row)
         count = int(((frame[column] == value) & died).sum())
         assert f"{count:,} ({count / died.sum():.1%})" in line
+    assert "1995 (1993, 1997)" in table
     smokers = next(row for row in table.splitlines() if row.strip().startswith("smoker"))
     assert f"{int(frame.smoker[died].sum()):,} ({frame.smoker[died].mean():.1%})" in smokers
     hidden = [row for row in table.splitlines() if "few rows" in row]

@@ -46,7 +46,7 @@ def test_small_words() -> None:
     assert percent(0.123) == "12.3%"
     assert (p_value(0.04), p_value(0.0009)) == ("p = 0.040", "p < 0.001")
     assert counted(1, "row") == "1 row"
-    assert counted(2000, "batch", "batches") == "2,000 batches"
+    assert counted(2000, "lab") == "2,000 labs"
     row = Row("height", 1.7, "m", (1.6, 1.85), "of 9 rows")
     assert row.shown == "1.700 m (1.600 to 1.850 m), of 9 rows"
 
@@ -76,14 +76,12 @@ def test_short_text_shows_what_fits() -> None:
     assert lines[-1].startswith("More")
 
 
-def test_what_is_told_counts_among_the_ten_lines() -> None:
+def test_what_is_told_displaces_no_answer() -> None:
     rows = [Row(f"r{i}", i) for i in range(MAX_LINES)]
-    told = [f"Column 'x{i}' has gaps." for i in range(3)]
-    assert str(Facts("Yes.", rows, told=told)).count("\n") == MAX_LINES
-    # whatever was done to rows is told, and the first items are shown
-    lines = str(Facts("Yes.", rows, told=told * 5)).split("\n")
-    assert lines[1:16] == told * 5
-    assert lines[16:-1] == ["  r0  0", "  r1  1", "  r2  2"]
+    told = [f"Column 'x{i}' has gaps." for i in range(15)]
+    lines = str(Facts("Yes.", rows, told=told)).split("\n")
+    assert lines[1:16] == told
+    assert lines[16:] == [f"  r{i}  {i}" for i in range(MAX_LINES)]
 
 
 def test_a_long_table_begins_where_it_fits() -> None:
@@ -231,3 +229,17 @@ def test_results_speak() -> None:
     assert str(result) == "The same?model.\n  rows  5"
     assert "<strong>The same?model.</strong>" in result._repr_html_()
     assert result == Result(5)
+
+
+def test_an_interval_beside_one_number_is_drawn_in_full():
+    """That of an audit ended in an arrow at the claim: its number has no interval."""
+    from replearn.words import forest
+
+    drawn = forest(
+        [("counted", "100%", 1.0, 0.8, 1.0), ("claimed", "99%", 0.99, 0.99, 0.99)], 0.99, "claim"
+    )
+    assert 'fill-opacity="0.55"' not in drawn  # no arrow
+    ((left, right), (alone, same)) = re.findall(
+        r'<line x1="([\d.]+)" x2="([\d.]+)" y1="\d+" y2="\d+" stroke="#', drawn
+    )
+    assert float(left) < float(alone) == float(same) < float(right)

@@ -34,7 +34,7 @@ def sums(add, X, signs, problem, batch_size, bias=0, n_groups=3, first=0, order=
     counts = np.zeros(len(COUNTS), np.int64)
     order = np.arange(len(signs)) if order is None else order
     rows = RawRows.of(X, signs, order)
-    marks = add(rows, first, batch_size, bias, problem, hi, lo, counts)
+    marks = add(problem, rows, first, batch_size, bias, hi, lo, counts)
     return hi, lo, counts, marks
 
 
@@ -92,9 +92,8 @@ def test_vectors_are_shortened_and_scaled():
     plain, _ = vector(add_batches, X, signs, SOFT)
     half, _ = vector(add_batches, X, signs, SOFT._replace(length=0.5))
     np.testing.assert_allclose(half, plain / 2, atol=1e-15)
-    short, counts = vector(add_batches, X, signs, SOFT._replace(cap=0.7))
+    short, _ = vector(add_batches, X, signs, SOFT._replace(cap=0.7))
     assert np.linalg.norm(short) == pytest.approx(0.7)
-    assert counts["shortened"] == 1
 
 
 # ---------------------------------------------------------------- gradient descent
@@ -164,7 +163,6 @@ def test_pairs_are_compared(add, problem):
     named = dict(zip(COUNTS, counts.tolist(), strict=True))
     assert named["pairs"] == 2
     assert named["pair_sum"] * 2.0**-24 == pytest.approx(sum(squares), rel=1e-5)
-    assert named["pair_squares"] * 2.0**-16 == pytest.approx(sum(s * s for s in squares), abs=1e-4)
 
 
 @both

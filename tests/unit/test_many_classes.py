@@ -26,7 +26,7 @@ def fitted(rows):
     """The fit, and how many passes it took."""
     loss, n_passes = Multinomial(N_CLASSES), 0
     iterate = newton.start(loss, Summary.of(rows, loss), rows.n_terms + 1)
-    while isinstance(iterate, newton.State):
+    while isinstance(iterate, newton.NewtonState):
         sums = iterate.sums(rows.blocks(), loss)
         iterate = newton.advance(iterate, sums, loss, float(RIDGE))
         n_passes += 1

@@ -40,7 +40,7 @@ def lab(loss: Loss, n_rows: int = 1500, weighted: bool = False) -> MemoryBlocks:
     return MemoryBlocks(Block(sparse.csr_matrix(terms.astype(np.int16)), y, weights))
 
 
-def through_a_file(content) -> newton.State:
+def through_a_file(content) -> newton.NewtonState:
     """A state, read as a lab would."""
     found = State.from_content(State("0" * 64, scale=0).content() | {"newton": content})
     assert found.newton is not None
@@ -64,18 +64,18 @@ def test_fits_end_where_they_say_from_their_limit(monkeypatch, loss, weighted):
 def test_where_rules_of_a_first_pass_end():
     """A step is the last one if eight of it are near; a share of the rows is off by an eighth."""
     loss, rows = LOSSES["two classes"], lab(LOSSES["two classes"], n_rows=64)
-    state = newton.State(np.zeros((1, rows.n_terms + 1)), 1 << 30)
+    state = newton.NewtonState(np.zeros((1, rows.n_terms + 1)), 1 << 30)
     sums = state.sums(rows.blocks(), loss)
     weight = sums.count("weight")
 
-    def advanced(sampled: int, near: int) -> newton.State | np.ndarray:
+    def advanced(sampled: int, near: int) -> newton.NewtonState | np.ndarray:
         values = {**sums.values, "sampled": sums.values["sampled"] * 0 + sampled}
         return newton.advance(state, replace(sums, values=values), loss, 0.01, near)
 
     right = weight // 4
     largest = int(np.abs(advanced(right, 1 << 40)).max())
     assert isinstance(advanced(right, 8 * largest), np.ndarray)
-    assert isinstance(advanced(right, 8 * largest - 1), newton.State)
+    assert isinstance(advanced(right, 8 * largest - 1), newton.NewtonState)
     for sign in (-1, 1):
         off = right + sign * right // 8
         assert advanced(off, 0).behind is not None
@@ -91,8 +91,10 @@ def test_no_order_no_chunk_and_no_zero_changes_a_bit():
     order = np.random.default_rng(0).permutation(block.n_rows)
     dense = Block(block.terms.toarray()[order], block.targets[order], block.weights[order])
     assert (fit(MemoryBlocks(dense), loss, "0.01", summary) == expected).all()
-    state: newton.State | np.ndarray = newton.start(loss, summary, rows.n_terms + 1)
-    while isinstance(state, newton.State):  # each state goes through a file, rows come in parts
+    state: newton.NewtonState | np.ndarray = newton.start(loss, summary, rows.n_terms + 1)
+    while isinstance(
+        state, newton.NewtonState
+    ):  # each state goes through a file, rows come in parts
         state = through_a_file(state.content())
         parts = [block.part(slice(0, 400)), block.part(slice(400, None))]
         state = newton.advance(state, state.sums(parts, loss), loss, 0.01)
@@ -108,7 +110,7 @@ def test_correlated_columns_need_more_steps_and_get_there():
     loss = Bernoulli()
     summary = Summary.of(rows, loss)
     passes, theta = [], newton.start(loss, summary, 521)
-    while isinstance(theta, newton.State):
+    while isinstance(theta, newton.NewtonState):
         passes.append(theta.sample_threshold)
         sums = theta.sums(rows.blocks(), loss)
         theta = newton.advance(theta, sums, loss, 0.001)

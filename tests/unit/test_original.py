@@ -233,16 +233,16 @@ def test_no_promise_where_small_parts_have_no_model():
     """Parts as small as the smallest lab have one class only: nobody knows how much they differ."""
     rows, loss = lab(400, seed=6), Bernoulli()
     rare = MemoryBlocks(Block(rows.block.terms, (np.arange(400) == 7).astype(float)))
-    _, trial = glm.original(rare, loss, glm.Promise(0.01, 3, 400, 4), ridge="0.1")
+    trial = glm.original(rare, loss, glm.GlmPromise(0.01, 3, 400, 4), ridge="0.1")
     assert trial.spread.inflation == 2 * glm.MOST_INFLATION
-    _, trial = glm.original(rows, loss, glm.Promise(0.01, 3, 400, 400), ridge="0.1")
+    trial = glm.original(rows, loss, glm.GlmPromise(0.01, 3, 400, 400), ridge="0.1")
     assert trial.spread.inflation < glm.MOST_INFLATION
 
 
 def test_fifty_rows_have_cells_of_their_own_spread():
     loss = Bernoulli()
     found = [
-        glm.original(lab(n, seed=7), loss, glm.Promise(0.01, 3, n, n), ridge="0.1")[1].widths
+        glm.original(lab(n, seed=7), loss, glm.GlmPromise(0.01, 3, n, n), ridge="0.1").widths
         for n in (49, 50)
     ]
     assert set(found[0]) == {"3.2"}  # arbitrary: nothing is published

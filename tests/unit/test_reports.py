@@ -1,5 +1,6 @@
 """Evaluations, comparisons, checks, audits, plans and files, against exact answers."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
 import replearn as rl
 from replearn.datasets import CENTRES, load_readmission, make_margin
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.reports.audit import Audit, audit, audit_study, parts_of
+from replearn.reports.audit import Audit, audit, audit_study
 from replearn.reports.check import check
 from replearn.reports.compare import compare
 from replearn.reports.evaluate import evaluate, evaluate_original
@@ -136,7 +137,7 @@ def test_results_have_a_picture(original, halfspace, labs) -> None:
     for result, words in (
         (model, "nyha = IV"),
         (halfspace.model_, "x1"),
-        (original.worth, "base rate alone"),
+        (original.performance, "base rate alone"),
         (original.certificate, "planned 99%; estimated here "),
         (check(original.study, table(labs["Dunmore"])), "haemoglobin"),
         (Audit(20, 1, 100, 0.01), "counted 95%; claimed 99%; line: claim."),
@@ -301,11 +302,10 @@ def test_audit_of_an_estimator_of_ours_replicates_the_study(labs) -> None:
 def test_audit_of_a_study(original) -> None:
     n_all = 4 * ROWS
     everybody = table(load_readmission("Dunmore", n_all, as_frame=False))
-    parts = parts_of(everybody, n_all, ROWS, most=10)
-    found = audit_study(original.study, parts)
+    found = audit_study(original.study, everybody, ROWS, most=10)
     assert (found.n_pairs, found.n_different) == (4, 0)
     with pytest.raises(ReplearnError, match="cannot be cut"):
-        parts_of(everybody, n_all, 10**6, most=1)
+        audit_study(original.study, everybody, 10**6, most=1)
 
 
 @pytest.mark.parametrize(
@@ -354,7 +354,7 @@ def test_the_methods_paragraph_says_what_the_study_says(original) -> None:
         study
     )
     measured = evaluate_original(original)
-    assert measured.performance.auc == original.worth.auc  # on rows that fits have not seen
+    assert measured.performance.auc == original.performance.auc  # on rows that fits have not seen
     facts = with_methods(original.study.facts(), original.study, original.model, ("x", measured))
     assert len(facts.figures) == 5
     assert text in facts.html("Supplement").replace("&#x27;", "'")
@@ -425,3 +425,13 @@ def test_margins_are_kept() -> None:
     for bad in ({"n_features": 1, "margin": 0.2}, {"n_features": 3, "margin": 2.0}):
         with pytest.raises(ReplearnError):
             make_margin(10, **bad)  # type: ignore[arg-type]
+
+
+def test_sizes_are_told_as_readers_take_them():
+    """An exact decimal had twelve digits, and populations were a word of the code."""
+    options = {"margin": 0.3, "max_error": 0.1, "fit_intercept": False}
+    svm = plan("svm", n_features=10, mode="certified", **options).facts().text(details=True)
+    assert re.search(r"weight of \|u\|\^2 / 2 +0\.00251\n", svm)
+    dp = plan("dp", n_features=10, **options).facts().text(details=True)
+    assert re.search(r"inverse temperature +\d+\n", dp)
+    assert "populations with the margin" in dp

@@ -35,7 +35,7 @@ def rows():
 
 def sums(found):
     theta = np.array([[0, 1 << 24, -(1 << 23), 5]], dtype=np.float64)
-    state = newton.State(theta, 1 << 31)
+    state = newton.NewtonState(theta, 1 << 31)
     total = state.sums(found.blocks(), Bernoulli(), found.work)
     return {name: value.tolist() for name, value in total.values.items()}
 

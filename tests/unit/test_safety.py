@@ -35,8 +35,15 @@ NAMED = {
     "copy": [
         *(LABELS, LABELS * 3 + 1, np.where(LABELS == 1, "dead", "alive")),
         np.where(LABELS == 1, RNG.integers(1, 4, N_ROWS), 0.0),
+        # the cause of each death, and the day of it
+        [("heart", "lung")[i % 2] if died else None for i, died in enumerate(LABELS)],
+        np.where(LABELS == 1, RNG.normal(100, 10, N_ROWS), np.nan),
     ],
-    "tells": [np.where(LABELS == 1, 1.0, RNG.choice([0, 2, 3], N_ROWS))],
+    "tells": [
+        np.where(LABELS == 1, 1.0, RNG.choice([0, 2, 3], N_ROWS)),
+        # the cause of some deaths
+        [("heart", "lung")[i % 2] if died and i % 3 else None for i, died in enumerate(LABELS)],
+    ],
     "constant": [np.ones(N_ROWS), ["x"] * N_ROWS],
     "empty": [[None] * N_ROWS, [""] * N_ROWS],
     "folded": [np.where(np.arange(N_ROWS) < 12, "rare", RNG.choice(["a", "b"], N_ROWS))],
@@ -88,6 +95,24 @@ def test_a_column_that_numbers_the_centres_is_asked_about(name):
         assert found.kind == "centre"
         assert not found.refused
         assert "cannot replicate" in str(found)
+
+
+def test_numbers_of_persons_with_several_rows_are_no_quantity():
+    visits = np.repeat(np.arange(1, 201), 3)
+    for name in ("id", "patient_nbr", "Subject"):
+        found = remarks({name: visits})[0][name]
+        assert (found.kind, found.refused) == ("identifier", True)
+        assert f"groups={name}" in found.reason
+    assert remarks({"steps": visits})[0] == remarks({"n_inpatient": visits % 40})[0] == {}
+    named = remarks({"id": [f"X{i:03d}" for i in visits]})[0]["id"]
+    assert named.kind == "rare"
+    assert "groups=id" in named.reason
+
+
+def test_columns_of_numbers_with_texts_are_refused_together():
+    codes = [f"{i % 300}" if i % 9 else f"V{i % 20}" for i in range(N_ROWS)]
+    with pytest.raises(ReplearnError, match=r"'diag_1', 'diag_2' must .*categories=diag_1,diag_2"):
+        remarks({"diag_1": codes, "diag_2": codes[::-1]})
 
 
 def test_what_is_meant_is_not_asked_about():

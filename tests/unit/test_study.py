@@ -12,7 +12,7 @@ from scipy import stats
 import replearn as rl
 from replearn.datasets import load_readmission
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
-from replearn.glm import Between, GlmModel
+from replearn.glm import GLM, Between, GlmModel, GlmPromise
 from replearn.glm import sketched as glm
 from replearn.study import GlmStudy, Request, RowEncoder, TableRows, publish, read_rows, replicate
 from replearn.study.evidence import guess_bits
@@ -161,6 +161,17 @@ def test_a_different_base_risk_in_the_same_cell_is_told(labs, original, kept, ve
     assert replicate(slopes.study, table(here))[1].verdict == "confirmed"
     support = replace(found.support, centres_known=True)
     assert support.base_risk_differs == (support.test.p_constants < 0.01)
+
+
+def test_labels_of_other_patients_are_no_slopes_up_to_a_factor(labs, original):
+    """The factor would be 0: nobody is told that patients have the original's slopes."""
+    permuted = labs[1].copy()
+    permuted[TARGET] = np.random.default_rng(0).permutation(permuted[TARGET].to_numpy())
+    _, found = replicate(original.study, table(permuted), original.model)
+    assert found.support.test.p_factor > 0.05
+    assert found.support.gain.high < 0
+    assert "up to one factor" not in str(found)
+    assert "Your patients contradict these columns: " in " ".join(str(found).split())
 
 
 def test_slopes_that_are_half_as_strong_are_contradicted(labs, original):
@@ -402,8 +413,8 @@ def test_a_study_that_coin_flips_replicate_is_exposed(labs, original):
     """Cells are wide, by centres that are said to differ, and the model's numbers far from 0."""
     content = forged(original, lambda c: c.update(between=["2"] * len(c["between"])))
     between = Between(np.full(len(content["between"]), 2.0), content["n_centres"])
-    sampling = np.array(content["spreads"], dtype=float) * np.sqrt(2 / 3000)
-    widths = glm.planned_widths(sampling, between, float(content["max_disagreement"]), 8)
+    promise = GlmPromise(float(content["max_disagreement"]), 8, 3000, 3000)
+    widths = GLM.sizes(promise, np.array(content["spreads"], dtype=float), between).widths
     content["design"]["widths"] = [f"{width * 1.05:.3g}" for width in widths]
     bait = GlmStudy.from_content(content)
 

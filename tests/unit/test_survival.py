@@ -141,7 +141,7 @@ def test_score_is_the_concordance(original):
 
 @pytest.mark.parametrize(
     ("died", "words"),
-    [([0, 1, 2], "Competing events"), ([1, 2, 2], "Recode R's 1 and 2 as 0 and 1")],
+    [([0, 1, 2], "Competing events"), ([1, 2, 2], "such as 1 and 2 of R's tables as 0 and 1")],
 )
 def test_other_events_are_refused(died, words, tmp_path):
     frame = trial(300).assign(died=np.resize(died, 300))
@@ -226,6 +226,36 @@ def test_own_hazard_ratios_are_those_of_cox():
             moved = beta.copy()
             moved[place] += step * errors[place]
             assert inside - partial_likelihood(moved, X, times, events) > 0.002
+
+
+def test_own_hazard_ratios_of_long_tails():
+    """Plain Newton's steps from 0 go to and fro for ever: an enzyme with values far away."""
+    rng = np.random.default_rng(0)
+    enzyme, weight = rng.exponential(1, 300) ** 2, rng.normal(size=300)
+    death = rng.exponential(np.exp(-2 * np.log1p(enzyme) - 0.5 * weight))
+    frame = pd.DataFrame({"enzyme": enzyme, "weight": weight, "died": 1})
+    frame["days"] = 1 + (100 * death).round()
+
+    X = frame[["enzyme", "weight"]]
+    fitted = rl.ReplicableSurvivalAnalysis(between=0).fit(X, outcome(frame))
+    own = fitted.coefficients_.own
+    assert own.is_cox
+    assert "Cox's partial likelihood" in str(fitted.coefficients_)
+    beta, errors = own.estimate[0, 1:3], own.standard_error[0, 1:3]
+    given = X.to_numpy() - X.to_numpy().mean(axis=0), frame.days.to_numpy(), frame.died.to_numpy()
+    inside = partial_likelihood(beta, *given)
+    for step in (-0.1, 0.1):
+        for moved in np.diag(step * errors):
+            assert partial_likelihood(beta + moved, *given) < inside
+
+
+def test_own_hazard_ratios_of_many_events_are_said_to_be_those_of_intervals(monkeypatch):
+    """Cox's take a risk set for each event: with too many of them intervals are as good."""
+    monkeypatch.setattr("replearn.glm.sandwich._MOST_EVENTS", 100)
+    frame = trial(600, seed=3)
+    fitted = rl.ReplicableSurvivalAnalysis(between=0).fit(features(frame), outcome(frame))
+    said = " ".join(str(fitted.coefficients_).split())
+    assert "Hazard ratios are those of the study's intervals" in said
 
 
 def by_person(beta: np.ndarray, X: np.ndarray, times: np.ndarray, events: np.ndarray) -> np.ndarray:
@@ -325,7 +355,7 @@ def test_persons_are_counted_not_their_rows_at_risk():
 def test_rows_at_risk_are_called_so(original):
     assert " held-out rows at risk the model removes " in str(original.performance_)
     assert "% of half the deviance of" in str(original.performance_)
-    assert " rows at risk), without the ridge" in str(original.coefficients_)
+    assert "(4,000 persons), without the ridge" in str(original.coefficients_)
 
 
 def test_persons_who_occur_twice_are_told():
@@ -403,3 +433,55 @@ def test_sizes_are_told_in_persons(original):
     assert "rows here" not in report
     assert f"{lab.replication_.n_rows:,}" not in report
     assert re.search(r"planned for labs with +about [34],\d00 persons", study), study
+
+
+def test_a_lab_without_late_events_has_the_ratios_of_cox(tmp_path, original, capsys):
+    """Nobody is followed as long as at the original: only the late baseline has no estimate."""
+    frame = trial(800, seed=6)
+    frame["died"] = np.where(frame.days > 600, 0, frame.died)
+    frame["days"] = frame.days.clip(upper=600)
+    found = rl.ReplicableSurvivalAnalysis(study=original.study_).fit(
+        features(frame), outcome(frame)
+    )
+    own = found.coefficients_.own
+    assert own.is_cox
+    assert own.n_rows == 800
+    assert np.isnan(own.estimate[0]).any()
+    assert np.isfinite(own.estimate[0, :3]).all()
+    said = " ".join(str(found.coefficients_).split())
+    assert "Intervals in which nobody had the event have no estimate" in said
+    assert "--drop" not in said
+
+    # Table 1, the table of steps and `show` are of patients, not of intervals
+    steps = found.replication_.facts().text(details=True).partition("one step towards")[2]
+    assert "treated" in steps
+    assert "(interval) = " not in steps
+    original.study_.save(tmp_path / "s.json")
+    assert cli.main(["show", str(tmp_path / "s.json")]) == 0
+    assert re.search(r"columns +2\n", capsys.readouterr().out)
+
+
+def test_centres_of_a_survival_study_are_learned(tmp_path):
+    frame = trial(2400)
+    hospital = np.arange(len(frame)) % 4
+    names = [f"hospital {number}" for number in hospital]
+    first = rl.ReplicableSurvivalAnalysis().fit(features(frame), outcome(frame), centres=names)
+    assert first.certificate_.n_centres == 4
+    assert first.certificate_.centre_words == "a new centre like these 4"
+
+    # from a file, and by the command, the same study
+    path, study = tmp_path / "trial.csv", tmp_path / "study.json"
+    frame.assign(hospital=names).to_csv(path, index=False)
+    filed = rl.ReplicableSurvivalAnalysis().fit_file(path, "days", "died", centres="hospital")
+    assert filed.study_.fingerprint == first.study_.fingerprint
+    told = ["--time", "days", "--event", "died", "--centres", "hospital", "--out", str(study)]
+    assert cli.main(["publish", str(path), *told]) == 0
+    assert rl.load(study).fingerprint == first.study_.fingerprint
+
+    # centres whose mortality differs much widen cells
+    frame["died"] = np.where(
+        hospital == 0, frame.died * (np.arange(len(frame)) % 8 < 4), frame.died
+    )
+    wide = rl.ReplicableSurvivalAnalysis().fit(features(frame), outcome(frame), centres=names)
+    widths = [float(one.study_.widths[0]) for one in (first, wide)]
+    assert widths[1] > widths[0]

@@ -9,12 +9,12 @@ Nothing heavy is imported before the arguments are parsed: functions of commands
 need.
 """
 
-import argparse
 import json
 import os
 import signal
 import sys
 import warnings
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -238,7 +238,7 @@ def _interrupts() -> type[BaseException]:
     return BaseException if came else KeyboardInterrupt
 
 
-def _check_page(page: str | None, options: argparse.Namespace) -> None:
+def _check_page(page: str | None, options: Namespace) -> None:
     """Refuse a page over what is read, over other outputs, and over what is no page."""
     if page is None:
         return

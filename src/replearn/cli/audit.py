@@ -1,7 +1,6 @@
 """``replearn audit``: how often two labs get the same model, by counting."""
 
-import argparse
-from dataclasses import replace
+from argparse import Namespace
 from typing import Any
 
 from replearn.cli.command import (
@@ -52,7 +51,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_shared("drop", *CSV, "page")
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Count."""
     if options.by is not None:  # centres are what they are
         refuse_unused(options, "an audit with --by", "n_pairs", "n_rows")
@@ -60,9 +59,9 @@ def run(options: argparse.Namespace) -> Outcome:
     return answered(audited, "Audit", audited.verdict == "exceeds")
 
 
-def _of_study(options: argparse.Namespace) -> Any:
+def _of_study(options: Namespace) -> Any:
     """Disjoint random parts of the table, each a lab."""
-    from replearn.reports.audit import audit_study, audit_study_by, labels_of, parts_of
+    from replearn.reports.audit import audit_study, audit_study_by, labels_of
     from replearn.study import Study
     from replearn.tables import open_table
 
@@ -84,13 +83,11 @@ def _of_study(options: argparse.Namespace) -> Any:
 
     # or parts as large as the smallest lab that is promised the model
     n_rows = options.n_rows or study.n_replication
-    n_all = sum(batch.n_rows for batch in table.batches())
-    parts = parts_of(table, n_all, n_rows, options.n_pairs, options.shared_seed)
     with working("replicating"):
-        return replace(audit_study(study, parts), n_all=n_all)
+        return audit_study(study, table, n_rows, options.n_pairs, options.shared_seed)
 
 
-def _of_halfspaces(options: argparse.Namespace, study: Any) -> Any:
+def _of_halfspaces(options: Namespace, study: Any) -> Any:
     from replearn.reports.audit import audit_replications
 
     estimator, table = of_study(options, study)
@@ -101,7 +98,7 @@ def _of_halfspaces(options: argparse.Namespace, study: Any) -> Any:
         )
 
 
-def _of_estimator(options: argparse.Namespace) -> Any:
+def _of_estimator(options: Namespace) -> Any:
     from sklearn.linear_model import LogisticRegression
 
     from replearn.estimators.glm import ReplicableLogisticClassifier

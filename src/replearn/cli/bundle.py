@@ -1,6 +1,6 @@
 """``replearn bundle``: what a lab needs to replicate, offline."""
 
-import argparse
+from argparse import Namespace
 from hashlib import sha256
 
 from replearn.cli.command import Outcome, Parser, may_leave
@@ -21,7 +21,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add("--out FOLDER", "a new or an empty folder", required=True)
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Write the folder, whole or not at all."""
     from replearn.reports.bundle import write_bundle
     from replearn.study import GlmStudy

@@ -1,6 +1,6 @@
 """``replearn check``: what would go wrong, without fitting."""
 
-import argparse
+from argparse import Namespace
 
 from replearn.cli.command import CSV, Outcome, Parser, answered, lab_table, working
 
@@ -20,7 +20,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_shared(*CSV, "page")
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Read the table as a replication would."""
     from replearn.reports.check import check
     from replearn.study import GlmStudy

@@ -1,6 +1,6 @@
 """``replearn combine``: add up the sums of labs."""
 
-import argparse
+from argparse import Namespace
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,9 @@ exit codes: 0 the next round, or a model; 1 it is not the original's model;
   2 bad input
 """
 
+#: Options of rounds, which a draft does not know.
+_OF_ROUNDS = ("state", "begin", "opened", "publish", "replication_rows", "page")
+
 
 def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
@@ -72,41 +75,44 @@ def add_arguments(parser: Parser) -> None:
     parser.add_shared("page")
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Add up, and step on."""
     from replearn.documents import document_of
     from replearn.study import GlmStudy, LabColumns, LabSums, Share
 
-    # what the files are, and so what is written
+    # before there is a study: its draft
     first: Any = document_of(options.study, (GlmStudy, LabColumns))
     makes_study = options.publish or isinstance(first, LabColumns)
-    sums: list[Any] = []
-    if not isinstance(first, LabColumns):
-        sums = [document_of(path, (LabSums, Share)) for path in options.sums]
     made = ["replearn/state", "replearn/study/glm" if makes_study else "replearn/model/glm"]
-    if any(isinstance(one, Share) for one in sums):
+    if isinstance(first, LabColumns):
+        check_output_path(options.out, "model", tuple(made))
+        refuse_unused(options, "a draft from columns", *_OF_ROUNDS)
+        return _draft(first, options)
+
+    # a round: sums of all labs, or secret shares of them
+    sums: list[Any] = [document_of(path, (LabSums, Share)) for path in options.sums]
+    shares = [one for one in sums if isinstance(one, Share)]
+    if shares:
         refuse_unused(options, "secret shares", "publish", "replication_rows")
-    if any(isinstance(one, Share) and one.lab is not None for one in sums):
+    if any(share.lab is not None for share in shares):
         refuse_unused(options, "a lab that adds up shares", "begin", "opened", "page")
         made = ["replearn/share"]
     check_output_path(options.out, "model", tuple(made))
-    if isinstance(first, LabColumns):
-        rounds = ("state", "begin", "opened", "publish", "replication_rows", "page")
-        refuse_unused(options, "a draft from columns", *rounds)
-        return _draft(first, options)
     refuse_unused(options, "a round of a study", "ridge", "seed")
     if options.publish and not options.begin:
         refuse_unused(options, "a joint original", "opened")
     return _round(first, sums, options)
 
 
-def _round(study: "GlmStudy", sums: list[Any], options: argparse.Namespace) -> Outcome:
+def _round(study: "GlmStudy", sums: list[Any], options: Namespace) -> Outcome:
     """From the sums of all labs to the next state, a study or a model."""
     from replearn.study import Coalition, Founded, LabSums, Share, State, combine, opened_by
 
     # the model from which one round is enough
     opened, nonce = opened_by(study, options.opened)
     if options.begin:
+        if options.opened and opened is None:
+            raise ReplearnError("--begin needs the original's model, got its opening alone.")
         return _begin(study, opened, options)
     if not options.publish:
         refuse_unused(options, "a joint fit without --publish", "replication_rows")
@@ -145,7 +151,7 @@ def _round(study: "GlmStudy", sums: list[Any], options: argparse.Namespace) -> O
     return Outcome(facts)
 
 
-def _begin(study: "GlmStudy", opened: "GlmModel | None", options: argparse.Namespace) -> Outcome:
+def _begin(study: "GlmStudy", opened: "GlmModel | None", options: Namespace) -> Outcome:
     """Write the state of the first round."""
     refuse_unused(options, "--begin", "state", "publish", "replication_rows", "page")
     if options.sums:
@@ -155,9 +161,7 @@ def _begin(study: "GlmStudy", opened: "GlmModel | None", options: argparse.Names
     return Outcome(_next(state, options.out, 0))
 
 
-def _publish(
-    original: "Founded", n_rows: int, n_numbers: int, options: argparse.Namespace
-) -> Outcome:
+def _publish(original: "Founded", n_rows: int, n_numbers: int, options: Namespace) -> Outcome:
     """Write the study of all labs together, and keep their model."""
     may_leave("study", n_rows, n_numbers, original.study)
     path = f"{options.out.removesuffix('.json')}.model.json"
@@ -171,7 +175,7 @@ def _publish(
     return Outcome(facts, title=f"Original of {options.out}", n_rows=n_rows)
 
 
-def _finish(coalition: "Coalition", options: argparse.Namespace) -> Outcome:
+def _finish(coalition: "Coalition", options: Namespace) -> Outcome:
     """Write the model of a joint replication, unless it is not the original's."""
     facts, title = coalition.facts(), f"Coalition of {options.study}"
     if coalition.replication.same is False:  # what these rows give is nobody's fit
@@ -181,7 +185,7 @@ def _finish(coalition: "Coalition", options: argparse.Namespace) -> Outcome:
     return Outcome(facts, title=title)
 
 
-def _draft(first: "LabColumns", options: argparse.Namespace) -> Outcome:
+def _draft(first: "LabColumns", options: Namespace) -> Outcome:
     """A draft of a study from the columns of all labs."""
     from replearn.study import LabColumns, draft_study
 

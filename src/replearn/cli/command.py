@@ -8,6 +8,7 @@ import shutil
 import sys
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from replearn.errors import ReplearnError, printable
-from replearn.words import Facts, wrapped
+from replearn.words import PATIENCE, Facts, wrapped
 
 if TYPE_CHECKING:
     from replearn.documents import Document
@@ -35,8 +36,6 @@ _POLICY = "replearn.policy.json"
 
 #: Columns of text that nobody exceeds.
 WIDEST = 78
-#: Seconds before a word about the work: short work needs none.
-PATIENCE = 2.0
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,7 @@ SHARED: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 
 
-def refuse_unused(options: argparse.Namespace, road: str, *parameters: str) -> None:
+def refuse_unused(options: Namespace, road: str, *parameters: str) -> None:
     """Refuse options that were typed and that this road does not use: nothing is ignored."""
     command: Parser = options.command
     unused = [
@@ -195,7 +194,9 @@ def complain(kind: str, message: object) -> None:
         print(json.dumps({"error": in_options(str(message))}))
     if sys.stderr is not None:
         line = printable(f"replearn: {kind}: {in_options(str(message))}")
-        print("\n".join(wrapped(line, width())) if sys.stderr.isatty() else line, file=sys.stderr)
+        if sys.stderr.isatty():
+            line = "\n".join(wrapped(line, width()))
+        print(line, file=sys.stderr)
 
 
 @contextmanager
@@ -275,7 +276,7 @@ def add_numbers(parser: Parser, **defaults: float) -> None:
 OF_HALFSPACES = (*PROMISE, "mode", "sketch_bits", "fit_intercept")
 
 
-def promise_of(options: argparse.Namespace) -> dict[str, Any]:
+def promise_of(options: Namespace) -> dict[str, Any]:
     """What `add_promise` has read, as arguments of an estimator."""
     name = options.algorithm
     if name not in ("svm", "sgd"):
@@ -288,7 +289,7 @@ def promise_of(options: argparse.Namespace) -> dict[str, Any]:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def csv_options(options: argparse.Namespace) -> "CsvOptions":
+def csv_options(options: Namespace) -> "CsvOptions":
     """How the CSV files of this command are written."""
     from replearn.tables import CsvOptions
 
@@ -304,7 +305,7 @@ def _may_be_csv(path: str) -> bool:
     return not path.lower().endswith((".parquet", ".pq", ".npz", ".svm", ".feather", ".arrow"))
 
 
-def lab_table(options: argparse.Namespace, design: "GlmDesign") -> "Table":
+def lab_table(options: Namespace, design: "GlmDesign") -> "Table":
     """The rows of a lab, with the columns that a study needs and no others."""
     from replearn.study import table_of
 
@@ -316,7 +317,7 @@ def lab_table(options: argparse.Namespace, design: "GlmDesign") -> "Table":
 _INPUTS = ("table", "study", "model", "models", "file", "sums", "state", "opened")
 
 
-def inputs_of(options: argparse.Namespace) -> list[str]:
+def inputs_of(options: Namespace) -> list[str]:
     """The paths that a command reads."""
     paths: list[str] = []
     for name in _INPUTS:
@@ -380,8 +381,8 @@ def _is_kept(path: str, document: "Document") -> bool:
         if type(document).load(path) == document:
             return True
     raise ReplearnError(
-        f"{path} is there already and belongs to an earlier study. Name a different file. If "
-        "that study was never written, remove this one."
+        f"{path} is there already and belongs to an earlier study. Keep the new one elsewhere "
+        "(--keep FILE), or remove this one if its study was never sent."
     )
 
 
@@ -398,7 +399,8 @@ def may_leave(
 def policies_here() -> "list[Policy]":
     """The data owner's policies: in the working folder, beside each input, and as named."""
     # several names of one file are one policy
-    folders = {os.path.dirname(path) for path in Parser.inputs}
+    inputs = {*Parser.inputs, *map(os.path.realpath, Parser.inputs)}  # links, and what they name
+    folders = {os.path.dirname(path) for path in inputs}
     places = sorted(os.path.join(folder, _POLICY) for folder in {"", *folders})
     paths = {os.path.realpath(place): place for place in places if _is_there(place)}
     if named := os.environ.get("REPLEARN_POLICY"):

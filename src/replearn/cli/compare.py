@@ -1,6 +1,6 @@
 """``replearn compare``: whether models are the same."""
 
-import argparse
+from argparse import Namespace
 
 from replearn.cli.command import Outcome, Parser, answered
 
@@ -20,7 +20,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_shared("page")
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Compare codes."""
     from replearn.reports.compare import compare
     from replearn.study import Study

@@ -1,10 +1,10 @@
 """``replearn demo``: two simulated labs, end to end."""
 
-import argparse
 import csv
 import io
 import os
 import warnings
+from argparse import Namespace
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add("--tables FOLDER", "only write the patients of four labs as tables to practise on")
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Both doors: halfspaces, where nobody is first, and a study with its replication."""
     if options.tables is not None:
         refuse_unused(options, "--tables", "labs")
@@ -252,7 +252,8 @@ def _tables(folder: str, n_rows: int) -> Outcome:
         "try": f"replearn publish ashford.csv --target {_TARGET} --out study.json",
         "then": "replearn replicate study.json birchwood.csv",
     }
-    verdict = f"Four labs with {n_rows:,} invented patients each are in {folder}."
+    where = "this folder" if os.path.samefile(folder, ".") else f"the folder {folder}"
+    verdict = f"Tables of four labs with {n_rows:,} invented patients each are in {where}."
     return Outcome(Facts(verdict, [Row(name, words) for name, words in said.items()]))
 
 
@@ -268,11 +269,11 @@ def _line(study: "GlmStudy", model: "GlmModel", n_same: int, new: Any) -> tuple[
     """A line of the table for a study and its model."""
     from replearn.reports.evaluate import evaluate
 
-    worth = evaluate(model, new, _TARGET).performance
-    assert worth.auc is not None
+    performance = evaluate(model, new, _TARGET).performance
+    assert performance.auc is not None
     match = study.evidence(model).rows
     name = f"replearn, {counted(study.design.bits, 'bit')}"
-    return name, worth.auc.value, f"{worth.loss.value:.3f}", n_same, match
+    return name, performance.auc.value, f"{performance.loss.value:.3f}", n_same, match
 
 
 def _base_and_sklearn(ashford: Any, others: list[Any], new: Any) -> list[tuple[Any, ...]]:
@@ -301,10 +302,16 @@ def _base_and_sklearn(ashford: Any, others: list[Any], new: Any) -> list[tuple[A
     # one lab's model on new patients; the others' for comparison
     model = fitted(ashford)
     scores = model.decision_function(encoded(new))[:, None]
-    worth = Performance.of(Bernoulli(), scores, new[_TARGET].astype(np.float64))
-    assert worth.auc is not None
+    performance = Performance.of(Bernoulli(), scores, new[_TARGET].astype(np.float64))
+    assert performance.auc is not None
     n_same = sum(np.array_equal(fitted(other).coef_, model.coef_) for other in others)
     return [
-        ("base rate", 0.5, f"{worth.base:.3f}", None, None),
-        ("LogisticRegression", worth.auc.value, f"{worth.loss.value:.3f}", n_same, None),
+        ("base rate", 0.5, f"{performance.base:.3f}", None, None),
+        (
+            "LogisticRegression",
+            performance.auc.value,
+            f"{performance.loss.value:.3f}",
+            n_same,
+            None,
+        ),
     ]

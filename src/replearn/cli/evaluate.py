@@ -1,6 +1,6 @@
 """``replearn evaluate``: performance of a model on labelled rows."""
 
-import argparse
+from argparse import Namespace
 from typing import Any
 
 from replearn.cli.command import CSV, Outcome, Parser, answered, csv_options, refuse_unused, working
@@ -27,7 +27,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_shared(*CSV, "page")
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Score the rows and measure."""
     from replearn.reports.evaluate import evaluate
     from replearn.reports.files import load_model

@@ -1,6 +1,6 @@
 """``replearn export``: a model in the words of a different program."""
 
-import argparse
+from argparse import Namespace
 
 from replearn.cli.command import Outcome, Parser, check_output_path, refuse_unused
 from replearn.errors import ReplearnError
@@ -29,8 +29,9 @@ def add_arguments(parser: Parser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Write the format that the name of the file asks for."""
+    from replearn import exports
     from replearn.documents import write_atomically
     from replearn.reports.files import load_model
 
@@ -41,19 +42,13 @@ def run(options: argparse.Namespace) -> Outcome:
     if kind != "sql":
         refuse_unused(options, f"a .{kind} file", "table", "dialect")
     if kind == "csv":
-        from replearn.exports.coefficients import to_csv
-
-        to_csv(model, options.out)
+        exports.to_csv(model, options.out)
     elif kind == "sql":
-        from replearn.exports.sql import to_sql
-
         # one line end at the end, as editors and diffs expect it
-        text = to_sql(model, options.table, dialect=options.dialect)
+        text = exports.to_sql(model, options.table, dialect=options.dialect)
         write_atomically(options.out, (text.rstrip("\n") + "\n").encode())
     elif kind == "onnx":
-        from replearn.exports.onnx_graph import to_onnx
-
-        to_onnx(model, options.out)
+        exports.to_onnx(model, options.out)
     else:
         raise ReplearnError(f"--out must end in .csv, .sql or .onnx, got {options.out!r}.")
 

@@ -1,6 +1,6 @@
 """``replearn fit``: one of the paper's algorithms on the rows of a table."""
 
-import argparse
+from argparse import Namespace
 from typing import Any
 
 from replearn.cli.command import (
@@ -43,7 +43,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_shared(*CSV, "page")
 
 
-def estimator_of(options: argparse.Namespace) -> Any:
+def estimator_of(options: Namespace) -> Any:
     """The estimator that the options describe."""
     from replearn.estimators.table import ESTIMATORS
 
@@ -53,7 +53,7 @@ def estimator_of(options: argparse.Namespace) -> Any:
     return ESTIMATORS[options.algorithm](**given)
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Fit, and say how replicable that is."""
     # 1 what can be refused before the work
     check_output_path(options.out, "model", ("replearn/model/halfspace",))
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> Outcome:
     return Outcome(facts, title=title, n_rows=n_rows)
 
 
-def of_study(options: argparse.Namespace, study: HalfspaceStudy) -> tuple[Any, Table]:
+def of_study(options: Namespace, study: HalfspaceStudy) -> tuple[Any, Table]:
     """The estimator of a replication of Algorithm 1 or 2, and the rows of a lab."""
     from replearn.estimators.halfspaces import table_of
     from replearn.estimators.table import ESTIMATORS
@@ -90,7 +90,7 @@ def of_study(options: argparse.Namespace, study: HalfspaceStudy) -> tuple[Any, T
     return shell, table_of(study, options.table, options.target, csv_options(options))
 
 
-def replicate(options: argparse.Namespace, study: HalfspaceStudy) -> Outcome:
+def replicate(options: Namespace, study: HalfspaceStudy) -> Outcome:
     """Fit the study of Algorithm 1 or 2 on a lab's own rows, and compare."""
     refuse_unused(options, "a study of halfspaces", "opened")
     estimator, table = of_study(options, study)

@@ -1,6 +1,6 @@
 """``replearn plan``: how many rows the paper's algorithms need."""
 
-import argparse
+from argparse import Namespace
 
 from replearn.cli.command import Outcome, Parser, add_promise, answered, promise_of
 
@@ -21,7 +21,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_shared("page")
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Arithmetic, no rows."""
     from replearn.reports.plans import plan
 

@@ -1,9 +1,9 @@
 """``replearn predict``: predictions of a model for the rows of a table."""
 
-import argparse
 import csv
 import io
-from collections.abc import Iterator
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from replearn.cli.command import (
@@ -38,7 +38,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_shared(*CSV)
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Predict some rows at a time."""
     from replearn.documents import write_atomically
     from replearn.exports.coefficients import harmless
@@ -54,14 +54,17 @@ def run(options: argparse.Namespace) -> Outcome:
     writer = csv.writer(text, lineterminator="\n")
     n_rows = 0
     with working("predicting"):
-        for lines in _lines(model, options):
+        header, batches = _predictions(model, options)
+        writer.writerow(map(harmless, header))
+        for lines in batches:
             n_rows += len(lines)
             writer.writerows([[harmless(cell) for cell in line] for line in lines])
-    may_leave("predictions", n_rows - 1)
+
+    may_leave("predictions", n_rows)
     facts = Facts(
-        f"Predictions of {n_rows - 1:,} rows are in {options.out or 'standard output'}.",
+        f"Predictions of {n_rows:,} rows are in {options.out or 'standard output'}.",
         [Row("model", model.fingerprint)],
-        values={"rows": n_rows - 1},
+        values={"rows": n_rows},
     )
     if options.out is None:
         return Outcome(facts, raw=text.getvalue())
@@ -69,24 +72,28 @@ def run(options: argparse.Namespace) -> Outcome:
     return Outcome(facts)
 
 
-def _lines(model: Any, options: argparse.Namespace) -> Iterator[list[list[Any]]]:
-    """The header, then the lines of each batch."""
-    from replearn.tables import open_table
-
-    # a risk needs a time, and nothing else has one
+def _predictions(model: Any, options: Namespace) -> tuple[Sequence[str], Iterable[list[list[Any]]]]:
+    """What the predictions are called, and the lines of each batch of rows."""
     if model.design.recipe != "survival":
         refuse_unused(options, "a model without times", "horizon")
-    elif options.horizon is None:
+        return model.prediction_names, _lines(model, options)
+    if options.horizon is None:
         raise ReplearnError(
             "a survival model needs --horizon: the time within which the event may come. Pass it."
         )
-    else:
-        from replearn.glm import survival_at
 
-        table = open_table(options.table, csv=csv_options(options))
-        risks = 1.0 - survival_at(model, table, [options.horizon])[:, 0]
-        yield [["risk"], *([repr(risk)] for risk in risks.tolist())]
-        return
+    # a risk is that of one time, for all rows at once
+    from replearn.glm import survival_at
+    from replearn.tables import open_table
+
+    table = open_table(options.table, csv=csv_options(options))
+    risks = 1.0 - survival_at(model, table, [options.horizon])[:, 0]
+    return ["risk"], [[[repr(risk)] for risk in risks.tolist()]]
+
+
+def _lines(model: Any, options: Namespace) -> Iterator[list[list[Any]]]:
+    from replearn.tables import open_table
+
     table = open_table(
         options.table,
         columns=model.feature_names,
@@ -94,7 +101,6 @@ def _lines(model: Any, options: argparse.Namespace) -> Iterator[list[list[Any]]]
         csv=csv_options(options),
     )
 
-    yield [list(model.prediction_names)]
     for batch in table.batches():
         yield [
             [repr(cell) if isinstance(cell, float) else cell for cell in line]

@@ -1,7 +1,7 @@
 """``replearn publish``: fit an original and write its study."""
 
-import argparse
 import os
+from argparse import Namespace
 from contextlib import suppress
 from dataclasses import fields, replace
 from functools import partial
@@ -153,7 +153,7 @@ def _add_columns(parser: Parser) -> None:
     parser.add("--groups COLUMN", "rows of one group belong together, such as a person's")
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Fit, refuse what must not be published, write."""
     from replearn.study import publish
     from replearn.tables import refuse_unsafe
@@ -176,7 +176,7 @@ def run(options: argparse.Namespace) -> Outcome:
     # 2 the fit, and what must not be published
     request = _request(options)
     with working("fitting the original"):
-        original = publish(table, request)
+        original = publish(table, request, refuse_unsafe)
     refuse_unsafe(original.remarks)
     study, model = original.study, original.model.stating(original.own())
     study.refuse_problems()
@@ -195,12 +195,12 @@ def run(options: argparse.Namespace) -> Outcome:
     facts = page = _facts(original, files)
     if options.page is not None:
         facts, page = _with_page(facts, original, model, options.page)
-    auc, title = original.worth.auc, f"Original of {options.out}"
+    auc, title = original.performance.auc, f"Original of {options.out}"
     code = DIFFERENT if auc is not None and auc.value < 0.5 else DONE
     return Outcome(facts, code, title=title, n_rows=study.n_original, page=page)
 
 
-def _table(options: argparse.Namespace) -> "Table":
+def _table(options: Namespace) -> "Table":
     """The rows of the original, with the roles of its columns."""
     from replearn.tables import open_table
 
@@ -219,7 +219,7 @@ def _table(options: argparse.Namespace) -> "Table":
     )
 
 
-def _request(options: argparse.Namespace) -> "Request":
+def _request(options: Namespace) -> "Request":
     """What was asked for: an option is stored under the name of the field that it sets."""
     from replearn.study import Request
 
@@ -296,7 +296,7 @@ _OF_ORIGINALS = (
 )
 
 
-def _refuse_unused(options: argparse.Namespace) -> None:
+def _refuse_unused(options: Namespace) -> None:
     """Refuse options that belong to the other road."""
     if options.registered:
         refuse_unused(options, "--registered", *_OF_ORIGINALS)
@@ -307,7 +307,7 @@ def _refuse_unused(options: argparse.Namespace) -> None:
 _NOT_OF_SURVIVAL = ("target", "weights", "offset", "class_weight", "scores", "kind", "registered")
 
 
-def _prepare_survival(options: argparse.Namespace) -> None:
+def _prepare_survival(options: Namespace) -> None:
     """With --time and --event the study is one of survival, whose target is the event."""
     if options.time is None and options.event is None:
         return
@@ -317,7 +317,7 @@ def _prepare_survival(options: argparse.Namespace) -> None:
     options.kind, options.target = "survival", options.event
 
 
-def _register(table: "Table", options: argparse.Namespace) -> Outcome:
+def _register(table: "Table", options: Namespace) -> Outcome:
     """Plan a study in which nobody is first."""
     from replearn.study import register_study
 
@@ -398,7 +398,7 @@ def _plan_for(original: "Original", table: "Table", request: "Request", asked: f
     return "No --rows reaches it with these columns: get more rows or columns that matter."
 
 
-def _refuse_forgotten(options: argparse.Namespace) -> None:
+def _refuse_forgotten(options: Namespace) -> None:
     """Stop where a second lab seems to publish instead of replicating."""
     from replearn.study import GlmStudy
 
@@ -414,8 +414,9 @@ def _refuse_forgotten(options: argparse.Namespace) -> None:
     )
 
 
-def _pairs(text: str | None) -> Any:
-    if text is None or text == "all":
+def _pairs(text: str) -> Any:
+    """What --interactions says: all, or pairs of columns."""
+    if text == "all":
         return text
     pairs = [tuple(pair.split(":")) for pair in names(text)]
     if any(len(pair) != 2 for pair in pairs):
@@ -433,16 +434,16 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
     told += _order_told(study.design)
 
     # how often, what a match proves, and what the model is worth
-    worth = original.worth
+    performance = original.performance
     items: list[Any] = [
         *files,
         Row("agreement, same population", 1 - original.certificate.expected, "%", note="estimated"),
         study.evidence(original.model).words(),
         *original.certificate.cautions,
-        *worth.rows()[:2],
+        *performance.rows()[:2],
     ]
-    if worth.gain.low <= 0:
-        items.append(f"These rows do not show that the model beats the {worth.null} alone.")
+    if performance.gain.low <= 0:
+        items.append(f"These rows do not show that the model beats the {performance.null} alone.")
     items += original.model.stating(original.own()).strongest_effects(3)
 
     figure = Figure(
@@ -471,12 +472,12 @@ def _details(original: "Original", notes: list[str]) -> list[Any]:
     """What is shown on demand, and on the page."""
     from replearn.study import sample_size_row
 
-    study, own = original.study, original.own_worth
+    study, own = original.study, original.own_performance
     evidence = study.evidence(original.model)
     needed = Row("patients needed to match", evidence.rows, note="half of the time")
 
     details: list[Any] = [
-        *original.worth.rows()[2:],
+        *original.performance.rows()[2:],
         Row(f"{own.words} before rounding", own.loss.value),
         Row("basis", original.basis),
         Row("ridge", study.design.ridge),
@@ -542,6 +543,7 @@ _LEFT_OUT = "Left out, because nothing varies"
 _DONE = {
     "hardly": "Left out, because fewer than 50 rows differ from the others",
     "folded": "Rare levels taken together as (other)",
+    "coded": "Counted as quantities, though their names call them codes (--categories, if levels)",
 }
 
 
@@ -553,13 +555,16 @@ def _ladder(original: "Original") -> str:
     """What rounding costs, and who gets the model."""
     from replearn.words import Rung, ladder
 
-    worth, own = max(0.0, original.worth.explained), max(0.0, original.own_worth.explained)
+    ours, own = (
+        max(0.0, original.performance.explained),
+        max(0.0, original.own_performance.explained),
+    )
     labs = f"{percent(1 - original.certificate.expected)} of labs"
     return ladder(
         [
             Rung("the base rate", 0.0, "0%", "every lab"),
-            Rung("this model", worth, f"{worth:.2%}", labs, ours=True),
+            Rung("this model", ours, f"{ours:.2%}", labs, ours=True),
             Rung("the fit before rounding", own, f"{own:.2%}", "nobody else"),
         ],
-        f"{original.worth.words} removed",
+        f"{original.performance.words} removed",
     )

@@ -1,6 +1,6 @@
 """``replearn replicate``: fit a study on a lab's own rows."""
 
-import argparse
+from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -41,19 +41,19 @@ def add_arguments(parser: Parser) -> None:
     parser.add_shared("opened", *CSV, "page")
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Fit and compare."""
     from replearn.cli import fit
     from replearn.study import Study
 
     check_output_path(options.out, "model", ("replearn/model",))
     study: Any = Study.load(options.study)
-    roads: dict[str, Callable[[argparse.Namespace, Any], Outcome]]
+    roads: dict[str, Callable[[Namespace, Any], Outcome]]
     roads = {"glm": _replicate, "halfspace": fit.replicate}
     return roads[study.design.kind](options, study)
 
 
-def _replicate(options: argparse.Namespace, study: "GlmStudy") -> Outcome:
+def _replicate(options: Namespace, study: "GlmStudy") -> Outcome:
     """Fit a regression on a lab's own rows, and compare."""
     from replearn.reports.methods import with_methods
     from replearn.study import opened_by, replicate

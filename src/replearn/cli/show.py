@@ -1,6 +1,6 @@
 """``replearn show``: explain a file of replearn."""
 
-import argparse
+from argparse import Namespace
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -36,7 +36,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_shared("page")
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Read it strictly, and say what it is."""
     from replearn.codes import Model
     from replearn.reports.files import load

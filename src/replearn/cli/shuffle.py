@@ -1,8 +1,8 @@
 """``replearn shuffle``: the rows of a file in a random order."""
 
-import argparse
 import csv
 import io
+from argparse import Namespace
 
 from replearn.cli.command import Outcome, Parser, check_output_path, may_leave
 from replearn.errors import ReplearnError
@@ -21,7 +21,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add("--seed TEXT", "any text; the same order again (default 0)", default="0")
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Read all rows, order them by keys, write."""
     from replearn.codes import Coins
     from replearn.documents import write_atomically

@@ -1,8 +1,8 @@
 """``replearn sums``: a lab's part of a joint fit."""
 
-import argparse
 import os
-from typing import TYPE_CHECKING
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any
 
 from replearn.cli.command import (
     CSV,
@@ -21,7 +21,7 @@ from replearn.errors import ReplearnError
 from replearn.words import Facts, Row
 
 if TYPE_CHECKING:
-    from replearn.study import GlmStudy, State
+    from replearn.study import GlmStudy, LabColumns, LabSums, State
 
 EPILOG = """\
 examples:
@@ -30,10 +30,11 @@ examples:
   replearn sums study.json north.csv --shares north,east,west --out north.json
   replearn sums lab.parquet --target died --out lab.columns.json
 
-the file holds sums over many rows and no individual data. No file is made
-if a term, a class, or both together have 1 to 9 rows (or fewer than a policy
-asks for), or if a few rows outweigh all others: such sums show single
-patients. So do two files of nearly the same rows: answer a study only once.
+the file holds sums over many rows. No file is made if a term, a class, or
+both together have 1 to 9 rows (or fewer than a policy asks for), or if a few
+rows outweigh all others: such sums show single patients. So do two terms that
+few rows share, which are counted and told, two files of nearly the same rows,
+and many rounds: answer each once (a fit takes about six).
 Whoever combines sees your sums; with three or more labs the others see
 totals only, and two labs get none.
 With --shares nobody sees your sums: they are split into one random share for
@@ -56,7 +57,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_shared("kind", "categories", "drop", *CSV)
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Add up the lab's rows."""
     from replearn.study import GlmStudy, State, lab_sums
 
@@ -78,13 +79,37 @@ def run(options: argparse.Namespace) -> Outcome:
             study, lab_table(options, study.design), state, lab=name, least_count=least_count()
         )
     may_leave("sums", sums.rows, study.design.n_numbers)
+    _refuse_difference(options.out, sums)
     sums.save(options.out)
     return Outcome(sums.facts())
 
 
-def _shares(
-    options: argparse.Namespace, study: "GlmStudy", state: "State | None", lab: str
-) -> Outcome:
+def _refuse_difference(path: str, new: "LabSums | LabColumns") -> None:
+    """Stop where the difference from the file that is there already shows single rows."""
+    if not os.path.exists(path) or not os.path.getsize(path):
+        return
+    old = type(new).load(path)
+    of_old, of_new = _answers(old), _answers(new)
+    is_other = any(of_old[key] != of_new[key] for key in of_old.keys() & of_new.keys())
+    if is_other and abs(old.rows - new.rows) < least_count():
+        raise ReplearnError(
+            f"sums must be of the rows of {path}, or of {least_count()} more or fewer: the "
+            f"difference of both shows single rows. There are {old.rows:,} rows in it, and "
+            f"{new.rows:,} now. Use the table of that file, or remove it if nobody has got it."
+        )
+
+
+def _answers(sent: "LabSums | LabColumns") -> dict[Any, Any]:
+    """What a file says, by what was asked: the same rows give the same answers."""
+    content = sent.content()
+    if "columns" in content:
+        parts = [content["target"], *content["columns"]]
+        return {part["name"]: (sent.rows, part) for part in parts}
+    study, state = content["study"], content["state"]
+    return {study: sent.rows, (study, state): content}
+
+
+def _shares(options: Namespace, study: "GlmStudy", state: "State | None", lab: str) -> Outcome:
     """Split the sums into a file for each lab."""
     from replearn.study import lab_shares
 
@@ -116,7 +141,7 @@ def _shares(
     )
 
 
-def _columns(options: argparse.Namespace, lab: str) -> Outcome:
+def _columns(options: Namespace, lab: str) -> Outcome:
     """Describe the lab's columns, for a study that labs will publish together."""
     from replearn.study import lab_columns
     from replearn.tables import open_table
@@ -133,5 +158,6 @@ def _columns(options: argparse.Namespace, lab: str) -> Outcome:
     with working("looking at columns"):
         columns = lab_columns(table, options.kind, lab, options.categories, least_count())
     may_leave("sums", columns.rows)
+    _refuse_difference(options.out, columns)
     columns.save(options.out)
     return Outcome(columns.facts())

@@ -1,6 +1,6 @@
 """``replearn table``: Table 1 of the paper, with numbers."""
 
-import argparse
+from argparse import Namespace
 from contextlib import nullcontext
 
 from replearn.cli.command import (
@@ -37,7 +37,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_shared("page")
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Plans of all rows in all modes; pairs of labs on demand."""
     from replearn.reports.table1 import table1
 

@@ -1,6 +1,6 @@
 """``replearn update``: the original's model, recalibrated on a centre's own rows."""
 
-import argparse
+from argparse import Namespace
 from dataclasses import replace
 
 from replearn.cli.command import (
@@ -38,7 +38,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_shared(*CSV, "page")
 
 
-def run(options: argparse.Namespace) -> Outcome:
+def run(options: Namespace) -> Outcome:
     """Fit what was asked for, and write the model."""
     from replearn.errors import ReplearnError
     from replearn.reports.update import update

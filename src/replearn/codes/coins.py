@@ -100,14 +100,14 @@ class Coins:
         """``n`` standard exponential draws, ``-ln u``."""
         return draws.exponentials(self.words(stream, n, row))
 
-    def sample(self, stream: str, n: int, size: int, row: int = 0) -> Order:
+    def sample(self, stream: str, n: int, size: int) -> Order:
         """``size`` different indices below ``n``, in random order.
 
         Fisher-Yates from the front: step ``i`` swaps item ``i`` with item
         ``i + floor(word_i (n - i) / 2^64)``; one word a step, whatever happens.
         """
         items = list(range(n))
-        for i, word in enumerate(self.words(stream, size, row).tolist()):
+        for i, word in enumerate(self.words(stream, size).tolist()):
             j = i + (word * (n - i) >> 64)
             items[i], items[j] = items[j], items[i]
         return np.array(items[:size], dtype=np.int64)

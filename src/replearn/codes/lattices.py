@@ -206,9 +206,9 @@ def _signed_pairs(n: int, size: int) -> NDArray[np.int8]:
     return vectors.reshape(-1, n)
 
 
-def _even_signs(n: int) -> NDArray[np.int8]:
-    """All +-1 vectors with an even number of minus signs."""
-    bits = np.arange(1 << n)[:, None] >> np.arange(n) & 1
+def _even_signs() -> NDArray[np.int8]:
+    """All vectors of eight +-1 with an even number of minus signs."""
+    bits = np.arange(1 << 8)[:, None] >> np.arange(8) & 1
     return (1 - 2 * bits[bits.sum(axis=1) % 2 == 0]).astype(np.int8)
 
 
@@ -221,13 +221,13 @@ def minimal_vectors(name: str) -> NDArray[np.int8]:
     elsewhere, with one entry moved by 4 to the other side of 0 [CS99, Ch. 4].
     """
     if name == "e8":
-        return np.concatenate([_signed_pairs(8, 2), _even_signs(8)])
+        return np.concatenate([_signed_pairs(8, 2), _even_signs()])
     words = np.unpackbits(golay_octets(), axis=1, bitorder="little").astype(np.int8)
 
     # +-2 on the eight places of a word
     places = np.nonzero(words[words.sum(axis=1) == 8])[1].reshape(-1, 1, 8)
     eights = np.zeros((len(places), 128, 24), dtype=np.int8)
-    np.put_along_axis(eights, places, 2 * _even_signs(8)[None], axis=2)
+    np.put_along_axis(eights, places, 2 * _even_signs()[None], axis=2)
 
     # +-1, and +-3 at one place
     ones = np.repeat(1 - 2 * words[:, None], 24, axis=1)

@@ -16,7 +16,7 @@ import numpy as np
 
 from replearn.codes.coins import Coins
 from replearn.codes.projection import check_decoding, lift
-from replearn.codes.space import MAX_INPUTS
+from replearn.codes.space import InputCount
 from replearn.codes.stability import least_whole
 from replearn.documents import Part, Range, Text, Unfit
 from replearn.exact import normals
@@ -56,7 +56,7 @@ class NetSpace(Part):
 
     kind: Literal["net"]
     # length of a direction: features, and one more for the intercept
-    n_inputs: Annotated[int, Range(1, MAX_INPUTS)]
+    n_inputs: InputCount
     projection: Annotated[str, Text(20)]  # name in `replearn.codes.projection`
     n_components: Annotated[int, Range(1, MAX_COMPONENTS)]  # of a candidate
     # indices run from 0 to ``n_candidates - 1``

@@ -130,6 +130,14 @@ class Sizes:
         """A size that was set by hand, or the planned one."""
         return self.by_hand.get(name, planned)
 
+    def refuse_by_hand(self) -> None:
+        """Refuse sizes in certified mode where all of them follow from a proof."""
+        for name in self.by_hand:
+            raise ReplearnError(
+                f"certified mode derives {name}; it cannot be set by hand. Leave it out, or use "
+                'mode="practical".'
+            )
+
     def constant(self, symbol: str) -> float:
         """A constant of the paper's formulas; 1 unless it was given."""
         return float(self.constants.get(symbol, 1.0))

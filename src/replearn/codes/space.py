@@ -24,6 +24,7 @@ from replearn.types import Codes, Matrix, Vector
 #: Inputs and components of a model, at most; and numbers that its decoding may draw.
 MAX_INPUTS = 1 << 22
 MAX_DRAWS = 1 << 28
+InputCount = Annotated[int, Range(1, MAX_INPUTS)]
 
 #: Published reals that a user may set by hand.
 Decimal6 = Annotated[str, DecimalText(digits=6, low=1e-30, high=1e30)]
@@ -41,9 +42,9 @@ class CodeSpace(Part):
 
     kind: Literal["rounded"]
     # length of a direction: features, and one more for the intercept
-    n_inputs: Annotated[int, Range(1, MAX_INPUTS)]
+    n_inputs: InputCount
     projection: Annotated[str, Text(20)]
-    n_components: Annotated[int, Range(1, MAX_INPUTS)]
+    n_components: InputCount
     rounding: Annotated[str, Text(40)]
     # side of a cell; a decimal number, so that every machine reads the same one
     grid_width: Decimal6
@@ -152,7 +153,7 @@ def _codes(run: Run, point: Vector, coins: Coins) -> Codes:
     corner = np.floor(above_corner)
     share_of_corner = 1.0 - (above_corner - corner)  # the paper's p(z)
     thresholds = _drawn(run, coins, "rounding/threshold")
-    return np.asarray(corner + (thresholds > share_of_corner)).astype(np.int64)
+    return (corner + (thresholds > share_of_corner)).astype(np.int64)
 
 
 def _point(run: Run, codes: Codes, coins: Coins) -> Vector:

@@ -30,7 +30,7 @@ def least_whole(holds: Callable[[int], bool], least: int = 1, most: int = 10**12
     """
     low, high = least - 1, least  # it does not hold at low
     while not holds(high):
-        low, high = high, 2 * high
+        low, high = high, max(1, 2 * high)
         if low >= most:
             return high
 
@@ -62,7 +62,10 @@ def least_number(holds: Callable[[float], bool], start: float = 1.0) -> float:
 
 
 def chance_of_leaving(
-    width: Vector | float, bits: int, residual: Vector | float | None = None
+    width: Vector | float,
+    bits: int,
+    residual: Vector | float | None = None,
+    degrees: float = math.inf,
 ) -> Vector:
     """Probability that a second lab's number leaves its cell.
 
@@ -76,6 +79,8 @@ def chance_of_leaving(
     residual : array, optional
         Where this original lies, from the cell's centre, in the same units. By default the mean
         over the coins: ``P[|Delta + r| > width/2]`` with ``r`` uniform.
+    degrees : float
+        Of freedom: finite where few groups of rows show the deviation, for Student's tails.
 
     Examples
     --------
@@ -88,6 +93,11 @@ def chance_of_leaving(
         return np.minimum(chance, 1.0)
 
     reach = half / 2**bits
+    if math.isfinite(degrees):
+        from scipy.special import stdtr
+
+        places = half + reach * ((np.arange(16) + 0.5) / 8 - 1)
+        return np.asarray(2 * stdtr(degrees, -places).mean())
     if bits >= 4:
         # the difference of two areas would cancel: Simpson's rule over so little
         ends = _tail(half - reach) + _tail(half + reach)
@@ -126,6 +136,8 @@ def chance_of_each(max_disagreement: float, n_numbers: int) -> float:
 
 
 @lru_cache(maxsize=4096)
-def width_for(chance: float, bits: int) -> float:
+def width_for(chance: float, bits: int, degrees: float = math.inf) -> float:
     """Width of a cell, in standard deviations, that is left with this probability."""
-    return least_number(lambda width: float(chance_of_leaving(width, bits)) <= chance)
+    return least_number(
+        lambda width: float(chance_of_leaving(width, bits, degrees=degrees)) <= chance
+    )

@@ -6,7 +6,7 @@ No draw depends on data.
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -18,8 +18,8 @@ from replearn.codes.foam import (
     foam_codes,
     share_leaving_foam,
 )
-from replearn.codes.space import MAX_INPUTS, Decimal6
-from replearn.documents import Part, Range, Unfit
+from replearn.codes.space import Decimal6, InputCount
+from replearn.documents import Part, Unfit
 from replearn.exact import total
 from replearn.types import Codes, Matrix, Vector
 
@@ -86,7 +86,7 @@ class VoteSpace(Part):
 
     kind: Literal["vote"]
     # length of a direction: features, and one more for the intercept
-    n_inputs: Annotated[int, Range(1, MAX_INPUTS)]
+    n_inputs: InputCount
     rounding: Literal["box", "foam"]
     grid_width: Decimal6  # side of a box, or of the cube of a droplet
 

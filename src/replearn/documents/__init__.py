@@ -29,6 +29,7 @@ A file is a `Document`; what is nested in one is a `Part`. Both are frozen datac
 from replearn.documents.canonical import MAX_WHOLE, canonical_json, decimal_text
 from replearn.documents.document import Document, document_of
 from replearn.documents.files import (
+    FilePath,
     check_page,
     check_replaced,
     in_place_of,

@@ -1,13 +1,19 @@
 """A document: a frozen dataclass that is a file with a format, a version and a fingerprint."""
 
 import hashlib
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Self, TypeVar
 
-from replearn.documents.files import MAX_BYTES, check_replaced, design_kind, read_json, write_json
+from replearn.documents.files import (
+    MAX_BYTES,
+    FilePath,
+    check_replaced,
+    design_kind,
+    read_json,
+    write_json,
+)
 from replearn.documents.parts import OneOf, Part, Unfit, read_inside
 from replearn.errors import InvalidFile, ReplearnError, short
 
@@ -78,7 +84,7 @@ class Document(Part):
         """SHA-256 of the canonical bytes, in hex: equal if and only if the contents are."""
         return hashlib.sha256(self.canonical_bytes()).hexdigest()
 
-    def save(self, path: str | os.PathLike[str], private: bool = False, new: bool = False) -> None:
+    def save(self, path: FilePath, private: bool = False, new: bool = False) -> None:
         """Write the file, whole or not at all; a private one only its owner may read.
 
         A ``new`` one replaces no file, not even one that appears at the same time.
@@ -95,14 +101,17 @@ class Document(Part):
             Replace no file.
         """
         self.refuse_unreadable(path)
-        check_replaced(path, ("/".join(filter(None, (self.FORMAT, self.KIND))),), private)
+        named = self.FORMAT
+        if self.KIND is not None:
+            named += f"/{self.KIND}"
+        check_replaced(path, (named,), private)
 
         content = self.content() | {"fingerprint": self.fingerprint}
         if self.provenance is not None:
             content["provenance"] = self.provenance
         write_json(path, content, private, new)
 
-    def refuse_unreadable(self, path: str | os.PathLike[str]) -> None:
+    def refuse_unreadable(self, path: FilePath) -> None:
         """Stop before a file that `load` would refuse, or others beside it, are written.
 
         Parameters
@@ -116,7 +125,7 @@ class Document(Part):
             raise ReplearnError(f"{path} was not written: {problem}") from None
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: FilePath) -> Self:
         """Read a file strictly: `InvalidFile` if anything in it is not as the class says.
 
         Parameters
@@ -187,7 +196,7 @@ class Document(Part):
         return f"<{type(self).__name__} {self.fingerprint[:16]}>"
 
 
-def document_of(path: str | os.PathLike[str], classes: Iterable[type[D]]) -> D:
+def document_of(path: FilePath, classes: Iterable[type[D]]) -> D:
     """Read a file of whichever of these classes its header names."""
     known = {cls.FORMAT: cls for cls in classes}
     content = read_json(path, max(cls.MAX_BYTES for cls in known.values()))

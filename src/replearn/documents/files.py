@@ -19,6 +19,8 @@ from typing import Any
 from replearn.documents.canonical import canonical_json
 from replearn.errors import InvalidFile, ReplearnError, file_path
 
+FilePath = str | os.PathLike[str]
+
 MAX_BYTES = 1 << 26
 MAX_DEPTH = 32
 _MAX_PARTS = 1 << 20
@@ -33,7 +35,7 @@ _GENERATOR = b'<meta name="generator" content="replearn">'
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-def read_json(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+def read_json(path: FilePath, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     """Read one JSON object strictly; `InvalidFile` if the file holds anything else.
 
     Limited size and nesting, no duplicate keys, no NaN, no number that is infinite as a double,
@@ -49,15 +51,13 @@ def read_json(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> dict[
         ) from None
 
 
-def write_json(
-    path: str | os.PathLike[str], content: Any, private: bool = False, new: bool = False
-) -> None:
+def write_json(path: FilePath, content: Any, private: bool = False, new: bool = False) -> None:
     """Write canonical JSON, whole or not at all; a private file only its owner may read."""
     write_atomically(path, canonical_json(content) + b"\n", private, new)
 
 
 def write_atomically(
-    path: str | os.PathLike[str], content: bytes, private: bool = False, new: bool = False
+    path: FilePath, content: bytes, private: bool = False, new: bool = False
 ) -> None:
     """Write a file so that no reader ever sees half of it; see `in_place_of`."""
     with in_place_of(path, private, new=new) as name, open(name, "wb") as file:
@@ -66,9 +66,7 @@ def write_atomically(
         os.fsync(file.fileno())  # the content must be safe before its new name is
 
 
-def check_replaced(
-    path: str | os.PathLike[str], kinds: tuple[str, ...], private: bool = False
-) -> None:
+def check_replaced(path: FilePath, kinds: tuple[str, ...], private: bool = False) -> None:
     """Stop before a file of a different kind is lost, or a private one becomes public.
 
     ``kinds`` are formats of documents, with the kind of their design where it matters
@@ -112,7 +110,7 @@ def _granted(rights: int) -> int:
     return rights & ~mask
 
 
-def check_page(path: str | os.PathLike[str]) -> None:
+def check_page(path: FilePath) -> None:
     """Stop before a page replaces what is no page of replearn."""
     if not os.path.isfile(path):
         return
@@ -124,7 +122,7 @@ def check_page(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def in_place_of(
-    path: str | os.PathLike[str], private: bool = False, folder: bool = False, new: bool = False
+    path: FilePath, private: bool = False, folder: bool = False, new: bool = False
 ) -> Iterator[Path]:
     """Give a hidden file or folder beside the target, which becomes the target at the end.
 
@@ -196,7 +194,7 @@ def system_words(problem: OSError) -> str:
     return f"{problem.strerror or problem}. {remedy}."
 
 
-def _limited_bytes(path: str | os.PathLike[str], most: int) -> bytes:
+def _limited_bytes(path: FilePath, most: int) -> bytes:
     """The content of a regular file: a device has no end, and a pipe may never begin."""
     file_path(path)
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)

@@ -14,7 +14,8 @@ from replearn.errors import ReplearnError
 
 #: Seconds in which a scheduler must answer, and a worker must do something.
 PATIENCE = 8.0
-_ATTEMPTS = 5
+#: How often tasks are made, and how often nobody is there to do them, before that is told.
+_ATTEMPTS, _WAITS = 5, 3
 
 
 @contextmanager
@@ -99,18 +100,26 @@ def gathered(
     from distributed import KilledWorker, wait
     from distributed.comm.core import CommClosedError
 
-    made, lost, idle = tasks(), 0, 0
-    while (workers := _workers(client)) is not None and lost < _ATTEMPTS and idle < 3:
+    made, n_lost, n_idle = tasks(), 0, 0
+    while n_lost < _ATTEMPTS:
+        workers = _workers(client)
+        if workers is None:
+            raise ReplearnError(
+                "the scheduler is gone. Start it, connect anew, and fit again: only time is lost."
+            )
+        n_idle = 0 if workers else n_idle + 1
+        if n_idle > _WAITS:
+            raise ReplearnError(
+                "no worker is left. Start workers (dask worker ADDRESS), and fit again."
+            )
+
         try:
-            idle += 1
-            if workers:
-                idle = 0
             with client.as_current(), suppress(TimeoutError):
                 wait(made, timeout=PATIENCE / 2)
                 return client.sync(_results, client, made)
         except (KilledWorker, CommClosedError, CancelledError):
             forget()
-            made, lost = tasks(), lost + 1
+            made, n_lost = tasks(), n_lost + 1
         except Exception as problem:
             raise ReplearnError(
                 f"a task failed on the cluster: {type(problem).__name__}: {one_line(problem)}. "
@@ -118,17 +127,10 @@ def gathered(
                 "packages."
             ) from problem
 
-    # nothing came back: say what died
-    if workers is None:
-        what = "the scheduler is gone. Start it, connect anew, and fit again: only time is lost."
-    elif idle:
-        what = "no worker is left. Start workers (dask worker ADDRESS), and fit again."
-    else:
-        what = (
-            "tasks were lost again and again: their workers died. Give workers more memory, or "
-            "make the partitions smaller."
-        )
-    raise ReplearnError(what)
+    raise ReplearnError(
+        "tasks were lost again and again: their workers died. Give workers more memory, or make "
+        "the partitions smaller."
+    )
 
 
 def _workers(client: Any) -> Any:

@@ -12,9 +12,9 @@ from replearn.errors import ReplearnError
 from replearn.glm import GlmDesign, GlmModel
 from replearn.rows import MemoryBlocks, joined, row_marks, threshold_for
 from replearn.study import (
-    Fitted,
     GlmReplication,
     GlmStudy,
+    PooledFit,
     State,
     Sums,
     agreement_of,
@@ -46,7 +46,7 @@ def replicate(
         As in `replearn.study.agreement.replicate`.
     """
     # 1 passes over all rows, until the fit ends
-    step: State | Fitted = study.begin()
+    step: State | PooledFit = study.begin()
     findings: list[Any] = []
     while isinstance(step, State):
         state = step
@@ -86,7 +86,7 @@ def _total(state: State, pass_over: PassOver) -> Sums:
 
 
 def _results(pass_over: PassOver, asked: State | RowsAsked) -> list[Any]:
-    """Of all partitions; errors about rows come back as results."""
+    """What each partition gives; an error about its rows is a result, too, and raised here."""
     parts = list(pass_over(asked))
     for part in parts:
         if isinstance(part, ReplearnError):

@@ -11,6 +11,9 @@ from replearn.errors import ReplearnError, short
 from replearn.study import Study
 from replearn.tables import Table, checked_names
 
+#: How scikit-learn checks rows of numbers.
+ROW_CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+
 #: The estimator of each kind of study: those of GLMs by their loss, those of halfspaces by recipe.
 _ESTIMATORS = {
     "logistic": "ReplicableLogisticClassifier",

@@ -2,7 +2,6 @@
 
 import math
 import os
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -10,8 +9,9 @@ from sklearn.utils.validation import validate_data
 
 from replearn.codes import Coins, Fitted, Recipe
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning, short
-from replearn.estimators.described import documented
-from replearn.estimators.halfspaces import ROW_CHECKS, HalfspaceClassifier, n_errors
+from replearn.estimators import ROW_CHECKS
+from replearn.estimators.described import estimator
+from replearn.estimators.halfspaces import HalfspaceClassifier, n_errors
 from replearn.halfspaces import sgd, svm
 from replearn.halfspaces.batches import OnePass, Trace, refuse_sorted, round_mean, trace
 from replearn.halfspaces.published_plan import PublishedPlan
@@ -27,7 +27,7 @@ from replearn.words import warn
 ADDERS = {"svm": svm.adder, "sgd": sgd.adder}
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator()
 class BatchClassifier(HalfspaceClassifier):
     """What Algorithms 1 and 2 share. Not for direct use."""
 
@@ -100,8 +100,7 @@ class BatchClassifier(HalfspaceClassifier):
             self.study_ = HalfspaceStudy(design, published, n_rows, self.fingerprint_)
 
 
-@documented(svm)
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator(svm)
 class ReplicableSVMClassifier(BatchClassifier):
     """Algorithm 1 of the paper: halfspaces from the mean of batch SVMs.
 
@@ -154,8 +153,7 @@ class ReplicableSVMClassifier(BatchClassifier):
         return SVM
 
 
-@documented(sgd)
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator(sgd)
 class ReplicableSGDClassifier(BatchClassifier):
     """Algorithm 2 of the paper: halfspaces from the mean of runs of gradient descent.
 

@@ -1,18 +1,16 @@
 """The algorithms of [ILPS22] as a scikit-learn classifier."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from replearn.codes import Recipe
 from replearn.errors import ReplearnError, ReplicabilityWarning, short
-from replearn.estimators.described import documented
+from replearn.estimators.described import estimator
 from replearn.estimators.halfspaces import HalfspaceClassifier
 from replearn.halfspaces import boosting
 from replearn.words import warn
 
 
-@documented(boosting)
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator(boosting)
 class ReplicableBoostingClassifier(HalfspaceClassifier):
     """Boosting of rounded means, the prior work: both algorithms of [ILPS22].
 

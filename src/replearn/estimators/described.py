@@ -1,8 +1,9 @@
 """Parts of docstrings that several estimators share, so that each page of them is whole."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import ModuleType
-from typing import TypeVar
+from typing import TypeVar, dataclass_transform
 
 C = TypeVar("C", bound=type)
 
@@ -179,23 +180,26 @@ _PARTS = {
 }
 
 
-def documented(printed: ModuleType | None = None) -> Callable[[C], C]:
-    """Fill in the parts of a docstring that several classes share.
+@dataclass_transform(eq_default=False, kw_only_default=True)
+def estimator(printed: ModuleType | None = None) -> Callable[[C], C]:
+    """Make a class whose fields are the parameters of an estimator, by name.
 
-    ``{printed}`` is the head of the algorithm's module: the paper's pseudo-code and theorem.
+    Parts of its docstring that several classes share are filled in; ``{printed}`` is the head of
+    the algorithm's module: the paper's pseudo-code and theorem.
     """
     parts = dict(_PARTS)
     if printed is not None:
         parts["printed"] = _head(printed.__doc__ or "")
 
-    def fill(cls: C) -> C:
+    def made(cls: C) -> C:
         text = cls.__doc__ or ""
         for name, part in (*parts.items(), ("name", cls.__name__)):
             text = text.replace(f"{{{name}}}", part)
         cls.__doc__ = text
+        dataclass(eq=False, repr=False, kw_only=True)(cls)  # changes the class itself
         return cls
 
-    return fill
+    return made
 
 
 def _head(text: str) -> str:

@@ -1,15 +1,12 @@
 """The DP reduction as a scikit-learn classifier."""
 
-from dataclasses import dataclass
-
 from replearn.codes import Recipe
-from replearn.estimators.described import documented
+from replearn.estimators.described import estimator
 from replearn.estimators.net import ChoosingClassifier
 from replearn.halfspaces import dp
 
 
-@documented(dp)
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator(dp)
 class ReplicableDPClassifier(ChoosingClassifier):
     """Halfspaces by the exponential mechanism with common noise: [LNUZ20] through [BGH23].
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -10,8 +10,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
+from replearn.documents import FilePath
 from replearn.errors import (
     ColumnWarning,
     ReplearnError,
@@ -19,8 +20,16 @@ from replearn.errors import (
     UselessModelWarning,
     short,
 )
-from replearn.estimators import HasModel, name_of, name_of_target, refuse_odd, set_columns, study_of
-from replearn.estimators.described import documented
+from replearn.estimators import (
+    ROW_CHECKS,
+    HasModel,
+    name_of,
+    name_of_target,
+    refuse_odd,
+    set_columns,
+    study_of,
+)
+from replearn.estimators.described import estimator
 from replearn.glm import Coefficients, GlmModel, Kind, decided
 from replearn.study import (
     Certificate,
@@ -47,8 +56,11 @@ from replearn.tables import (
 from replearn.types import Array, Later, Vector, is_sparse, unmasked
 from replearn.words import warn
 
+#: Fits make small products, in which threads of BLAS would wait for each other.
+_THREADS = ThreadpoolController()
 
-@dataclass(eq=False, repr=False, kw_only=True)
+
+@estimator()
 class _ReplicableGLM(HasModel, Options, BaseEstimator):
     """What the generalised linear models share. Not for direct use."""
 
@@ -90,8 +102,7 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
         self : estimator
             Fitted.
         """
-        roles = {"groups": groups, "centres": centres}
-        table = self._table(X, y, sample_weight, offset, fitting=True, **roles)
+        table = self._table(X, y, sample_weight, offset, groups, centres)
 
         # what a study calls its columns
         columns = open_table(X).names if _has_columns(X) else ()
@@ -113,7 +124,7 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
 
     def fit_file(
         self,
-        path: "str | os.PathLike[str]",
+        path: FilePath,
         target: str | None = None,
         sample_weight: str | None = None,
         offset: str | None = None,
@@ -147,14 +158,12 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
         set_columns(self, table)
         names["target"] = names["target"] or "y"  # files of arrays bring theirs, without a name
         self._learn(table, names, study)
-        if self._kind == "logistic":
-            self.classes_ = np.array(self.model_.classes)
         return self
 
     def _learn(self, table: Table, names: dict[str, Any], study: GlmStudy | None) -> None:
         """The way of all rows, wherever they come from, to a model."""
         self.__dict__.pop("_stream", None)
-        with threadpool_limits(1, "blas"):  # small products: threads would wait for each other
+        with _THREADS.limit(limits=1, user_api="blas"):
             if study is not None:
                 model, nonce = opened_by(study, self.opened)
                 made = replicate(study, table, model, nonce, n_jobs=self.n_jobs)
@@ -197,21 +206,18 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
         if self.opened is not None:
             raise ReplearnError("partial_fit does not use opened. Pass all rows to fit.")
         stream = self.__dict__.get("_stream")
-        table = self._table(X, y, fitting=True, reset=stream is None)
+        table = self._table(X, y, reset=stream is None)
 
-        with threadpool_limits(1, "blas"):  # as in `_learn`
+        with _THREADS.limit(limits=1, user_api="blas"):
             self._stream, model, replication = replicate_more(study, table, stream)
         self._set_replication(study, model, replication)
-        if self._kind == "logistic":
-            self.classes_ = np.array(self.model_.classes)
         return self
 
     def _publish(self, original: Original) -> None:
-        self.study_: GlmStudy = original.study
-        self.model_: GlmModel = original.model
+        self._set_model(original.study, original.model)
         self.opening_ = original.opening
         self.certificate_: Certificate | None = original.certificate
-        self._performance: Later[Performance | None] = Later.known(original.worth)
+        self._performance: Later[Performance | None] = Later.known(original.performance)
         self.replication_: GlmReplication | None = None
         self._own = original.own
 
@@ -224,15 +230,20 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
         noted = [Finding(r.column, r.reason) for r in original.remarks if not r.refused]
         for sentence in in_sentences(noted):
             warn(sentence, ColumnWarning)
-        if original.worth.is_useless:
+        if original.performance.is_useless:
             warn("The model is no better than the base rate.", UselessModelWarning)
+
+    def _set_model(self, study: GlmStudy, model: GlmModel) -> None:
+        self.study_, self.model_ = study, model
+        if self._kind == "logistic":
+            self.classes_ = np.array(model.classes)
 
     def _set_replication(
         self, study: GlmStudy, model: GlmModel, replication: GlmReplication
     ) -> None:
-        self.study_, self.model_, self.replication_ = study, model, replication
-        self.opening_ = None
-        self.certificate_ = None
+        self._set_model(study, model)
+        self.replication_ = replication
+        self.opening_ = self.certificate_ = None
         self._performance = Later(lambda: replication.performance)
         self._own = replication.own_later
         if replication.same is False:
@@ -251,40 +262,15 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
     def _table(
         self,
         X: Any,
-        y: Any = None,
+        y: Any,
         sample_weight: Any = None,
         offset: Any = None,
         groups: Any = None,
         centres: Any = None,
-        fitting: bool = False,
         reset: bool = True,
     ) -> Table:
-        """A checked table; without ``fitting`` the columns must be those of the fit."""
-        names: tuple[str, ...] | None = None
-        is_finite = False
-        X = unmasked(X)
-        refuse_lazy(X)
-
-        # columns by name, or an array as scikit-learn checks it
-        if _has_columns(X):
-            table = open_table(X)  # says in our words what no table is
-            if not isinstance(X, Mapping):
-                validate_data(self, X, skip_check_array=True, reset=fitting and reset)
-            elif fitting and reset:
-                set_columns(self, table)
-        else:
-            refuse_odd(X)
-            checked = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-            X = validate_data(
-                self, X, ensure_all_finite="allow-nan", reset=fitting and reset, **checked
-            )
-            is_finite = True  # scikit-learn has looked
-            if not is_sparse(X):
-                names = tuple(getattr(self, "feature_names_in_", ())) or None
-
-        if not fitting:
-            return open_table(X, columns=self.model_.feature_names, offset=offset, names=names)
-
+        """The rows of a fit, checked."""
+        X, known = self._checked(X, reset)
         y = _column(y)
         if sample_weight is not None:
             sample_weight = _weights(sample_weight, len(y))
@@ -295,7 +281,32 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
                     for values in (X, y, sample_weight, offset, groups, centres)
                 )
         roles = {"weights": sample_weight, "offset": offset, "groups": groups, "centres": centres}
-        return open_table(X, target=y, names=names, is_finite=is_finite, **roles)
+        return open_table(X, target=y, **known, **roles)
+
+    def _checked(self, X: Any, reset: bool) -> tuple[Any, dict[str, Any]]:
+        """A checked X, and what `open_table` need not find out: names, and that all are finite.
+
+        Without ``reset`` the columns must be those of the fit.
+        """
+        X = unmasked(X)
+        refuse_lazy(X)
+
+        # columns by name
+        if _has_columns(X):
+            table = open_table(X)  # says in our words what no table is
+            if not isinstance(X, Mapping):
+                validate_data(self, X, skip_check_array=True, reset=reset)
+            elif reset:
+                set_columns(self, table)
+            return X, {}
+
+        # an array, which scikit-learn looks at
+        refuse_odd(X)
+        X = validate_data(self, X, ensure_all_finite="allow-nan", reset=reset, **ROW_CHECKS)
+        names = tuple(getattr(self, "feature_names_in_", ()))
+        if is_sparse(X) or not names:
+            return X, {"is_finite": True}
+        return X, {"is_finite": True, "names": names}
 
     def _scores(self, X: Any, offset: Any = None) -> Vector:
         check_is_fitted(self, "model_")
@@ -305,7 +316,8 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
                 raise ReplearnError(
                     "the model was fitted with an offset, got none. Pass offset= to predict."
                 )
-        table = self._table(X, offset=offset)
+        X, known = self._checked(X, reset=False)
+        table = open_table(X, columns=self.model_.feature_names, offset=offset, **known)
         return np.concatenate([self.model_.scores_of(batch) for batch in table.batches()])
 
     @property
@@ -404,8 +416,7 @@ def _weights(given: Any, n_rows: int) -> Vector:
     return np.broadcast_to(checked, n_rows)
 
 
-@documented()
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator()
 class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
     """Logistic regression that labs with different rows replicate exactly.
 
@@ -534,7 +545,7 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
         return self.classes_[decided(scores)]
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator()
 class _ReplicableRegressor(RegressorMixin, _ReplicableGLM):
     """What models of numbers share. Not for direct use."""
 
@@ -557,8 +568,7 @@ class _ReplicableRegressor(RegressorMixin, _ReplicableGLM):
         return self._model().design.loss.mean(scores)
 
 
-@documented()
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator()
 class ReplicableLinearRegressor(_ReplicableRegressor):
     """Linear regression that labs with different rows replicate exactly.
 
@@ -602,8 +612,7 @@ class ReplicableLinearRegressor(_ReplicableRegressor):
     _kind = "linear"
 
 
-@documented()
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator()
 class ReplicablePoissonRegressor(_ReplicableRegressor):
     """Poisson regression of counts that labs with different rows replicate exactly.
 

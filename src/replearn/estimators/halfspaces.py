@@ -1,8 +1,7 @@
 """The shell of the paper's classifiers as scikit-learn estimators."""
 
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +23,7 @@ from replearn.codes import (
     names_in_design,
     seed_text,
 )
-from replearn.documents import Label
+from replearn.documents import FilePath, Label
 from replearn.errors import (
     NotEnoughSamples,
     ReplearnError,
@@ -32,7 +31,15 @@ from replearn.errors import (
     UselessModelWarning,
     short,
 )
-from replearn.estimators import HasModel, name_of_target, refuse_odd, set_columns, study_of
+from replearn.estimators import (
+    ROW_CHECKS,
+    HasModel,
+    name_of_target,
+    refuse_odd,
+    set_columns,
+    study_of,
+)
+from replearn.estimators.described import estimator
 from replearn.halfspaces.batches import refuse_sorted
 from replearn.halfspaces.rounded import rows_that_pass
 from replearn.rows import MemoryRows, Sample
@@ -41,14 +48,11 @@ from replearn.tables import CsvOptions, StreamedRows, Table, learn_classes, open
 from replearn.types import Array, BlockMap, Ints, Signs, Vector, unmasked
 from replearn.words import threads, tracked, warn
 
-#: How scikit-learn checks rows of numbers.
-ROW_CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-
 #: Rows that are scored at once.
 _SCORED = 1 << 12
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator()
 class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
     """What the paper's classifiers share. Not for direct use.
 
@@ -111,7 +115,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         """
         study = self._opened()
         set_columns(self, table)
-        target = table.roles["target"]
+        target = table.roles.get("target")
         self._target = target if isinstance(target, str) else "y"  # files of arrays bring theirs
         if self.shuffle:
             return self._fit_rows(*table.numbers(), study)
@@ -128,7 +132,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         sample = MemoryRows(X, signs, self._order(signs, study))
         return self._learn(sample, self.classes_, study)
 
-    def fit_file(self, path: "str | os.PathLike[str]", target: str | None = None) -> Self:
+    def fit_file(self, path: FilePath, target: str | None = None) -> Self:
         """Learn from the rows of a file: the model of `fit`, to the bit.
 
         With ``shuffle=False`` rows are read some at a time, and Algorithms 1 and 2 keep none of
@@ -440,10 +444,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         scores : array of shape (n_samples,)
             Distance to the boundary, in units of the row's length.
         """
-        model = self._model()
-        refuse_odd(X)
-        X = validate_data(self, unmasked(X), reset=False, **ROW_CHECKS)
-        return model.decision_function(X)
+        return self._model().decision_function(self._checked(X))
 
     def predict(self, X: Any) -> Array:
         """Class of each row.
@@ -458,10 +459,13 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         labels : array of shape (n_samples,)
             From ``classes_``.
         """
-        model = self._model()
+        is_positive = self._model().is_positive(self._checked(X))
+        return np.asarray(self.classes_[is_positive.astype(np.int64)])
+
+    def _checked(self, X: Any) -> Any:
+        """Rows with the columns of the fit."""
         refuse_odd(X)
-        X = validate_data(self, unmasked(X), reset=False, **ROW_CHECKS)
-        return np.asarray(self.classes_[model.is_positive(X).astype(np.int64)])
+        return validate_data(self, unmasked(X), reset=False, **ROW_CHECKS)
 
     @property
     def coef_(self) -> Vector:

@@ -1,17 +1,16 @@
 """Algorithm 3 as a scikit-learn classifier, and what it shares with the DP reduction."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from replearn.codes import Recipe
 from replearn.errors import ReplicabilityWarning
-from replearn.estimators.described import documented
+from replearn.estimators.described import estimator
 from replearn.estimators.halfspaces import HalfspaceClassifier
 from replearn.halfspaces import net
 from replearn.words import warn
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator()
 class ChoosingClassifier(HalfspaceClassifier):
     """What the classifiers that choose from a net share. Not for direct use."""
 
@@ -34,8 +33,7 @@ class ChoosingClassifier(HalfspaceClassifier):
             super()._warn(n_rows, spread)
 
 
-@documented(net)
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator(net)
 class ReplicableNetClassifier(ChoosingClassifier):
     """Algorithm 3 of the paper: the first halfspace of a net below a random threshold.
 

@@ -1,16 +1,15 @@
 """Survival analysis as a scikit-learn estimator."""
 
-import os
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from replearn.documents import FilePath
 from replearn.errors import ReplearnError
 from replearn.estimators import set_columns, study_of
-from replearn.estimators.described import documented
+from replearn.estimators.described import estimator
 from replearn.estimators.glm import _ReplicableGLM
 from replearn.glm import concordance, log_hazards, survival_at
 from replearn.study import table_of
@@ -18,8 +17,7 @@ from replearn.tables import open_table, rows_at_risk
 from replearn.types import Mask, Vector
 
 
-@documented()
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator()
 class ReplicableSurvivalAnalysis(_ReplicableGLM):
     """Survival analysis that labs with different rows replicate exactly.
 
@@ -74,7 +72,9 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
 
     _kind = "survival"
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:  # type: ignore[override]
+    def fit(  # type: ignore[override]
+        self, X: Any, y: Any, groups: Any = None, centres: Any = None
+    ) -> Self:
         """Fit an original, or, with ``study``, a replication.
 
         Parameters
@@ -85,6 +85,9 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
             As scikit-survival has it: first whether the event was seen, then the time.
         groups : array-like of shape (n_samples,), optional
             Rows of one person, ward or family; only the original uses them.
+        centres : array-like of shape (n_samples,), optional
+            The hospital or country of each row; only the original uses them. They are no
+            predictor: they show how much centres differ, so that new ones are promised the model.
 
         Returns
         -------
@@ -93,7 +96,8 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
         """
         event, time, (event_name, time_name) = _event_and_time(y)
         # the event stands where other models have an offset: a number of each row
-        table = self._table(X, time, None, event.astype(np.float64), groups, fitting=True)
+        died = event.astype(np.float64)
+        table = self._table(X, time, None, died, groups, centres)
 
         study = study_of(self.study, self._kind)
         if study is not None:  # with the intervals of the original
@@ -103,10 +107,11 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
 
     def fit_file(  # type: ignore[override]
         self,
-        path: "str | os.PathLike[str]",
+        path: FilePath,
         time: str | None = None,
         event: str | None = None,
         groups: str | None = None,
+        centres: str | None = None,
     ) -> Self:
         """Fit the rows of a file, which may be larger than memory: the model of `fit`, to the bit.
 
@@ -114,7 +119,7 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
         ----------
         path : path
             A table: .csv, .csv.gz or .parquet.
-        time, event, groups : str, optional
+        time, event, groups, centres : str, optional
             Names of columns. A study names its own, so that a replication needs none.
 
         Returns
@@ -129,7 +134,7 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
         elif time is None or event is None:
             raise ReplearnError("fit_file needs the columns of time and event. Name both.")
         else:
-            table = open_table(path, target=time, offset=event, groups=groups)
+            table = open_table(path, target=time, offset=event, groups=groups, centres=centres)
 
         set_columns(self, table)
         self._learn(table, {"target": event, "time": time}, study)

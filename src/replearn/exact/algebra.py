@@ -28,29 +28,35 @@ def dot(a: Matrix, b: Matrix) -> float:
 def cholesky(matrix: Matrix, floor: float = 0.0) -> Matrix:
     """Lower triangle L with ``L L' = matrix``; pivots below ``floor`` are raised to it.
 
+    Of several matrices of one size, one after the other in the first axis, it gives that of each.
+
     Examples
     --------
     >>> cholesky(np.array([[4.0, 2.0], [2.0, 5.0]]))
     array([[2., 0.],
            [1., 2.]])
     """
-    rest = matrix.copy()
-    n = len(rest)
-    product = np.empty((min(n, _ROWS), n))
+    n = matrix.shape[-1]
+    columns = np.zeros_like(matrix)  # of the triangle, each in one piece
+    terms = np.empty((*matrix.shape[:-2], _ROWS + 1, n))
 
     for j in range(n):
-        pivot = max(float(rest[j, j]), floor)
-        if not pivot > 0:
+        # less the products with the columns before, one after the other, some at a time
+        rest = matrix[..., j:, j]
+        for start in range(0, j, _ROWS):
+            before = columns[..., start : min(start + _ROWS, j), j:]
+            some = terms[..., : before.shape[-2] + 1, : n - j]
+            some[..., 0, :] = rest
+            np.multiply(before, before[..., :1], out=some[..., 1:, :])
+            rest = np.subtract.reduce(some, axis=-2)
+
+        pivot = np.maximum(rest[..., :1], floor)
+        if not (pivot > 0).all():
             raise ArithmeticError("the matrix is not positive definite")
         root = np.sqrt(pivot)
-        below = rest[j + 1 :, j] / root
-        for start in range(j + 1, n, _ROWS):  # some rows at a time, up to their diagonal
-            stop = min(start + _ROWS, n)
-            part = product[: stop - start, : stop - j - 1]
-            np.multiply.outer(below[start - j - 1 : stop - j - 1], below[: stop - j - 1], out=part)
-            rest[start:stop, j + 1 : stop] -= part
-        rest[j, j], rest[j + 1 :, j] = root, below
-    return np.tril(rest)
+        columns[..., j, j:] = rest / root
+        columns[..., j, j] = root[..., 0]
+    return columns.swapaxes(-1, -2).copy()
 
 
 def forward(lower: Matrix, right: Matrix) -> Matrix:
@@ -88,12 +94,8 @@ def inverse(lower: Matrix) -> Matrix:
 
 def backward(upper: Matrix, right: Matrix) -> Matrix:
     """``upper^-1 right`` for an upper triangle."""
-    x = right.astype(np.float64, copy=True)
-    columns = np.ascontiguousarray(upper.T)
-    for j in range(len(upper) - 1, -1, -1):
-        x[j] /= columns[j, j]
-        x[:j] -= np.multiply.outer(columns[j, :j], x[j])
-    return x
+    # the last row first: in that order the triangle is a lower one
+    return forward(upper[::-1, ::-1], right[::-1])[::-1]
 
 
 def solve(lower: Matrix, right: Matrix) -> Matrix:

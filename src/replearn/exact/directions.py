@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from replearn.exact.fixed_order_dot import largest_cells, rows_of_cells
 from replearn.types import Ints, Matrix, Signs, Vector, is_sparse
 
-Counts = Ints
 Points = NDArray[np.float32]
 
 #: A direction is at most this long: units of 2^-20.
@@ -55,7 +54,7 @@ def unit_rows(X: Any, signs: Signs, n_inputs: int) -> Any:
     return np.rint(units, out=units)
 
 
-def _unit_sparse(X: Any, signs: Signs, n_inputs: int, shifts: Counts, top: float) -> Any:
+def _unit_sparse(X: Any, signs: Signs, n_inputs: int, shifts: Ints, top: float) -> Any:
     from scipy import sparse
 
     owners = rows_of_cells(X)
@@ -105,7 +104,7 @@ def project_rows(rows: Any, matrix: Matrix | None) -> Points:
     return np.ascontiguousarray(rounded.T, dtype=np.float32)
 
 
-def weighted_sums(rows: Any, weights: Vector, n_groups: int) -> tuple[Counts, Counts]:
+def weighted_sums(rows: Any, weights: Vector, n_groups: int) -> tuple[Ints, Ints]:
     """Exact sums of ``weight * row`` and of weights; row ``i`` is in group ``i % n_groups``.
 
     Weights, between 0 and 1, count in units of 2^-16, so sums have units of 2^-36. They are exact

@@ -11,15 +11,10 @@ import numpy as np
 from replearn.types import Ints, Vector
 
 #: Numbers that a solver counts, in their order; pairs are neighbouring batches (2k, 2k + 1).
-COUNTS = (
-    "batches", "unconverged", "infeasible", "shortened", "zero_rows", "visits", "pairs",
-    "pair_sum", "pair_squares",
-)  # fmt: skip
-BATCHES, UNCONVERGED, INFEASIBLE, SHORTENED, ZERO_ROWS, VISITS, PAIRS, PAIR_SUM, PAIR_SQUARES = (
-    range(len(COUNTS))
-)
-#: Squared distances of pairs, and their squares, are counted in these units.
-PAIR_UNIT, PAIR_SQUARE_UNIT = 2.0**-24, 2.0**-16
+COUNTS = ("batches", "unconverged", "infeasible", "zero_rows", "pairs", "pair_sum")
+BATCHES, UNCONVERGED, INFEASIBLE, ZERO_ROWS, PAIRS, PAIR_SUM = range(len(COUNTS))
+#: Squared distances of pairs are counted in this unit.
+PAIR_UNIT = 2.0**-24
 
 #: The units of the limbs, and the bits between them.
 HI, LO, CARRY = 2.0**30, 2.0**61, 31
@@ -30,4 +25,4 @@ def fixed_mean(hi: Ints, lo: Ints, count: Any) -> Vector:
     carry = lo >> CARRY
     low = lo - (carry << CARRY)
     total = (hi + carry).astype(np.float64) / HI + low.astype(np.float64) / LO
-    return np.asarray(total / count, dtype=np.float64)
+    return total / count

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from replearn.documents import write_atomically
+from replearn.documents import FilePath, write_atomically
+from replearn.errors import ReplearnError
 from replearn.exports.rules import Rule, rule_of
 from replearn.glm import Coefficients
 from replearn.tables import NumberColumn, is_number_text, per_unit
@@ -22,7 +23,7 @@ _OWN = ("estimate", "standard_error", "estimate_low", "estimate_high")
 _STARTS = tuple("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
 
 
-def to_csv(source: Any, path: str | os.PathLike[str]) -> None:
+def to_csv(source: Any, path: FilePath) -> None:
     """Write the coefficients of a model as a CSV file.
 
     Parameters
@@ -90,6 +91,7 @@ def to_csv(source: Any, path: str | os.PathLike[str]) -> None:
     ...     file.readline().split(",")[:2]
     ['"term"', '"column"']
     """
+    _refuse_tables(path)
     rule = rule_of(source, as_table=True)
     known = getattr(source, "coefficients_", None) or getattr(source, "coefficients", None)
     own = None
@@ -117,6 +119,18 @@ def to_csv(source: Any, path: str | os.PathLike[str]) -> None:
                 place += 1
             writer.writerow(row)
     write_atomically(path, text.getvalue().encode())
+
+
+def _refuse_tables(path: FilePath) -> None:
+    """Stop before a file is lost that is no table of coefficients."""
+    if not os.path.isfile(path):
+        return
+    with open(path, "rb") as file:
+        start = file.readline(1 << 10)
+    if start and not start.startswith((b'"term",', b'"class","term",')):
+        raise ReplearnError(
+            f"{path} is there and is no table of coefficients. Name a new file, or delete it first."
+        )
 
 
 def _header(rule: Rule, own: Any) -> list[str]:

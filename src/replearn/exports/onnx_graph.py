@@ -2,13 +2,12 @@
 
 import json
 import math
-import os
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from replearn.documents import write_atomically
+from replearn.documents import FilePath, write_atomically
 from replearn.errors import ReplearnError
 from replearn.exports.rules import Rule, rule_of
 from replearn.tables import LevelColumn
@@ -18,7 +17,7 @@ from replearn.tables import LevelColumn
 _OPSET, _ML_OPSET, _IR_VERSION = 13, 2, 7
 
 
-def to_onnx(source: Any, path: str | os.PathLike[str]) -> None:
+def to_onnx(source: Any, path: FilePath) -> None:
     """Write a model as an ONNX file; the same model gives the same bytes.
 
     Parameters

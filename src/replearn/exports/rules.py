@@ -15,6 +15,7 @@ from replearn.documents import Label
 from replearn.errors import ReplearnError, short
 from replearn.glm import GlmModel
 from replearn.tables import (
+    BOOLEANS,
     MISSING,
     MISSING_WORDS,
     OTHER,
@@ -25,9 +26,6 @@ from replearn.tables import (
     level_text,
 )
 from replearn.types import Codes, Matrix, Vector
-
-#: How booleans may be spelled.
-BOOLEANS = {"true": ("true", "True", "TRUE"), "false": ("false", "False", "FALSE")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,25 +89,29 @@ class Rule:
     # --- in blocks, for programs that multiply matrices -------------------------------------------
 
     def blocks(self) -> tuple[Matrix, Codes]:
-        """Weights in a different order, and the rows of them whose terms are multiplied.
+        """Weights block by block, and for each product the places of its two terms among them.
 
-        All numbers, all hats, all missing numbers, all levels, the offset, all products.
+        The blocks: numbers, hats, missing numbers, levels, the offset, products; all of each.
         """
-        places = {"z": 0, "hat": 1, "missing": 2}  # of the blocks; levels come behind
-        block: list[int] = []
+        # 1 terms, in the order of their blocks
+        first_blocks = {"z": 0, "hat": 1, "missing": 2}
+        block: list[int] = []  # of each term
         for column in self.columns:
             if isinstance(column, LevelColumn):
                 block += [3] * len(column.terms)
             else:
-                block += [places[kind] for kind, _ in column.terms]
+                block += [first_blocks[kind] for kind, _ in column.terms]
         order = np.argsort(block, kind="stable")
 
+        # 2 the offset, if there is one, stands between terms and products
         n_offsets = int(self.offset is not None)
         offset = np.full((n_offsets, len(self.constants)), self.offset_weight)
         weights = [self.weights[order], offset, self.weights[len(order) :]]
 
+        # 3 products name their terms by the old order
+        new_places = np.argsort(order)
         pairs = np.array([(p.first, p.second) for p in self.products], dtype=np.int64)
-        return np.concatenate(weights), np.argsort(order)[pairs.reshape(-1, 2)]
+        return np.concatenate(weights), new_places[pairs.reshape(-1, 2)]
 
     def scales(self) -> Matrix:
         """Low and high ends, centres and spreads of all numbers."""

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from replearn.documents import Label
 from replearn.errors import ReplearnError, one_of, short
-from replearn.exports.rules import BOOLEANS, Rule, level_places, rule_of
+from replearn.exports.rules import Rule, level_places, rule_of
 from replearn.tables import (
+    BOOLEANS,
     MISSING,
     MISSING_WORDS,
     OTHER,

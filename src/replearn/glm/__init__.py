@@ -18,9 +18,10 @@ from replearn.glm.losses import (
     Poisson,
     loss_of,
     loss_of_numbers,
+    means_of,
 )
 from replearn.glm.model import GlmModel, decided
-from replearn.glm.newton import LastIterate, State, Summary, fit, totals_of
+from replearn.glm.newton import LastIterate, NewtonState, Summary, fit, totals_of
 from replearn.glm.recalibration import (
     Recalibration,
     fit_constants,
@@ -28,16 +29,9 @@ from replearn.glm.recalibration import (
     slopes_of,
     thousandths,
 )
-from replearn.glm.recipe import GLM, GlmPlan, OwnSpread
+from replearn.glm.recipe import GLM, GlmPlan, GlmPromise, OwnSpread
 from replearn.glm.sandwich import Estimates, estimates_of
-from replearn.glm.sketched import (
-    LEAST_CENTRE,
-    MOST_INFLATION,
-    NumberSpread,
-    Promise,
-    RidgeFit,
-    planned_widths,
-)
+from replearn.glm.sketched import LEAST_CENTRE, MOST_INFLATION, NumberSpread, RidgeFit
 from replearn.glm.support import Reference, ScoreTest, combined, score_test, shift_of
 from replearn.glm.survival import concordance, hazard_of, log_hazards, survival_at
 from replearn.glm.validation import RIDGES, Fold, scored

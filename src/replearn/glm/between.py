@@ -21,10 +21,12 @@ normal, and the chance to leave some cell is a sum over six sizes.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from replearn.codes import chance_of_any, chance_of_leaving, least_number
+from replearn.errors import is_real
 from replearn.glm.coordinates import Coordinates
 from replearn.types import Mask, Matrix, Vector
 
@@ -210,16 +212,14 @@ def named_pair(between: object) -> tuple[float, float] | None:
     """What ``between`` asks for: two standard deviations; None if it is no such value."""
     if isinstance(between, str):
         return TYPICAL if between == "typical" else None
+
+    # two numbers, or 0 for both
+    numbers: tuple[Any, ...] = (between, between)
     if isinstance(between, Sequence | np.ndarray) and len(between) == 2:
-        pair = tuple(between)
-    else:
-        is_zero = not isinstance(between, np.ndarray) and between == 0
-        pair = (between, between) if is_zero else ()
-    if not pair or any(isinstance(one, bool | str) for one in pair):
+        numbers = tuple(between)
+    elif isinstance(between, np.ndarray) or between != 0:
         return None
-    try:
-        constant, slopes = (float(one) for one in pair)
-    except (TypeError, ValueError):
+    if not all(is_real(one) and 0 <= one <= 10 for one in numbers):
         return None
-    is_valid = 0 <= constant <= 10 and 0 <= slopes <= 10
-    return (constant, slopes) if is_valid else None
+    constant, slopes = map(float, numbers)
+    return constant, slopes

@@ -12,7 +12,8 @@ import numpy as np
 
 from replearn.glm.design import GlmDesign
 from replearn.glm.sandwich import Estimates, is_interval
-from replearn.types import Matrix
+from replearn.tables import NumberColumn
+from replearn.types import Mask, Matrix
 from replearn.words import MOST_DRAWN, Facts, Figure, Mark, Row, Spoken, Table, counted, forest
 
 #: Significant digits of a coefficient that is multiplied and added.
@@ -75,6 +76,21 @@ class Coefficients(Spoken):
         """Names of the coefficients of one score, the constant first."""
         return ("(constant)", *self.design.encoding.term_names)
 
+    @property
+    def _curved(self) -> list[str]:
+        """Terms of columns with knots: none of them is an effect by itself."""
+        names = list[str]()
+        for column in self.design.encoding.columns:
+            if isinstance(column, NumberColumn) and column.knots:
+                names += [name for kind, name in column.terms if kind in ("z", "hat")]
+        return names
+
+    @property
+    def _is_ratio(self) -> Mask:
+        """Whether the exponential of a term is a ratio that a reader may state."""
+        none = {self.terms[0], *self._curved}
+        return np.array([name not in none for name in self.terms])
+
     def facts(self) -> Facts:
         """The table and its picture."""
         own, figures = self.own_tables(), self.figures()
@@ -99,48 +115,32 @@ class Coefficients(Spoken):
         The model's coefficients, which predict; and this lab's estimates without the ridge, with
         standard errors, ratios (of the exponential) and the ends of 95% intervals of the ratios.
         """
-        rows = self._rows()
+        labels, ratio = self.design.score_labels, self.design.loss.ratio
+        columns: dict[str, list[Any]] = {}
+        if len(labels) > 1:
+            columns["class"] = [label for label in labels for _ in self.terms]
+        columns["term"] = [*self.terms] * len(labels)
 
-        # a ratio has a column, and several classes have one
-        header = ["term", "model", "estimate", "standard_error"]
-        if self.design.loss.ratio:
-            header.append(self.design.loss.ratio.replace(" ", "_"))
-        header += ["low", "high"]
-        if self.design.loss.n_scores > 1:
-            header.insert(0, "class")
-        return {name: [row[i] for row in rows] for i, name in enumerate(header)}
+        # what predicts, and what this lab's own rows say
+        nothing = np.full((len(labels), len(self.terms)), np.nan)
+        model, numbers = self.model, (nothing,) * 4
+        if self.own is not None:
+            numbers = self.own.estimate, self.own.standard_error, *self.own.interval
+        estimate, error, low, high = numbers
+        columns["model"] = _listed(nothing if model is None else model)
+        columns["estimate"] = _listed(estimate)
+        columns["standard_error"] = _listed(error)
 
-    def _rows(self) -> list[list[Any]]:
-        """Class (of several), term, model, estimate, error, ratio (if it has one), low, high."""
-        # a row for each term of each class but the first
-        rows = []
-        labels = self.design.score_labels
-        for k, label in enumerate(labels):
-            for j, term in enumerate(self.terms):
-                coefficient = None
-                if self.model is not None:
-                    coefficient = float(self.model[k, j])
-                row: list[Any] = [term, coefficient, *self._own_numbers(k, j)]
-                if len(labels) > 1:
-                    row.insert(0, label)
-                rows.append(row)
-        return rows
-
-    def _own_numbers(self, k: int, j: int) -> list[Any]:
-        """Estimate, error, ratio (if it has one), low and high of a coefficient."""
-        ratio = self.design.loss.ratio
-        if self.own is None:
-            return [None] * (5 if ratio else 4)
-
-        estimate, error = float(self.own.estimate[k, j]), float(self.own.standard_error[k, j])
-        low, high = (float(ends[k, j]) for ends in self.own.interval)
-        if np.isnan(estimate):  # the term follows from others, or has no row
-            return [None] * (5 if ratio else 4)
-        if not ratio:
-            return [estimate, error, low, high]
-        if not j:  # the constant is no ratio
-            return [estimate, error, None, None, None]
-        return [estimate, error, _ratio(estimate), _ratio(low), _ratio(high)]
+        # ratios, which constants and parts of curves are not
+        if ratio:
+            estimate, low, high = (
+                np.exp(np.minimum(ends, _MOST)) for ends in (estimate, low, high)
+            )
+            for part in (estimate, low, high):
+                part[:, ~self._is_ratio] = np.nan
+            columns[ratio.replace(" ", "_")] = _listed(estimate)
+        columns["low"], columns["high"] = _listed(low), _listed(high)
+        return columns
 
     def own_tables(self) -> list[Table | str]:
         """What this lab's own rows say: a table, and what the ridge does to a model."""
@@ -153,7 +153,8 @@ class Coefficients(Spoken):
         shown = [name for name in columns if name != "model"]
         header = [names.get(name, name.replace("_", " ")) for name in shown]
         rows = list(zip(*(columns[name] for name in shown), strict=True))
-        n_rows = f"{self.own.n_rows:,} {self.design.loss.counted}"
+        counted_as = "persons" if self.own.is_cox else self.design.loss.counted
+        n_rows = f"{self.own.n_rows:,} {counted_as}"
         title = f"This lab's own estimates ({n_rows}), without the ridge"
         of_ratios = 4 if not self.design.loss.ratio else -4
         known = {"term": 0, "class": 0, "estimate": 4, "standard_error": 3}
@@ -165,20 +166,38 @@ class Coefficients(Spoken):
             said += f", of the {self.design.loss.ratio}"
         said += "."
         if self.design.loss.kind == "hazard":
-            said += " Hazard ratios are those of Cox's partial likelihood, with Efron's ties."
+            whose = "of the study's intervals of time"
+            if self.own.is_cox:
+                whose = "of Cox's partial likelihood, with Efron's ties"
+            said += f" Hazard ratios are those {whose}."
         if self.own.n_beyond:
             said += f" {self._far_values(self.own)}"
-        repeated = [self.terms[j] for j in np.flatnonzero(np.isnan(self.own.estimate[0]))]
-        if repeated:
-            listed = ", ".join(map(repr, repeated[:4])) + (", ..." if len(repeated) > 4 else "")
-            said += f" No estimate: {listed}, which has no row here or follows from columns above. "
-            said += "Their estimates are those without it. Leave one of them out (--drop)."
+        if absent := self._without_estimate():
+            said += f" {absent}"
+        if curved := self._curved:
+            said += f" {curved[-1]!r} is a part of a curve, and no effect by itself: only "
+            said += "differences of their sums are."
         return [
             Table(title, header, rows, key="own_estimates", digits=digits),
             f"{said} The model itself has a ridge of {self.design.ridge}, which moves its "
             "coefficients towards zero and predicts new rows better. Report effects from the "
             "estimates, and predictions from the model.",
         ]
+
+    def _without_estimate(self) -> str:
+        """Terms that have none: they follow from others, or nobody had the event there."""
+        assert self.own is not None
+        encoding, said = self.design.encoding, ""
+        absent = np.flatnonzero(np.isnan(self.own.estimate[0])).tolist()
+        intervals = [j for j in absent if not j or is_interval(encoding, encoding.terms[j - 1])]
+        repeated = [self.terms[j] for j in absent if j not in intervals]
+        if repeated:
+            listed = ", ".join(map(repr, repeated[:4])) + (", ..." if len(repeated) > 4 else "")
+            said = f"No estimate: {listed}, which has no row here or follows from columns above. "
+            said += "Their estimates are those without it. Leave one of them out (--drop)."
+        if intervals:
+            said += " Intervals in which nobody had the event have no estimate."
+        return said.strip()
 
     def _far_values(self, own: Estimates) -> str:
         """What is done with numbers beyond the study's range."""
@@ -199,8 +218,8 @@ class Coefficients(Spoken):
         rows: list[list[Any]] = [[name, *values] for name, values in self._lines()]
         if ratio and n_scores == 1:
             header.append(ratio)
-            rows = [[*row, _ratio(row[1])] for row in rows]
-            rows[0][-1] = None  # the constant is no ratio
+            none = {self.terms[0], *self._curved}  # constants and parts of curves are no ratios
+            rows = [[*row, None if row[0] in none else _ratio(row[1])] for row in rows]
         title = "Coefficients: per unit of a number, of a level against its reference"
         digits = (0, *[DIGITS] * n_scores, -4)
         return Table(title, header, rows, key="coefficients", digits=digits)
@@ -232,9 +251,10 @@ class Coefficients(Spoken):
         ratio, columns = self.design.loss.ratio, self.columns
         values = columns[ratio.replace(" ", "_") or "estimate"]
 
-        # constants, those of intervals of time among them, are no effects
+        # constants, those of intervals of time among them, are no effects, nor are parts of curves
         encoding = self.design.encoding
-        is_effect = [False, *(not is_interval(encoding, term) for term in encoding.terms)]
+        of_time = [False, *(is_interval(encoding, term) for term in encoding.terms)]
+        is_effect = self._is_ratio & ~np.array(of_time)
         errors = np.where(is_effect, self.own.standard_error, np.nan).ravel()
         distance = np.abs(self.own.estimate.ravel()) / np.maximum(errors, 1e-300)
         order = np.argsort(-distance, kind="stable").tolist()
@@ -295,6 +315,11 @@ class Coefficients(Spoken):
             return forest(marks, 0.0, "no effect", boxes=boxes)
         ticks = [(float(np.log(value)), f"{value:g}") for value in _TICKS]
         return forest(marks, 0.0, ratio, boxes=boxes, ticks=ticks)
+
+
+def _listed(values: Matrix) -> list[float | None]:
+    """Of all scores, one after the other; None where there is no number."""
+    return [None if np.isnan(value) else value for value in values.ravel().tolist()]
 
 
 def _ratio(coefficient: float) -> float:

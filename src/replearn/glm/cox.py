@@ -13,7 +13,7 @@ import numpy as np
 
 from replearn.types import Array, Matrix, Vector
 
-_MOST_STEPS = 30
+_MOST_STEPS = 50
 #: What is left of a ridge, in rows: columns that separate keep a finite interval.
 _LEFT = 0.01
 _SMALL = 1e-9
@@ -29,8 +29,8 @@ class CoxFit:
 
 def cox_fit(
     X: Matrix, interval: Array, time: Vector, event: Vector, groups: Array, pinned: Vector
-) -> CoxFit:
-    """Fit rows at risk, ``time`` being what each spends in its interval.
+) -> CoxFit | None:
+    """Fit rows at risk, ``time`` being what each spends in its interval; None if steps do not end.
 
     ``groups`` are persons, or clusters of them: residuals add up in each one before the sandwich
     squares them, as Lin and Wei have it (JASA 84, 1989).
@@ -41,18 +41,26 @@ def cox_fit(
     strata = [np.flatnonzero(interval == k) for k in np.unique(interval)]
     strata = [rows[np.argsort(-time[rows], kind="stable")] for rows in strata]
 
-    # Newton's steps
-    beta = np.zeros(X.shape[1])
+    # Newton's steps, halved where the likelihood falls: far values and separating columns need that
+    beta = before = np.zeros(X.shape[1])
+    highest = -np.inf
     for _ in range(_MOST_STEPS):
-        scores, information = _derivatives(X, strata, time, event, beta)
+        value, scores, information = _derivatives(X, strata, time, event, beta)
+        value -= 0.5 * float(left @ beta**2)
+        if not value >= highest - _SMALL * abs(highest):
+            beta = 0.5 * (beta + before)
+            continue
+
         gradient = scores.sum(axis=0) - left * beta
         step = np.linalg.solve(information + np.diag(left), gradient)
-        beta = beta + np.clip(step, -2.0, 2.0)
         if float(gradient @ step) < _SMALL:
             break
+        before, highest = beta, value
+        beta = beta + step
+    else:
+        return None
 
     # the sandwich, with residuals added up within groups
-    scores, information = _derivatives(X, strata, time, event, beta)
     _, places = np.unique(groups, return_inverse=True)
     grouped = np.zeros((int(places.max()) + 1, len(beta)))
     np.add.at(grouped, places, scores)
@@ -67,33 +75,36 @@ def cox_fit(
 
 def _derivatives(
     X: Matrix, strata: list[Array], time: Vector, event: Vector, beta: Vector
-) -> tuple[Matrix, Matrix]:
-    """Score residual of each row, and the information."""
-    scores = np.zeros_like(X)
+) -> tuple[float, Matrix, Matrix]:
+    """The logarithm of the likelihood, the score residual of each row, and the information."""
+    value, scores = 0.0, np.zeros_like(X)
     information = np.zeros((X.shape[1], X.shape[1]))
     eta = X @ beta
-    weight = np.exp(eta - eta.max())  # a common factor changes nothing
+    eta -= eta.max()  # a common factor changes nothing
+    weight = np.exp(eta)
 
     for rows in strata:
-        of_rows, part = _of_stratum(X[rows], weight[rows], time[rows], event[rows])
+        logs, of_rows, part = _of_stratum(X[rows], weight[rows], time[rows], event[rows])
+        value += float(eta[rows] @ event[rows]) - logs
         scores[rows] = of_rows
         information += part
-    return scores, information
+    return value, scores, information
 
 
-def _of_stratum(X: Matrix, w: Vector, time: Vector, event: Vector) -> tuple[Matrix, Matrix]:
-    """The same for rows that enter together, the longest time first."""
+def _of_stratum(X: Matrix, w: Vector, time: Vector, event: Vector) -> tuple[float, Matrix, Matrix]:
+    """The same for rows that enter together, the longest time first; first what the value loses."""
     at_risk = np.cumsum(w)
     at_risk_x = np.cumsum(w[:, None] * X, axis=0)
     hazard, hazard_x = np.zeros(len(w)), np.zeros_like(X)  # what rows collect at each event
     drop, drop_x = np.zeros(len(w)), np.zeros_like(X)  # less for those whose event it is
     mean_at = np.zeros_like(X)
     squares = np.zeros((X.shape[1], X.shape[1]))
+    logs = 0.0
 
     for moment in np.unique(time[event > 0]).tolist():
-        first, behind = (int(np.searchsorted(-time, -moment, side)) for side in ("left", "right"))
-        last = behind - 1
-        here = first + np.flatnonzero(event[first:behind] > 0)
+        # the events of this moment, and the last of the rows that are at risk
+        first, end = (int(np.searchsorted(-time, -moment, side)) for side in ("left", "right"))
+        here, last = first + np.flatnonzero(event[first:end] > 0), end - 1
 
         # Efron's: of tied events each one leaves a larger share of them
         tied, tied_x = float(w[here].sum()), (w[here, None] * X[here]).sum(axis=0)
@@ -101,6 +112,7 @@ def _of_stratum(X: Matrix, w: Vector, time: Vector, event: Vector) -> tuple[Matr
         total = at_risk[last] - share * tied
         means = (at_risk_x[last] - share[:, None] * tied_x) / total[:, None]
 
+        logs += float(np.log(total).sum())
         hazard[last] += float((1 / total).sum())
         hazard_x[last] += (means / total[:, None]).sum(axis=0)
         drop[here] = float((share / total).sum())
@@ -114,4 +126,4 @@ def _of_stratum(X: Matrix, w: Vector, time: Vector, event: Vector) -> tuple[Matr
     seen = event[:, None] * (X - mean_at)
     expected = w[:, None] * (X * collected[:, None] - collected_x)
     information = (X * (w * collected)[:, None]).T @ X - squares
-    return seen - expected, information
+    return logs, seen - expected, information

@@ -42,6 +42,9 @@ Form = Literal["pairs", "classes", "alone"]
 
 #: Up to so many coefficients all pairs steer a fit; up to so many columns a matrix of each class.
 MOST_STEERED = 500
+#: Pairs of scores save a fit passes, but beyond so many columns for each score after the second
+#: one their matrices take longer than the passes.
+MOST_PAIRED = 64
 #: Rows whose sums int64 holds: an entry of the information has at most 2^42 of each.
 _MOST_ADDED = 1 << 16
 #: The constant in the units of the information matrix.
@@ -121,22 +124,23 @@ def _few_sums(
     add_information = _add_first_and_diagonal
     if form != "alone":
         add_information = partial(_add_matrices, form)
-    weight = sampled = 0
+    sampled = 0
 
     # 1 every row counts for the gradient, and all of them for the information if it asks for all
     for piece, rows in _in_cache(block, theta.shape, sample_threshold):
         eta = scores(rows, theta, piece.offset)
         _add_gradient(gradient, loss, rows, eta, piece)
-        weight += _total_weight(piece.weights, piece.n_rows)
         if sample_threshold == EVERY_ROW:
-            sampled += add_information(information, loss, rows, eta, piece.weights)
+            add_information(information, loss, rows, eta, piece.weights)
+            sampled += piece.weight
 
     # 2 a share of them: one product of many rows is faster than many products of few
     if 0 < sample_threshold < EVERY_ROW:
         some = block.part(block.marks < sample_threshold)
         rows = _reals(some.terms)
         eta = scores(rows, theta, some.offset)
-        sampled = add_information(information, loss, rows, eta, some.weights)
+        add_information(information, loss, rows, eta, some.weights)
+        sampled = some.weight
 
     # 3 what is symmetric is told once
     flat: Array = information.reshape(len(information), math.prod(information.shape[1:]))
@@ -147,7 +151,7 @@ def _few_sums(
         "a Newton step",
         {
             "rows": integers([block.n_rows]),
-            "weight": integers([weight]),
+            "weight": integers([block.weight]),
             "sampled": integers([sampled]),
             "gradient": integers(gradient),
             "information": integers(flat),
@@ -234,16 +238,10 @@ def _cut(weights: Vector | None, chosen: Any) -> Vector | None:
     return weights[chosen]
 
 
-def _total_weight(weights: Vector | None, n_rows: int) -> int:
-    if weights is None:
-        return n_rows << WEIGHT_BITS
-    return int((weights * 2.0**WEIGHT_BITS).astype(np.int64).sum())
-
-
 def _add_matrices(
     form: Form, information: np.ndarray, loss: Loss, X: Any, eta: Matrix, weights: Vector | None
-) -> int:
-    """Add up ``X' diag(curvature) X`` over some rows, and return their weight."""
+) -> None:
+    """Add up ``X' diag(curvature) X`` over some rows."""
     if is_sparse(X):
         _add_sparse(information, X, _curvature(form, loss, eta, weights))
     elif isinstance(X, LevelRows):
@@ -252,7 +250,6 @@ def _add_matrices(
             X.add_products(information[pair], numbers, values, COARSE_BLOCK, _COARSE_ONE)
     else:
         _add_dense(form, information, loss, X, eta, weights)
-    return _total_weight(weights, len(eta))
 
 
 def _add_sparse(information: np.ndarray, X: Any, curvature: Matrix) -> None:
@@ -288,8 +285,8 @@ def _add_dense(
 
 def _add_first_and_diagonal(
     information: np.ndarray, loss: Loss, X: Any, eta: Matrix, weights: Vector | None
-) -> int:
-    """Add up the first row and the diagonal of each class, and return the weight."""
+) -> None:
+    """Add up the first row and the diagonal of each class."""
     if isinstance(X, LevelRows):
         dense = np.empty((len(eta), X.shape[1] + 1))
         X = with_constant(X, dense)
@@ -317,7 +314,6 @@ def _add_first_and_diagonal(
         if n_others:
             totals = values.sum(axis=1).astype(np.int64)
             information[:, :, 0] += totals[:, None] * _COARSE_ONE**2
-    return _total_weight(weights, len(eta))
 
 
 def _curvature(form: Form, loss: Loss, eta: Matrix, weights: Vector | None) -> Matrix:
@@ -395,7 +391,7 @@ def mean_parts(sums: ExactSums, loss: Loss, form: Form) -> Matrix:
 def form_of(shape: tuple[int, ...]) -> Form:
     """Of the information that steers a fit of coefficients of a shape."""
     n_scores, n_columns = shape
-    if n_scores * n_columns <= MOST_STEERED:
+    if n_scores * n_columns <= MOST_STEERED and (n_scores - 2) * n_columns <= MOST_PAIRED:
         return "pairs"
     if n_columns <= MOST_STEERED:  # then there are several scores
         return "classes"

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from replearn.exact import algebra
-from replearn.glm.losses import Loss
+from replearn.glm.losses import Loss, means_of, own_pairs
 from replearn.rows import (
     MAX_ROW,
     ROW_BITS,
@@ -38,7 +38,7 @@ COARSE_BITS = 20
 _AT_ONCE = 16
 #: Of cells variances are taken ``1 + 10/m`` times, m being the effective rows at the smaller lab;
 #: ``1 + 3/m`` times where the model predicts them. Found by counting pairs of labs, equal and
-#: unequal (``benchmarks/worth.py``), and not derived.
+#: unequal (``benchmarks/performance.py``), and not derived.
 _TAIL_SEEN, _TAIL_EXPECTED = 10.0, 3.0
 
 
@@ -83,7 +83,7 @@ class Influence:
         most = np.where(self.expected > self.observed, self.m_expected, self.m_observed)
         return np.maximum(most, 1.0)
 
-    def differences(self, n_here: float, n_there: float, upper: bool = True) -> Vector:
+    def differences(self, n_here: float, n_there: float, upper: bool) -> Vector:
         """Standard deviation of the difference between two labs with so many rows.
 
         With ``upper`` it is wider by what few effective rows at the smaller lab do to tails.
@@ -252,23 +252,17 @@ class _Pull:
 
     def add(self, sums: "Moments", loss: Loss, some: RowParts) -> None:
         """Add influences of some rows, and what the model predicts of them."""
-        add_pulls(sums, loss, some, self.on(some.X, some.curvature, some.mass))
-
-    def on(self, X: Any, curvature: Matrix, mass: Vector) -> list[Matrix]:
-        """What a residual of 1 does to each coordinate, for each score, by HC3."""
         n_columns = self.theta.shape[1]
         pulls = []
         for k, metric in enumerate(self.metrics):
-            leverage = metric.squared_lengths(X) * (curvature[:, k] * mass) / self.weight
-            hc3 = mass / (1.0 - np.minimum(leverage, 0.9))
-            factor = hc3 * (self.turn_unit * 2.0**-ROW_BITS)
+            factor = metric.hc3(some, k, self.weight) * (self.turn_unit * 2.0**-ROW_BITS)
 
             # in place: these are the largest arrays of a piece
-            turned = product(X, self.turn[:, k * n_columns : (k + 1) * n_columns].T)
+            turned = product(some.X, self.turn[:, k * n_columns : (k + 1) * n_columns].T)
             turned *= factor[:, None]
             turned /= self.unit
             pulls.append(turned)
-        return pulls
+        add_pulls(sums, loss, some, pulls)
 
 
 @dataclass
@@ -281,7 +275,7 @@ class Moments:
     noise: "SquareSums"
     grouped: dict[object, np.ndarray]
     n_rows: int = 0
-    weight: float = 0.0
+    weight: int = 0
 
     @classmethod
     def none(cls, n_numbers: int, n_scores: int) -> "Moments":
@@ -295,13 +289,12 @@ class Moments:
         if not isinstance(X, LevelRows) and not is_sparse(X):
             X = with_constant(X)
         eta = scores(X, pull.theta, piece.offset)
-        # curvatures of each score with itself, among those of all pairs
-        own = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))
-        residual, curvature = loss.residual(eta, piece.targets), loss.curvature(eta)[:, own]
+        residual = loss.residual(eta, piece.targets)
+        curvature = loss.curvature(eta)[:, own_pairs(loss)]
         mass = piece.masses
 
         # what each row does to each coordinate, as it is and as the model predicts it
-        means = loss.residual(eta, np.zeros(len(eta)))
+        means = means_of(loss, eta)
         pull.add(self, loss, RowParts(X, residual, curvature, mass, means, piece.groups))
 
         # how far residuals are from what the model predicts
@@ -311,7 +304,7 @@ class Moments:
         self.noise = self.noise.add(square, np.zeros_like(square))
 
         self.n_rows += len(eta)
-        self.weight += float((mass * 2.0**WEIGHT_BITS).sum())
+        self.weight += piece.weight
 
 
 def add_pulls(sums: Moments, loss: Loss, some: RowParts, pulls: list[Matrix]) -> None:
@@ -405,6 +398,11 @@ class Metric:
         # the largest product that a row of it can have with an encoded row, up to a power of two
         reach = max(algebra.total(np.abs(row)) for row in inverse) * (MAX_ROW * 2.0**-ROW_BITS)
         return cls(*on_bits(inverse), 2.0 ** math.frexp(reach)[1])
+
+    def hc3(self, some: RowParts, k: int, weight: float) -> Vector:
+        """What rows weigh with their leverages in a score taken out; ``weight`` is of all rows."""
+        leverage = self.squared_lengths(some.X) * (some.curvature[:, k] * some.mass) / weight
+        return some.mass / (1.0 - np.minimum(leverage, 0.9))
 
     def squared_lengths(self, X: Any) -> Vector:
         """Of some rows."""

@@ -93,10 +93,7 @@ class _ClassPull:
         turned = [product(some.X, turn) * (step * 2.0**-ROW_BITS) for turn, step in self.turns]
         pulls = []
         for k, metric in enumerate(self.metrics):
-            leverage = metric.squared_lengths(some.X) * some.curvature[:, k]
-            leverage *= some.mass / self.weight
-            hc3 = some.mass / (1.0 - np.minimum(leverage, 0.9))
-
+            hc3 = metric.hc3(some, k, self.weight)
             # what its own class feels, and what the first class feels less
             own = self.of_scores[k + 1][:, None] * turned[k + 1][:, None, :]
             own -= self.of_scores[0][:, None] * turned[0][:, None, :]

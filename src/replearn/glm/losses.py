@@ -14,7 +14,7 @@ from replearn.documents import Decimal3, Length, Part, Positive3, Range, Text, U
 from replearn.errors import ReplearnError
 from replearn.exact import LN2_HI, MAX_SCORE, exp, log, sigmoid, softplus
 from replearn.rows import RESIDUAL_BITS, WEIGHT_BITS, on_grid
-from replearn.types import Matrix, Vector
+from replearn.types import Array, Matrix, Vector
 
 #: Counts are at most 2^16: residuals would lose their last bits.
 MOST_CAP_BITS = 16
@@ -398,6 +398,10 @@ class Poisson(_Numbers):
         """
         return self._rate(scores)[:, 0] - targets * scores[:, 0]
 
+    def least_value(self, targets: Vector) -> Vector:
+        """The value at a mean of y, which a deviance is counted from: ``y - y log y``."""
+        return targets - targets * np.log(np.maximum(targets, 1e-300))
+
     def start(self, shares: Vector) -> Vector:
         """Score of the constant model: the logarithm of the mean count, which ``shares`` holds."""
         return log(shares)
@@ -443,6 +447,16 @@ class Hazard(Poisson):
 
 
 Loss = Bernoulli | Multinomial | Gaussian | Poisson | Hazard
+
+
+def own_pairs(loss: Loss) -> Array:
+    """Places of the curvatures of each score with itself among those of all pairs of scores."""
+    return np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))
+
+
+def means_of(loss: Loss, scores: Matrix) -> Matrix:
+    """What is expected of targets, of all classes but the first: residuals at targets of 0."""
+    return loss.residual(scores, np.zeros(len(scores)))
 
 
 def loss_of(kind: Kind, classes: tuple[Any, ...] | None, targets: Vector) -> Loss:

@@ -91,6 +91,16 @@ class GlmModel(Model):
         if updated is not None and updated.constants.size != n_scores:
             raise Unfit(f"constants of the recalibration must be {n_scores} numbers")
 
+    @classmethod
+    def of_original(cls, design: GlmDesign, numbers: Vector) -> "GlmModel":
+        """The model of an original's numbers, in the design with their sketch."""
+        # a number that labs do not agree on has the code 0, and no sketch
+        published = design.cells.publish(numbers)
+        codes, sketch = (np.where(design.is_agreed, part, 0) for part in published)
+        if design.bits:
+            design = replace(design, sketch=sketch)
+        return cls(design, codes)
+
     @property
     def without_constants(self) -> "GlmModel":
         """The model whose codes of constants are 0: what labs of other base risks share."""

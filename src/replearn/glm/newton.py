@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 
@@ -29,10 +29,10 @@ from replearn.rows import (
     ExactSums,
     MemoryBlocks,
     Rows,
+    WholeNumbers,
     integers,
     on_grid,
 )
-from replearn.rows import Integers as Integers_
 from replearn.types import BlockMap, Matrix, Vector
 
 #: A fit ends so many units of 2^-26 from its limit, divided by the root of the number of rows:
@@ -67,17 +67,15 @@ class Point(Part):
     """Coefficients in whole units of 2^-26, and the exact sum of the gradient there."""
 
     theta: Annotated[Matrix, Integers(2, -_MOST_UNITS, _MOST_UNITS)]
-    gradient: Annotated[Integers_, Integers(2, -_MOST_SUM, _MOST_SUM)]
+    gradient: Annotated[WholeNumbers, Integers(2, -_MOST_SUM, _MOST_SUM)]
 
 
 @dataclass(frozen=True)
-class LastIterate(Part):
+class LastIterate(Point):
     """The last good point, with all that gives the step from there."""
 
-    theta: Annotated[Matrix, Integers(2, -_MOST_UNITS, _MOST_UNITS)]
-    gradient: Annotated[Integers_, Integers(2, -_MOST_SUM, _MOST_SUM)]
     # exact sums there or before
-    information: Annotated[Integers_, Integers(2, -_MOST_SUM, _MOST_SUM, 1 << 24)]
+    information: Annotated[WholeNumbers, Integers(2, -_MOST_SUM, _MOST_SUM, 1 << 24)]
     # of the rows behind the two, in units of 2^-16
     weight: Annotated[int, Range(1, _MOST_SUM)]
     sampled: Annotated[int, Range(0, _MOST_SUM)]
@@ -98,8 +96,32 @@ class LastIterate(Part):
             shapes |= {point.theta.shape, point.gradient.shape}
         if shapes != {shape}:
             raise Unfit(f"gradients and points must have the shape of theta, {shape}")
-        if self.information.shape != information_shape(shape, form_of(shape)):
+        if self.information.shape != information_shape(shape, self.form):
             raise Unfit(f"information must suit coefficients of the shape {shape}")
+
+    @classmethod
+    def at(
+        cls, theta: Matrix, sums: ExactSums, sample_threshold: int, n_steps: int = 0
+    ) -> "LastIterate":
+        """A point with what a pass gave there."""
+        return cls(
+            theta,
+            sums.values["gradient"],
+            sums.values["information"],
+            sums.count("weight"),
+            sums.count("sampled"),
+            sample_threshold,
+            n_steps=n_steps,
+        )
+
+    @property
+    def form(self) -> Form:
+        """Of the information: as the shape of theta has it, or pairs if labs pool theirs."""
+        usual = form_of(self.theta.shape)
+        n_usual = information_shape(self.theta.shape, usual)[0]
+        if len(self.information) in (0, n_usual):  # none if a guide steers
+            return usual
+        return "pairs"
 
     @property
     def sums(self) -> ExactSums:
@@ -129,18 +151,25 @@ class Direction(NamedTuple):
 
 
 @dataclass(frozen=True)
-class State(Part):
+class NewtonState(Part):
     """Where Newton's method stands: what a pass over the rows needs to know; see `sums_at`."""
 
     # coefficients, whole numbers of units of 2^-26, the constant first
     theta: Annotated[Matrix, Integers(2, -_MOST_UNITS, _MOST_UNITS)]
     sample_threshold: Annotated[int, Range(0, EVERY_ROW)]
     behind: LastIterate | None = None  # where the step to theta began; None at the start
+    form: Literal["pairs"] | None = None  # of the information; None: as theta's shape has it
 
     def sums(self, blocks: Iterable[Block], loss: Loss, work: BlockMap = map) -> ExactSums:
         """One pass over rows: what `advance` needs."""
-        form = form_of(self.theta.shape)
+        form = self.form or form_of(self.theta.shape)
         return sums_at(blocks, loss, self.theta, self.sample_threshold, form, work)
+
+    def pooled(self) -> "NewtonState":
+        """The same for labs, whose rounds take longer than matrices of all pairs of scores."""
+        if form_of(self.theta.shape) == "pairs":
+            return self
+        return replace(self, form="pairs")
 
     def check(self) -> None:
         """The first state asks for information, and later ones have its shape."""
@@ -162,7 +191,7 @@ class Summary:
     def of(cls, rows: Rows, loss: Loss) -> "Summary":
         """One pass over the targets."""
         n_rows = weight = 0
-        totals: Integers_ | int = 0
+        totals: WholeNumbers | int = 0
         for block in rows.blocks():
             block_weight, block_totals = totals_of(block, loss)
             n_rows += block.n_rows
@@ -171,7 +200,7 @@ class Summary:
         return cls.from_totals(n_rows, weight, integers(totals))
 
     @classmethod
-    def from_totals(cls, n_rows: int, weight: int, totals: Integers_) -> "Summary":
+    def from_totals(cls, n_rows: int, weight: int, totals: WholeNumbers) -> "Summary":
         """From what `totals_of` gave, summed up over all rows."""
         if not weight:
             raise ReplearnError("rows must have some weight, got none. Pass more rows.")
@@ -184,12 +213,10 @@ class Summary:
         return self
 
 
-def totals_of(block: Block, loss: Loss) -> tuple[int, Integers_]:
+def totals_of(block: Block, loss: Loss) -> tuple[int, WholeNumbers]:
     """Weight of some rows, and that of each class or the weighted targets, in units of 2^-16."""
-    masses = np.full(block.n_rows, 1 << WEIGHT_BITS, dtype=np.int64)
-    if block.weights is not None:
-        masses = on_grid(block.weights, WEIGHT_BITS).astype(np.int64)
-    return int(masses.sum()), integers(loss.totals(block.targets, masses))
+    masses = on_grid(block.masses, WEIGHT_BITS)
+    return block.weight, integers(loss.totals(block.targets, masses))
 
 
 def near_enough(n_coefficients: int) -> int:
@@ -205,30 +232,30 @@ def guide_form(shape: tuple[int, ...]) -> Form:
     return form_of(shape)
 
 
-def start(loss: Loss, summary: Summary, n_columns: int) -> State:
+def start(loss: Loss, summary: Summary, n_columns: int) -> NewtonState:
     """The first state, at the constant model; a score has ``n_columns`` with its constant."""
     theta = np.zeros((loss.n_scores, n_columns))
     theta[:, 0] = on_grid(loss.start(summary.shares), THETA_BITS)
 
     # thousands of columns, each beside the constant alone: made of all rows, once
     if form_of(theta.shape) == "alone":
-        return State(theta, EVERY_ROW)
-    return State(theta, sample_threshold_for(summary.n_rows, theta.size))
+        return NewtonState(theta, EVERY_ROW)
+    return NewtonState(theta, sample_threshold_for(summary.n_rows, theta.size))
 
 
 def advance(
-    state: State,
+    state: NewtonState,
     sums: ExactSums,
     loss: Loss,
     ridge: float,
     tolerance_units: int | None = None,
     precondition: Preconditioner | None = None,
-) -> State | Matrix:
+) -> NewtonState | Matrix:
     """What follows from a pass over all rows: the next state, or the coefficients.
 
     Parameters
     ----------
-    state : State
+    state : NewtonState
     sums : ExactSums
         Of all rows at that state.
     loss : Loss
@@ -242,7 +269,7 @@ def advance(
 
     Returns
     -------
-    next_state : State or array of shape (n_scores, n_columns)
+    next_state : NewtonState or array of shape (n_scores, n_columns)
         Coefficients are whole numbers of units of 2^-26.
     """
     last = state.behind
@@ -250,7 +277,7 @@ def advance(
 
     # 0 read the sums; where a share of the rows was not fair, ask for all of them
     if last is None and not _is_fair_sample(state, sums):
-        return State(state.theta, EVERY_ROW)
+        return replace(state, sample_threshold=EVERY_ROW)
     gradient = mean_gradient(sums, state.theta, loss, ridge)
 
     # 1 line search: halve the step that led here unless it went down enough
@@ -299,7 +326,7 @@ def _flat_gradient(sums: ExactSums, loss: Loss) -> float:
     return 2.0 ** (WEIGHT_BITS + 1 - loss.bits) * sums.count("rows") / sums.count("weight")
 
 
-def _is_converged(state: State, step: Matrix, tolerance_units: int) -> bool:
+def _is_converged(state: NewtonState, step: Matrix, tolerance_units: int) -> bool:
     """Whether this step and those after it stay within so many units.
 
     Steps after this one that shrink as the last two did add up to ``size^2 / (last_size - size)``.
@@ -311,7 +338,7 @@ def _is_converged(state: State, step: Matrix, tolerance_units: int) -> bool:
     return bool(8 * size <= tolerance_units or size * size <= tolerance_units * (last_size - size))
 
 
-def _is_fair_sample(state: State, sums: ExactSums) -> bool:
+def _is_fair_sample(state: NewtonState, sums: ExactSums) -> bool:
     """Whether about as many rows were sampled as asked for; few different rows have no share."""
     if not 0 < state.sample_threshold < EVERY_ROW:
         return True
@@ -325,57 +352,46 @@ def _went_down(gradient: Matrix, step: Direction) -> bool:
     return slope_there <= -algebra.dot(step.gradient, step.step) / 4
 
 
-def _halved(behind: LastIterate, direction: Direction, refresh_above: float) -> State:
+def _halved(last: LastIterate, direction: Direction, refresh_above: float) -> NewtonState:
     """Half of the step from the last good point."""
-    if behind.halvings >= _MOST_HALVINGS:
+    if last.halvings >= _MOST_HALVINGS:
         raise NotConverged(
             "the fit must converge, but its steps do not shrink. Use a larger ridge."
         )
-    shorter = replace(behind, halvings=behind.halvings + 1, direction=direction)
+    shorter = replace(last, halvings=last.halvings + 1, direction=direction)
     return _ahead(shorter, refresh_above)
 
 
-def _arrived(state: State, sums: ExactSums) -> LastIterate:
+def _arrived(state: NewtonState, sums: ExactSums) -> LastIterate:
     """The point of a state as the next good one; without information of its own it takes the last.
 
     Points since that was made are remembered, for they correct it.
     """
     last = state.behind
-    sample_threshold = state.sample_threshold or sample_threshold_for(
-        sums.count("rows"), state.theta.size
-    )
-    n_steps = 0
-    if last is not None:
-        sample_threshold, n_steps = last.sample_threshold, last.n_steps + 1
-    iterate = LastIterate(
-        state.theta,
-        sums.values["gradient"],
-        sums.values["information"],
-        sums.count("weight"),
-        sums.count("sampled"),
-        sample_threshold,
-        n_steps=n_steps,
-    )
-    if last is None or state.sample_threshold:
-        return iterate
+    if last is None:
+        share = state.sample_threshold or sample_threshold_for(sums.count("rows"), state.theta.size)
+        return LastIterate.at(state.theta, sums, share)
 
+    iterate = LastIterate.at(state.theta, sums, last.sample_threshold, last.n_steps + 1)
+    if state.sample_threshold:
+        return iterate
     past = (*last.past, Point(last.theta, last.gradient))[-_MEMORY:]
     return replace(iterate, information=last.information, sampled=last.sampled, past=past)
 
 
 def direction_of(
-    behind: LastIterate, loss: Loss, ridge: float, precondition: Preconditioner | None = None
+    iterate: LastIterate, loss: Loss, ridge: float, precondition: Preconditioner | None = None
 ) -> Direction:
     """The Newton step from a point; ``precondition`` is that of its information, if it is known.
 
     Steps since the information was made correct it (L-BFGS in two loops).
     """
-    if behind.direction is not None:
-        return behind.direction
+    if iterate.direction is not None:
+        return iterate.direction
 
     # gradients at the iterates since the information was made, the last one here
-    weight = integers([behind.weight])
-    every: tuple[Point | LastIterate, ...] = (*behind.past, behind)
+    weight = integers([iterate.weight])
+    every: tuple[Point, ...] = (*iterate.past, iterate)
     iterates = []
     for point in every:
         sums = ExactSums("", {"gradient": point.gradient, "weight": weight})
@@ -392,7 +408,7 @@ def direction_of(
 
     # the information matrix takes the place of L-BFGS's scaled identity
     if precondition is None:
-        precondition = preconditioner_of(behind.sums, loss, ridge, form_of(behind.theta.shape))
+        precondition = preconditioner_of(iterate.sums, loss, ridge, iterate.form)
     r = precondition(q)
 
     # second loop, from the first pair to the last
@@ -415,33 +431,36 @@ def _correction_pairs(iterates: list[tuple[Matrix, Matrix]]) -> list[tuple[Matri
     return pairs
 
 
-def _ahead(behind: LastIterate, refresh_above: float) -> State:
+def _ahead(iterate: LastIterate, refresh_above: float) -> NewtonState:
     """The state at the end of a step, which is halved until coefficients stay in bounds."""
-    assert behind.direction is not None
-    form = form_of(behind.theta.shape)
-    step, size = behind.direction.step, behind.direction.size
-    for halvings in range(behind.halvings, _MOST_HALVINGS + 2):
+    assert iterate.direction is not None
+    form = iterate.form
+    step, size = iterate.direction.step, iterate.direction.size
+    for halvings in range(iterate.halvings, _MOST_HALVINGS + 2):
         length = 2.0**-halvings
-        theta = behind.theta + on_grid(length * step, THETA_BITS)
+        theta = iterate.theta + on_grid(length * step, THETA_BITS)
         if np.abs(theta).max() >= MAX_THETA * 2.0**THETA_BITS:
             continue
 
         # after a small step the information at its beginning still steers well
         sample_threshold = 0
-        if behind.steers_badly or _is_refreshed(form, behind, length * size, refresh_above):
-            sample_threshold = behind.sample_threshold
-        return State(theta, sample_threshold, replace(behind, halvings=halvings))
+        if iterate.steers_badly or _is_refreshed(form, iterate, length * size, refresh_above):
+            sample_threshold = iterate.sample_threshold
+        state = NewtonState(theta, sample_threshold, replace(iterate, halvings=halvings))
+        if form != form_of(theta.shape):
+            state = state.pooled()
+        return state
     raise Unbounded(
         f"coefficients of standardised columns must stay below {MAX_THETA:g}, but these rows drive "
         "them further: some column nearly separates the classes. Use a larger ridge."
     )
 
 
-def _is_refreshed(form: Form, behind: LastIterate, moved: float, refresh_above: float) -> bool:
+def _is_refreshed(form: Form, iterate: LastIterate, moved: float, refresh_above: float) -> bool:
     """Whether the information is made again after a step that moves a coefficient so far."""
     if form == "pairs":
         return moved > refresh_above
-    n_steps = len(behind.past) + 1
+    n_steps = len(iterate.past) + 1
     return form == "classes" and (moved > _LARGE_GUIDED_STEP or n_steps == _MOST_BY_CLASS)
 
 
@@ -490,8 +509,8 @@ def fit(
     if isinstance(rows, MemoryBlocks):
         blocks = ready(rows.block)
 
-    iterate: State | Matrix = state
-    while isinstance(iterate, State):
+    iterate: NewtonState | Matrix = state
+    while isinstance(iterate, NewtonState):
         sums = iterate.sums(blocks or rows.blocks(), loss, rows.work)
         iterate = advance(iterate, sums, loss, float(ridge), tolerance_units, precondition)
     return iterate

@@ -43,8 +43,7 @@ def class_factors(parts: Matrix, ridge: float) -> Matrix:
     """Cholesky's, of the information of each class."""
     penalty = np.full(parts.shape[1], ridge)
     penalty[0] = 0.0
-    penalties = np.diag(penalty)
-    return np.array([algebra.cholesky(part + penalties, LEAST_PIVOT) for part in parts])
+    return algebra.cholesky(parts + np.diag(penalty), LEAST_PIVOT)
 
 
 def _by_class(solve: Callable[[Matrix], Matrix], gradient: Matrix) -> Matrix:

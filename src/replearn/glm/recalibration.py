@@ -73,9 +73,9 @@ def with_constants(theta: Matrix, constants: Codes) -> Matrix:
 
 def slopes_of(theta: Matrix, factor: str = "1") -> Matrix:
     """Slopes times a factor in whole units, with constants of 0."""
-    found: Matrix = on_grid(theta * float(factor), THETA_BITS)
-    found[:, 0] = 0.0
-    return found
+    slopes: Matrix = on_grid(theta * float(factor), THETA_BITS)
+    slopes[:, 0] = 0.0
+    return slopes
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ class _Scored(Rows):
             return Block(none, piece.targets, piece.weights, piece.scores(self.slopes))
 
         # as the only column it has a coefficient, on the grid of encoded numbers
-        found = on_grid(scores(piece.terms, self.slopes, None), ROW_BITS - _SCORE_SHIFT)
-        terms = np.clip(found, -MAX_ROW, MAX_ROW).astype(np.int16)
+        column = on_grid(scores(piece.terms, self.slopes, None), ROW_BITS - _SCORE_SHIFT)
+        terms = np.clip(column, -MAX_ROW, MAX_ROW).astype(np.int16)
         return Block(terms, piece.targets, piece.weights, piece.offset)
 
     def kept(self) -> Rows:

@@ -14,22 +14,36 @@ Estimated, not proved: numbers are asymptotically normal, and spreads are those 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from replearn.codes import Bound, Fitted, Mode, Recipe
+import numpy as np
+
+from replearn.codes import Bound, Fitted, Mode, Recipe, chance_of_each, least_number, width_for
 from replearn.glm.between import Between
 from replearn.glm.design import GlmDesign
 from replearn.glm.newton import Summary, fit
-from replearn.glm.sketched import Promise, planned_widths
 from replearn.rows import Rows
 from replearn.types import Mask, Matrix, Vector
+
+
+@dataclass(frozen=True)
+class GlmPromise:
+    """What an original promises its replications."""
+
+    max_disagreement: float  # probability that a replication gets a different model
+    bits: int  # published about each number
+    # rows of the original, and of the smallest replication
+    n_here: int
+    n_there: int
+    # standard deviations between centres: of the mean score, and of each slope
+    between: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True)
 class GlmPlan:
     """What an original plans for its replications, without its codes."""
 
-    promise: Promise
+    promise: GlmPromise
     # standard deviation of one row's influence on each number, as the original states it
     spreads: Vector
     between: Between  # what a new centre differs by; nothing in one population
@@ -62,11 +76,32 @@ class GlmFitted(Fitted):
     summary: Summary
 
 
-def sizes(promise: Promise, spreads: Vector, between: Between) -> GlmPlan:
+def sizes(promise: GlmPromise, spreads: Vector, between: Between) -> GlmPlan:
     """Cells for what labs of the promise's sizes differ by: `stability`, inverted."""
-    sampling = spreads * math.sqrt(1 / promise.n_here + 1 / promise.n_there)
-    widths = planned_widths(sampling, between, promise.max_disagreement, promise.bits)
-    return GlmPlan(promise, spreads, between, widths)
+    factor, size = planned_cells(promise, spreads, between)
+    plan = GlmPlan(promise, spreads, between, np.ones(len(spreads)))
+    deviations = between.with_sampling(plan.sampling(promise.n_there), size)
+    return replace(plan, widths=factor * deviations)
+
+
+def planned_cells(promise: GlmPromise, spreads: Vector, between: Between) -> tuple[float, float]:
+    """Width in standard deviations at centres of one size, and this size.
+
+    With cells of such widths centres of all sizes together differ as often as promised.
+    """
+    factor = width_for(chance_of_each(promise.max_disagreement, len(spreads)), promise.bits)
+    if len(between.sizes()) == 1:
+        return factor, 1.0
+
+    plan = GlmPlan(promise, spreads, between, np.ones(len(spreads)))
+    sampling = plan.sampling(promise.n_there)
+
+    def suffices(size: float) -> bool:
+        cells = replace(plan, widths=factor * between.with_sampling(sampling, size))
+        differ = stability(cells, promise.n_there).in_mode(plan.mode)
+        return differ <= promise.max_disagreement * (1 + 1e-9)  # the largest size suffices
+
+    return factor, least_number(suffices)
 
 
 def run(rows: Rows, design: GlmDesign, tolerance_units: int | None = None) -> GlmFitted:

@@ -62,10 +62,13 @@ class Estimates:
     estimate, standard_error : arrays of shape (n_scores, 1 + n_terms)
         The constant comes first; NaN for terms without a row, or that follow from earlier ones.
     n_rows : int
+        Of Cox's model persons.
     n_beyond : int
         Numbers beyond the study's range.
     as_they_are : bool
         Whether these are taken as they are; else they are set to the ends of the range.
+    is_cox : bool
+        Whether hazard ratios are those of Cox's partial likelihood; else of the study's intervals.
     """
 
     estimate: Matrix
@@ -73,6 +76,7 @@ class Estimates:
     n_rows: int
     n_beyond: int = 0
     as_they_are: bool = False
+    is_cox: bool = False
 
     @property
     def interval(self) -> tuple[Matrix, Matrix]:
@@ -91,6 +95,8 @@ class Estimates:
         stated = {"rows": self.n_rows, "estimate": estimates, "standard_error": errors}
         if self.n_beyond:
             stated |= {"beyond": self.n_beyond, "as_they_are": self.as_they_are}
+        if self.is_cox:
+            stated["cox"] = True
         return stated
 
     @classmethod
@@ -103,13 +109,16 @@ class Estimates:
             )
             n_rows = int(content["rows"])  # type: ignore[index]
             n_beyond = int(content.get("beyond", 0))  # type: ignore[attr-defined]
-            as_they_are = content.get("as_they_are") is True  # type: ignore[attr-defined]
+            as_they_are, is_cox = (
+                content.get(key) is True  # type: ignore[attr-defined]
+                for key in ("as_they_are", "cox")
+            )
         except (AttributeError, KeyError, TypeError, ValueError):
             return None
         for part in (estimate, error):
             if part.shape != shape or np.isinf(part).any():
                 return None
-        return cls(estimate, error, n_rows, n_beyond, as_they_are)
+        return cls(estimate, error, n_rows, n_beyond, as_they_are, is_cox)
 
 
 def estimates_of(
@@ -127,50 +136,104 @@ def estimates_of(
     """
     if theta.size > MOST_STEERED or rows.n_terms != encoding.n_terms:
         return None
-    kept = sampled(rows, summary.n_rows, 2 * MOST_TRIED, salt=3)
+    lab = _Lab(rows, sampled(rows, summary.n_rows, 2 * MOST_TRIED, salt=3), loss, summary)
 
     # Newton's steps go on without the ridge
-    repeated = _repeated(rows, kept, loss, theta)
+    repeated = lab.repeated(theta)
     left: Vector = _LEFT / summary.n_rows / stretch**2 + _PINNED * repeated.astype(np.float64)
-    point, information = _without_ridge(rows, kept, loss, theta, summary.n_rows, left, stretch)
-
-    # coordinates of which influences are asked: coefficients per unit, in their model's deviations
-    turn = encoding.per_unit(np.eye(theta.shape[1])) * loss.scale[0]
-    lower = algebra.cholesky(information, LEAST_PIVOT)
-    half = algebra.forward(lower, np.asarray(np.kron(np.eye(len(theta)), turn), dtype=np.float64))
-    deviations = np.sqrt((half * half).sum(axis=0)).reshape(theta.shape)
-    size = deviations.max(axis=0)
-    triangles = np.eye(len(theta)), turn / size
-    about = information, triangles, summary.n_rows, summary.weight * 2.0**-WEIGHT_BITS
-    influence = influence_of(kept.blocks(), loss, point, *about)
-    variance = influence.variance
-    if any(block.groups is not None for block in kept.blocks()):
-        # groups show how they spread; what the model predicts knows nothing of them
-        alone = [replace(block, groups=None) for block in kept.blocks()]
-        expected = influence_of(alone, loss, point, *about).expected
-        variance = np.maximum(influence.observed, expected)
-    variance = variance.reshape(theta.shape) * (size * size) / summary.n_rows
+    point, information = lab.without_ridge(theta, left, stretch)
 
     # in the units of the target
+    turn = encoding.per_unit(np.eye(theta.shape[1])) * loss.scale[0]
     estimate = encoding.per_unit(point * 2.0**-THETA_BITS) * loss.scale[0]
     estimate[:, 0] += loss.scale[1]
-    own = Estimates(estimate, np.sqrt(variance), summary.n_rows)
-    if isinstance(loss, Hazard) and kept is rows:
+    own = Estimates(estimate, lab.standard_errors(point, information, turn), summary.n_rows)
+    if isinstance(loss, Hazard) and lab.is_complete:
         own = _with_cox(own, next(iter(rows.blocks())), encoding, repeated)
     for part in (own.estimate, own.standard_error):
         part[:, repeated] = np.nan
     return own
 
 
-def _repeated(rows: Rows, kept: Rows, loss: Loss, theta: Matrix) -> Mask:
-    """Coefficients of one score that earlier ones make superfluous."""
-    for some in (kept, rows):  # columns that some rows cannot tell apart are asked of all rows
-        sums = sums_at(some.blocks(), loss, theta, sample_threshold=EVERY_ROW, work=rows.work)
+@dataclass(frozen=True)
+class _Lab:
+    """Rows of a lab, and those of them that give information and influences."""
+
+    rows: Rows
+    kept: Rows
+    loss: Loss
+    summary: Summary
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all rows do."""
+        return self.kept is self.rows
+
+    def repeated(self, theta: Matrix) -> Mask:
+        """Coefficients of one score that earlier ones make superfluous."""
         n = theta.shape[1]
-        repeated = repeated_terms(mean_information(sums, loss, 0.0)[:n, :n])
-        if kept is rows or not repeated.any():
-            break
-    return repeated
+        for some in (self.kept, self.rows):  # what some rows cannot tell apart all are asked
+            sums = sums_at(some.blocks(), self.loss, theta, EVERY_ROW, work=self.rows.work)
+            repeated = repeated_terms(mean_information(sums, self.loss, 0.0)[:n, :n])
+            if self.is_complete or not repeated.any():
+                break
+        return repeated
+
+    def without_ridge(
+        self, theta: Matrix, left: Vector, stretch: Vector | float
+    ) -> tuple[Matrix, Matrix]:
+        """Where Newton's steps end once hardly a ridge is left, and the information there."""
+        loss, work = self.loss, self.rows.work
+        last = point = theta
+        step, slope = np.zeros_like(theta), 0.0  # from the last point; the loss along it
+        for _ in range(_MOST_STEPS):
+            # 0 the information comes from some rows, the gradient from all
+            sums = sums_at(self.kept.blocks(), loss, point, EVERY_ROW, work=work)
+            information = mean_information(sums, loss, left)
+            if not self.is_complete:
+                sums = sums_at(self.rows.blocks(), loss, point, work=work)
+            gradient = mean_gradient(sums, point, loss, left)
+
+            # 1 line search: half of a step that went far beyond its lowest point
+            if algebra.dot(gradient, step) > -slope:
+                step, slope = 0.5 * step, 0.5 * slope
+                point = last + on_grid(step, THETA_BITS)
+                continue
+
+            # 2 Newton step; the end if it promises little
+            lower = algebra.cholesky(information, LEAST_PIVOT)
+            step = -algebra.solve(lower, gradient.reshape(-1)).reshape(theta.shape)
+            if -algebra.dot(gradient, step) * self.summary.n_rows < _NEAR:
+                break
+
+            # 3 long steps come from columns that nearly separate: one at a time, and not too far
+            step = step * min(1.0, 4.0 / max(float(np.abs(step / stretch).max()), 1e-300))
+            slope = algebra.dot(gradient, step)
+            following = point + on_grid(step, THETA_BITS)
+            if np.abs(following / stretch).max() >= MAX_THETA * 2.0**THETA_BITS:
+                break
+            last, point = point, following
+        return point, information
+
+    def standard_errors(self, point: Matrix, information: Matrix, turn: Matrix) -> Matrix:
+        """Of coefficients per unit, which ``turn`` makes of those of encoded columns."""
+        # influences on each are asked for in units of what the model itself predicts
+        lower = algebra.cholesky(information, LEAST_PIVOT)
+        turns = np.asarray(np.kron(np.eye(len(point)), turn), dtype=np.float64)
+        half = algebra.forward(lower, turns)
+        deviations = np.sqrt((half * half).sum(axis=0)).reshape(point.shape)
+        size = deviations.max(axis=0)
+        n_rows, weight = self.summary.n_rows, self.summary.weight * 2.0**-WEIGHT_BITS
+        about = information, (np.eye(len(point)), turn / size), n_rows, weight
+        influence = influence_of(self.kept.blocks(), self.loss, point, *about)
+
+        variance = influence.variance
+        if any(block.groups is not None for block in self.kept.blocks()):
+            # groups show how they spread; what the model predicts knows nothing of them
+            alone = [replace(block, groups=None) for block in self.kept.blocks()]
+            expected = influence_of(alone, self.loss, point, *about).expected
+            variance = np.maximum(influence.observed, expected)
+        return np.sqrt(variance.reshape(point.shape) * (size * size) / n_rows)
 
 
 def _with_cox(own: Estimates, block: Block, encoding: Encoding, repeated: Mask) -> Estimates:
@@ -190,70 +253,38 @@ def _with_cox(own: Estimates, block: Block, encoding: Encoding, repeated: Mask) 
     pinned = _PINNED * len(X) * repeated[1:][~of_time]
     # rows of a person follow each other, the first interval first
     persons = np.cumsum(interval == 0)
+    n_persons = int(persons[-1])
     groups = persons if block.groups is None else block.groups
     fit = cox_fit(X, interval, time, block.targets, groups, pinned)
+    if fit is None:
+        return own
 
     # the baseline: a constant, and how later intervals differ from the first
     theta = np.zeros((1, 1 + len(of_time)))
-    slopes = 1 + np.flatnonzero(~of_time)
+    slopes, baseline = (1 + np.flatnonzero(some) for some in (~of_time, of_time))
     theta[0, slopes] = fit.beta
-    expected = np.bincount(interval.astype(np.intp), time * np.exp(X @ fit.beta))
-    events = np.bincount(interval.astype(np.intp), block.targets)
-    if len(events) <= of_time.sum() or not events.all():
-        return own  # an interval without an event has no baseline
-    hazards = np.log(events / expected)
+    n_intervals = 1 + len(baseline)
+    at = interval.astype(np.intp)
+    expected = np.bincount(at, time * np.exp(X @ fit.beta), minlength=n_intervals)
+    events = np.bincount(at, block.targets, minlength=n_intervals)
+    hazards = np.log(np.maximum(events, 1.0) / np.maximum(expected, 1e-300))
     theta[0, 0] = hazards[0]
-    theta[0, 1 + np.flatnonzero(of_time)] = hazards[1:] - hazards[0]
+    theta[0, baseline] = hazards[1:] - hazards[0]
 
+    estimate = encoding.per_unit(theta)
     turn = encoding.per_unit(np.eye(theta.shape[1]))[np.ix_(slopes, slopes)]
     errors = own.standard_error.copy()
     errors[0, slopes] = np.sqrt(np.diagonal(turn.T @ fit.covariance @ turn))
-    return Estimates(encoding.per_unit(theta), errors, own.n_rows)
+
+    # an interval without an event has no baseline, nor has any if that is the first
+    unknown = np.append(0, baseline)[(events == 0) | (events[0] == 0)]
+    estimate[0, unknown] = errors[0, unknown] = np.nan
+    return Estimates(estimate, errors, n_persons, is_cox=True)
 
 
 def is_interval(encoding: Encoding, term: Term) -> bool:
     """Whether a term is the baseline of an interval of time."""
     return len(term.columns) == 1 and encoding.columns[term.columns[0]].name == INTERVAL
-
-
-def _without_ridge(
-    rows: Rows,
-    kept: Rows,
-    loss: Loss,
-    theta: Matrix,
-    n_rows: int,
-    left: Vector | float,
-    stretch: Vector | float,
-) -> tuple[Matrix, Matrix]:
-    """Where Newton's steps end once hardly a ridge is left, and the information there."""
-    before, step, fall = theta, np.zeros_like(theta), 0.0
-    point = theta
-    for _ in range(_MOST_STEPS):
-        sums = sums_at(kept.blocks(), loss, point, sample_threshold=EVERY_ROW, work=rows.work)
-        information = mean_information(sums, loss, left)
-        if kept is not rows:  # the information comes from some rows, the gradient from all
-            sums = sums_at(rows.blocks(), loss, point, work=rows.work)
-        gradient = mean_gradient(sums, point, loss, left)
-
-        # far beyond the lowest point of the last step: half of it
-        if algebra.dot(gradient, step) > fall:
-            step, fall = 0.5 * step, 0.5 * fall
-            point = before + on_grid(step, THETA_BITS)
-            continue
-
-        lower = algebra.cholesky(information, LEAST_PIVOT)
-        step = -algebra.solve(lower, gradient.reshape(-1)).reshape(theta.shape)
-        if -algebra.dot(gradient, step) * n_rows < _NEAR:
-            break
-
-        # long steps come from columns that nearly separate: one at a time
-        step = step * min(1.0, 4.0 / max(float(np.abs(step / stretch).max()), 1e-300))
-        fall = -algebra.dot(gradient, step)
-        next_point = point + on_grid(step, THETA_BITS)
-        if np.abs(next_point / stretch).max() >= MAX_THETA * 2.0**THETA_BITS:
-            break
-        before, point = point, next_point
-    return point, information
 
 
 def _shortened(error: float) -> float | None:

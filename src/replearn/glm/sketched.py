@@ -7,11 +7,13 @@ sketch. `replearn.glm.recipe` has the bound.
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 import numpy as np
 
-from replearn.codes import Coins, chance_of_each, least_number, width_for
+from replearn.codes import Coins
 from replearn.documents import decimal_text
 from replearn.errors import NotConverged, ReplearnError, Unbounded
 from replearn.exact import algebra
@@ -19,12 +21,13 @@ from replearn.glm import between as centres
 from replearn.glm import newton
 from replearn.glm.between import Between, CentreFits
 from replearn.glm.coordinates import MOST_IN_TRIANGLE, Coordinates
-from replearn.glm.derivatives import form_of, mean_information, sums_at
+from replearn.glm.derivatives import MOST_STEERED, form_of, mean_information, sums_at
 from replearn.glm.influence import Influence, influence_of
 from replearn.glm.influence_alone import influence_alone
 from replearn.glm.influence_by_class import influence_by_class
 from replearn.glm.losses import PROMISED_ROWS, Loss
 from replearn.glm.newton import Summary, fit
+from replearn.glm.recipe import GlmPromise, planned_cells
 from replearn.glm.validation import (
     RIDGES,
     Fold,
@@ -103,12 +106,12 @@ class NumberSpread:
         """Standard deviation of one row's influence on each number, as a study publishes it."""
         return tuple(map(decimal_text, self.sampling(1.0, math.inf).tolist()))
 
-    def published(self, n_here: float, n_there: float) -> tuple[Vector, Between]:
-        """Errors of the rows of two labs, and what centres differ by, as a reader finds them."""
-        sampling = np.array(self.stated, dtype=np.float64)
+    @property
+    def published(self) -> tuple[Vector, Between]:
+        """Spreads of single rows, and what centres differ by, as a reader finds them."""
         texts = list(map(decimal_text, self.between.deviations.tolist()))
         between = Between(np.array(texts, dtype=np.float64), self.between.n_centres)
-        return sampling * math.sqrt(1 / n_here + 1 / n_there), between
+        return np.array(self.stated, dtype=np.float64), between
 
     def central(self, n_here: float, n_there: float) -> Vector:
         """Geometric means of what was seen and what cells are planned with.
@@ -197,7 +200,7 @@ def spread_of(
     if is_alone and theta.size > newton.MOST_GUIDED:
         return influence_alone(kept.block, loss, theta, rate, coordinates, n_rows, weight)
 
-    if form_of(theta.shape) == "classes":
+    if theta.size > MOST_STEERED and form_of(theta.shape) == "classes":
         sums = sums_at(kept.blocks(), loss, theta, 1 << 32, "classes")
         return influence_by_class(kept.blocks(), loss, theta, sums, rate, parts(), n_rows, weight)
 
@@ -223,22 +226,16 @@ def inflation_of(
     tolerance_units = newton.near_enough(loss.n_scores * (kept.n_terms + 1))
     n_least = N_CHECKS if tolerance_units == newton.NEAR_ENOUGH else _CHECKS_OF_MANY
     n_checks = max(n_least, min(_MOST_CHECKS, int(0.5 / share)))  # small parts are many
+    numbers_of = partial(_numbers_of, loss, ridge, coordinates, tolerance_units, guide)
     ratios = []
     for check in range(n_checks):
         place = row_marks(kept.block, salt=10 + check) * 2.0**-32
-        fits = []
-        for part in (place < share, place >= 1.0 - share):
-            half = MemoryBlocks(kept.block.part(part))
-            if not half.block.n_rows:
-                continue
-            summary = Summary.of(half, loss)
-            if loss.is_enough(summary.shares):
-                theta = fit(half, loss, ridge, summary, tolerance_units, guide)
-                fits.append((coordinates.of_theta(theta), summary.n_rows))
-
-        if len(fits) == 2:
-            (z, n), (other, m) = fits
-            ratios.append(((z - other) / influence.differences(n, m, upper=False)) ** 2)
+        one, other = (
+            numbers_of(kept.block.part(part)) for part in (place < share, place >= 1.0 - share)
+        )
+        if one is not None and other is not None:
+            (z, n), (z_other, m) = one, other
+            ratios.append(((z - z_other) / influence.differences(n, m, upper=False)) ** 2)
     if tolerance_units == newton.NEAR_ENOUGH:
         return _mean_ratio(ratios)
 
@@ -246,6 +243,26 @@ def inflation_of(
     order = np.argsort(-influence.effective, kind="stable")
     groups = np.array_split(order, max(1, order.size // MOST_IN_TRIANGLE))
     return max(_mean_ratio([ratio[group] for ratio in ratios]) for group in groups)
+
+
+def _numbers_of(
+    loss: Loss,
+    ridge: str,
+    coordinates: Coordinates,
+    tolerance_units: int,
+    guide: newton.Guide,
+    part: Block,
+    least_rows: int = 1,
+) -> tuple[Vector, int] | None:
+    """Numbers that some rows alone would have, and how many they are; None of too few rows."""
+    if part.n_rows < least_rows:
+        return None
+    rows = MemoryBlocks(part)
+    summary = Summary.of(rows, loss)
+    if not loss.is_enough(summary.shares):
+        return None
+    theta = fit(rows, loss, ridge, summary, tolerance_units, guide)
+    return coordinates.of_theta(theta), part.n_rows
 
 
 def _mean_ratio(ratios: list[Vector]) -> float:
@@ -260,58 +277,16 @@ def _mean_ratio(ratios: list[Vector]) -> float:
     return max(_LEAST_INFLATION, (total + 8) / (size + 8))
 
 
-@dataclass(frozen=True)
-class Promise:
-    """What an original promises its replications."""
-
-    max_disagreement: float  # probability that a replication gets a different model
-    bits: int  # published about each number
-    # rows of the original, and of the smallest replication
-    n_here: int
-    n_there: int
-    # standard deviations between centres: of the mean score, and of each slope
-    between: tuple[float, float] = (0.0, 0.0)
-
-
-def widths_of(spread: NumberSpread, promise: Promise) -> tuple[str, ...]:
+def widths_of(spread: NumberSpread, promise: GlmPromise) -> tuple[str, ...]:
     """Widths of cells, as published: three digits, rounded upwards."""
     if promise.n_here < PROMISED_ROWS:
         return (_ARBITRARY,) * spread.influence.variance.size
 
     upper = spread.sampling(promise.n_here, promise.n_there, upper=True)
     # sizes of centres follow from the published numbers, from which a replication computes them
-    stated = spread.published(promise.n_here, promise.n_there)
-    factor, size = planned_cells(*stated, promise.max_disagreement, promise.bits)
+    factor, size = planned_cells(promise, *spread.published)
     widths = factor * spread.between.with_sampling(upper, size)
     return tuple(decimal_text(1.005 * width, 3) for width in widths)
-
-
-def planned_cells(
-    sampling: Vector, between: Between, max_disagreement: float, bits: int
-) -> tuple[float, float]:
-    """Width in standard deviations at centres of one size, and this size.
-
-    ``sampling`` are standard deviations of what rows alone make differ. With cells of such widths
-    centres of all sizes together differ as often as planned: `Between.chance_of_leaving`, inverted.
-    """
-    factor = width_for(chance_of_each(max_disagreement, len(sampling)), bits)
-    if len(between.sizes()) == 1:
-        return factor, 1.0
-
-    def suffices(size: float) -> bool:
-        widths = factor * between.with_sampling(sampling, size)
-        chance = between.chance_of_leaving(widths, bits, sampling)
-        return chance <= max_disagreement * (1 + 1e-9)  # the largest size suffices
-
-    return factor, least_number(suffices)
-
-
-def planned_widths(
-    sampling: Vector, between: Between, max_disagreement: float, bits: int
-) -> Vector:
-    """Widths at which labs differ as often as planned."""
-    factor, size = planned_cells(sampling, between, max_disagreement, bits)
-    return factor * between.with_sampling(sampling, size)
 
 
 @dataclass(frozen=True)
@@ -327,7 +302,7 @@ class RidgeFit:
     folds: tuple[Fold, ...]  # the same fits with a rounding error as the study's
     loss: float  # held out, after rounding
 
-    def with_cells(self, promise: Promise, loss: Loss) -> "RidgeFit":
+    def with_cells(self, promise: GlmPromise, loss: Loss) -> "RidgeFit":
         """The same fit in cells of its own spread, and what rounding makes of it."""
         widths = widths_of(self.spread, promise)
         sizes = np.array(widths, dtype=np.float64)
@@ -341,42 +316,8 @@ class RidgeFit:
         return replace(self, widths=widths, folds=tuple(folds), loss=held_out)
 
 
-def attempt(
-    rows: Rows,
-    kept: MemoryBlocks,
-    loss: Loss,
-    summary: Summary,
-    promise: Promise,
-    moments: Matrix | Vector,
-    validation: Validation,
-) -> RidgeFit:
-    """An original with the ridge of a validation."""
-    ridge = validation.ridge
-    theta = fit(rows, loss, ridge, summary)  # from the start, as a replication does
-    coordinates = Coordinates.of(loss.information(summary.shares), moments, float(ridge))
-    influence = spread_of(rows, loss, ridge, theta, coordinates, summary)
-
-    # how parts of these rows differ, and centres: few rows cannot tell
-    inflation, fits = 1.0, None
-    if summary.n_rows >= PROMISED_ROWS:
-        inflation = inflation_of(
-            kept, loss, ridge, coordinates, influence, promise.n_there, validation.guide
-        )
-        many = kept
-        if kept.block.centres is not None:  # more rows show better how centres differ
-            many = sampled(rows, summary.n_rows, MOST_TRIED, salt=4)
-        fits = centre_fits(many, loss, ridge, coordinates, validation.guide)
-
-    # cells of what is known about the spread
-    numbers = coordinates.of_theta(theta)
-    between = _between(promise, coordinates, influence, inflation, fits, numbers)
-    spread = NumberSpread(influence, between, inflation)
-    bare = RidgeFit(validation, theta, coordinates, spread, fits, (), (), math.inf)
-    return bare.with_cells(promise, loss)
-
-
 def _between(
-    promise: Promise,
+    promise: GlmPromise,
     coordinates: Coordinates,
     influence: Influence,
     inflation: float,
@@ -400,106 +341,50 @@ def centre_fits(
     if block.centres is None:
         return None
 
-    names, numbers, sizes, without = [], [], [], []
+    numbers_of = partial(_numbers_of, loss, ridge, coordinates, newton.NEAR_ENOUGH, guide)
+    names, fits, without = [], [], []
     for name in sorted(set(block.centres.tolist()) - {""}):
-        alone = MemoryBlocks(block.part(block.centres == name))
-        summary = Summary.of(alone, loss)
-        if summary.n_rows < LEAST_CENTRE or not loss.is_enough(summary.shares):
+        alone = None
+        with suppress(Unbounded, NotConverged):  # it may have no bounded fit of its own
+            alone = numbers_of(block.part(block.centres == name), LEAST_CENTRE)
+        if alone is None:
             without.append(name)
-            continue
-        try:
-            theta = fit(alone, loss, ridge, summary, newton.NEAR_ENOUGH, guide)
-        except (Unbounded, NotConverged):  # it has no bounded fit of its own
-            without.append(name)
-            continue
+        else:
+            names.append(name)
+            fits.append(alone)
 
-        names.append(name)
-        numbers.append(coordinates.of_theta(theta))
-        sizes.append(float(summary.n_rows))
-    return CentreFits(tuple(names), np.array(numbers), np.array(sizes), tuple(without))
+    numbers, sizes = (np.array([fit[i] for fit in fits], dtype=np.float64) for i in (0, 1))
+    return CentreFits(tuple(names), numbers, sizes, tuple(without))
 
 
 def original(
     rows: Rows,
     loss: Loss,
-    promise: Promise,
+    promise: GlmPromise,
     ridge: str | None = None,
     tick: Callable[[], None] = lambda: None,
-) -> tuple[Summary, RidgeFit]:
-    """Fit an original and choose its cells.
-
-    Parameters
-    ----------
-    rows : Rows
-    loss : Loss
-    promise : Promise
-    ridge : decimal text, optional
-        By default the strongest one whose held-out loss, after rounding, is as good as the best
-        up to a tenth of the sampling error of the smallest lab.
-    tick : function
-        Is called after each of the steps that take long: about `N_TICKS` times.
-    """
-    # 0 what the choice of a ridge is made on: a sample, second moments, folds
-    summary = Summary.of(rows, loss).check(loss)
-    n_coefficients = loss.n_scores * (rows.n_terms + 1)
-    n_tried = min(MOST_TRIED, max(_LEAST_TRIED, _TRIED_PER_COEFFICIENT * n_coefficients))
-    kept = sampled(rows, summary.n_rows, n_tried, salt=4)
-    moments = moments_for(rows)
-    folds = folds_of(kept, loss)
-
-    # 1 few rows choose no ridge
-    if summary.n_rows < PROMISED_ROWS:
-        folds, ridge = (Fold(kept, kept.block, summary),), ridge or _STRONG
-    if ridge is not None:
-        validation = validate(kept, folds, loss, ridge)
-        return summary, attempt(rows, kept, loss, summary, promise, moments, validation)
-
-    # 2 the ridge that is best without rounding, and stronger ones that cost no more than allowed
-    best = best_ridge(kept, folds, loss, tick)
-    price = _RIDGE_PRICE * 0.5 * loss.n_scores * (rows.n_terms + 1)
-    allowed = price / min(promise.n_there, summary.n_rows)
-    search = _RidgeSearch(kept, folds, loss, list(best.untried))
-    candidates = search.no_worse(best, allowed)
-    most = min(validation.loss for validation in candidates) + allowed
-
-    # 3 the strongest of them that costs no more after rounding either
-    def tried(validation: Validation) -> RidgeFit:
-        return attempt(rows, kept, loss, summary, promise, moments, validation)
-
-    trials: list[RidgeFit] = []
-    for validation in candidates[::-1]:
-        trial = search.bounded(tried, validation)
-        tick()
-        if trial is None:
-            continue
-        trials.insert(0, trial)
-        if trial.loss <= most:
-            break
-
-    # 4 rounding costs more than that, or no fit is bounded: stronger ones cost no more, maybe
-    else:
-        for validation in search.stronger(candidates[-1]):
-            trial = search.bounded(tried, validation)
-            if trial is not None:
-                trials.append(trial)
-                if trial.loss > _least_loss(trials) + allowed:
-                    break
-    if not trials:
-        raise search.unbounded
-
-    most = _least_loss(trials) + allowed
-    chosen = next(trial for trial in trials[::-1] if trial.loss <= most)
-    left_out = tuple(search.left_out)
-    return summary, replace(chosen, validation=replace(chosen.validation, untried=left_out))
+) -> RidgeFit:
+    """Fit an original and choose its cells; see `RidgeSearch`."""
+    return RidgeSearch.of(rows, loss, promise, ridge, tick).original()
 
 
 @dataclass
-class _RidgeSearch:
-    """What is tried of stronger ridges, and what could not be tried."""
+class RidgeSearch:
+    """The choice of a ridge: what it is made on, what is tried, and what could not be tried.
 
-    kept: MemoryBlocks
-    folds: tuple[Fold, ...]
+    By default it is the strongest one whose held-out loss, after rounding, is as good as the best
+    up to a tenth of the sampling error of the smallest lab.
+    """
+
+    rows: Rows
     loss: Loss
+    promise: GlmPromise
+    tick: Callable[[], None]  # is called after each of the steps that take long: about `N_TICKS`
+    summary: Summary
+    kept: MemoryBlocks  # a sample of the rows
+    folds: tuple[Fold, ...]
+    best: Validation  # without rounding
+    is_given: bool  # no other ridge is tried
     left_out: list[str]
     unbounded: ReplearnError = field(
         default_factory=lambda: Unbounded(
@@ -508,27 +393,121 @@ class _RidgeSearch:
         )
     )
 
-    def bounded(
-        self, tried: Callable[[Validation], RidgeFit], validation: Validation
-    ) -> RidgeFit | None:
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        loss: Loss,
+        promise: GlmPromise,
+        ridge: str | None = None,
+        tick: Callable[[], None] = lambda: None,
+    ) -> "RidgeSearch":
+        """With the ridge that is best without rounding; or with the one that is given."""
+        summary = Summary.of(rows, loss).check(loss)
+        n_coefficients = loss.n_scores * (rows.n_terms + 1)
+        n_tried = min(MOST_TRIED, max(_LEAST_TRIED, _TRIED_PER_COEFFICIENT * n_coefficients))
+        kept = sampled(rows, summary.n_rows, n_tried, salt=4)
+        folds = folds_of(kept, loss)
+
+        # few rows choose no ridge
+        if summary.n_rows < PROMISED_ROWS:
+            folds, ridge = (Fold(kept, kept.block, summary),), ridge or _STRONG
+        if ridge is None:
+            best = best_ridge(kept, folds, loss, tick)
+        else:
+            best = validate(kept, folds, loss, ridge)
+        parts = summary, kept, folds, best, ridge is not None
+        return cls(rows, loss, promise, tick, *parts, left_out=list(best.untried))
+
+    def original(self) -> RidgeFit:
+        """A whole original with the chosen ridge."""
+        if self.is_given:
+            return self.fit_with_ridge(self.best)
+
+        # 1 the best ridge, and stronger ones that cost no more than allowed
+        price = _RIDGE_PRICE * 0.5 * self.loss.n_scores * (self.rows.n_terms + 1)
+        allowed = price / min(self.promise.n_there, self.summary.n_rows)
+        candidates = self.no_worse(allowed)
+        most = min(validation.loss for validation in candidates) + allowed
+
+        # 2 the strongest of them that costs no more after rounding either
+        ridge_fits: list[RidgeFit] = []
+        for validation in candidates[::-1]:
+            ridge_fit = self.bounded(validation)
+            self.tick()
+            if ridge_fit is None:
+                continue
+            ridge_fits.insert(0, ridge_fit)
+            if ridge_fit.loss <= most:
+                break
+
+        # 3 rounding costs more than that, or no fit is bounded: stronger ones cost no more, maybe
+        else:
+            for validation in self.stronger(candidates[-1]):
+                ridge_fit = self.bounded(validation)
+                if ridge_fit is not None:
+                    ridge_fits.append(ridge_fit)
+                    if ridge_fit.loss > _least_loss(ridge_fits) + allowed:
+                        break
+        if not ridge_fits:
+            raise self.unbounded
+
+        most = _least_loss(ridge_fits) + allowed
+        chosen = next(ridge_fit for ridge_fit in ridge_fits[::-1] if ridge_fit.loss <= most)
+        untried = tuple(self.left_out)
+        return replace(chosen, validation=replace(chosen.validation, untried=untried))
+
+    @cached_property
+    def moments(self) -> Matrix | Vector:
+        """Second ones, of all rows."""
+        return moments_for(self.rows)
+
+    def fit_with_ridge(self, validation: Validation) -> RidgeFit:
+        """An original with the ridge of a validation."""
+        ridge, loss, n_rows = validation.ridge, self.loss, self.summary.n_rows
+        # from the start, as a replication does
+        theta = fit(self.rows, loss, ridge, self.summary)
+        information = loss.information(self.summary.shares)
+        coordinates = Coordinates.of(information, self.moments, float(ridge))
+        influence = spread_of(self.rows, loss, ridge, theta, coordinates, self.summary)
+
+        # how parts of these rows differ, and centres: few rows cannot tell
+        inflation, fits = 1.0, None
+        if n_rows >= PROMISED_ROWS:
+            about = loss, ridge, coordinates
+            smallest, guide = self.promise.n_there, validation.guide
+            inflation = inflation_of(self.kept, *about, influence, smallest, guide)
+            many = self.kept
+            if many.block.centres is not None:  # more rows show better how centres differ
+                many = sampled(self.rows, n_rows, MOST_TRIED, salt=4)
+            fits = centre_fits(many, *about, guide)
+
+        # cells of what is known about the spread
+        numbers = coordinates.of_theta(theta)
+        between = _between(self.promise, coordinates, influence, inflation, fits, numbers)
+        spread = NumberSpread(influence, between, inflation)
+        bare = RidgeFit(validation, theta, coordinates, spread, fits, (), (), math.inf)
+        return bare.with_cells(self.promise, loss)
+
+    def bounded(self, validation: Validation) -> RidgeFit | None:
         """The original with a ridge; None if it, or a part of the rows, has no bounded fit."""
         try:
-            trial = tried(validation)
+            ridge_fit = self.fit_with_ridge(validation)
         except (Unbounded, NotConverged) as error:
             self._leave_out(validation.ridge, error)
             return None
-        return None if is_steep(trial.theta) else trial
+        return None if is_steep(ridge_fit.theta) else ridge_fit
 
-    def no_worse(self, best: Validation, allowed: float) -> list[Validation]:
+    def no_worse(self, allowed: float) -> list[Validation]:
         """The best one, and stronger ones whose held-out loss is at most so much larger."""
-        found, least = [best], best.loss
-        for validation in self.stronger(best):
+        candidates, least = [self.best], self.best.loss
+        for validation in self.stronger(self.best):
             # whole decades were compared before; one between them may be better
             least = min(least, validation.loss)
             if validation.loss > least + allowed:
                 break
-            found.append(validation)
-        return [validation for validation in found if validation.loss <= least + allowed]
+            candidates.append(validation)
+        return [validation for validation in candidates if validation.loss <= least + allowed]
 
     def stronger(self, validation: Validation) -> Iterator[Validation]:
         """Validations with stronger and stronger ridges."""
@@ -547,8 +526,8 @@ class _RidgeSearch:
             self.left_out.append(untried(ridge, error))
 
 
-def _least_loss(trials: list[RidgeFit]) -> float:
-    return min(trial.loss for trial in trials)
+def _least_loss(ridge_fits: list[RidgeFit]) -> float:
+    return min(ridge_fit.loss for ridge_fit in ridge_fits)
 
 
 def is_steep(theta: Matrix) -> bool:

@@ -42,7 +42,8 @@ import numpy as np
 
 from replearn.glm.between import Between
 from replearn.glm.coordinates import Coordinates
-from replearn.glm.losses import Loss
+from replearn.glm.derivatives import over_scores
+from replearn.glm.losses import Loss, means_of, own_pairs
 from replearn.glm.newton import MAX_THETA
 from replearn.rows import (
     MOST_TRIED,
@@ -54,9 +55,10 @@ from replearn.rows import (
     pieces,
     sampled,
     scores,
+    squared,
     with_constant,
 )
-from replearn.types import Matrix, Vector, is_sparse
+from replearn.types import Array, Matrix, Vector, is_sparse
 
 #: Coefficients beyond which only the constants and the size of the slopes are tested.
 MOST_TESTED = 600
@@ -66,9 +68,9 @@ _MOST_LEVERAGE = 0.9
 _CONSTANTS_TOLD = 0.1
 #: Information and variance of a column that a lab does not have.
 _ABSENT = 1e-9
-#: A change of scores that changes their curvature by a tenth at most; and such changes that are
-#: followed.
-_NEAR, _MOST_MOVES = 0.1, 6
+#: Changes of scores: one that changes their curvature by a tenth at most; the longest one that is
+#: made at once, because steps at rare events lead too far; and how many are made.
+_LINEAR, _FAR, _MOST_MOVES = 0.1, 1.0, 12
 #: Standard error of a coefficient, in encoded units, up to which its column counts by itself: about
 #: sixteen events of a level.
 _KNOWN = 0.25
@@ -85,11 +87,39 @@ _AT_ONCE = 1 << 22
 class Reference:
     """The model that is tested, and what is known about its own error."""
 
+    loss: Loss
     theta: Matrix  # in whole units, a row for each score, the constant first
     ridge: float
     coordinates: Coordinates
     between: Between
     n_original: float
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether only the constants and the size of the slopes are tested."""
+        return self.theta.size > MOST_TESTED
+
+    @property
+    def parameters(self) -> Vector:
+        """What is tested: the coefficients, or for wide models constants and factors of 1."""
+        theta = self.theta * 2.0**-THETA_BITS
+        if self.is_wide:
+            theta = np.column_stack([theta[:, 0], np.ones(len(theta))])
+        return theta.reshape(-1)
+
+    @property
+    def rungs(self) -> tuple[Matrix, Matrix, Matrix]:
+        """Directions in which a lab may depart: none, constants, these and the size of slopes."""
+        factor, n_scores = self.parameters, len(self.theta)
+        width = len(factor) // n_scores
+        constants = np.zeros((len(factor), n_scores))
+        constants[::width] = np.eye(n_scores)
+
+        factor[::width] = 0.0
+        freed = constants
+        if factor.any():
+            freed = np.column_stack([constants, factor])
+        return np.empty((len(factor), 0)), constants, freed
 
 
 @dataclass(frozen=True)
@@ -112,6 +142,8 @@ class ScoreTest:
         This lab's own estimates less the model's, by one Newton step.
     errors : array
         Standard errors of this lab's own estimates, as the model predicts them.
+    own_covariance : array
+        Of this lab's own estimates.
     covariance : array
         Of ``step``, with the original's error and the difference between centres.
     spreads : array
@@ -129,10 +161,11 @@ class ScoreTest:
     p_factor: float
     step: Matrix
     errors: Matrix
+    own_covariance: Matrix
     covariance: Matrix
     spreads: Vector | None
     n_effective: float
-    below: float = math.inf  # degrees of freedom of the variance between centres
+    below: float = math.inf
 
     def p_of(self, columns: Sequence[int]) -> float:
         """p-value of the coefficients of some columns (1: the first after the constant)."""
@@ -145,12 +178,12 @@ class ScoreTest:
     @property
     def of_constants(self) -> tuple[float, ...]:
         """p-value of the constants, if there are events enough."""
-        return (self.p_constants,) if self._has_legs else ()
+        return (self.p_constants,) if self._has_events else ()
 
     @property
     def of_directions(self) -> tuple[float, ...]:
         """p-values of the size of all slopes, and of the column that differs most (Bonferroni)."""
-        if not self._has_legs:
+        if not self._has_events:
             return ()
         known = 1 + np.flatnonzero((self.errors[:, 1:] <= _KNOWN).all(axis=0))
         if not known.size:
@@ -159,9 +192,9 @@ class ScoreTest:
         return self.p_size, min(1.0, known.size * least)
 
     @property
-    def _has_legs(self) -> bool:
-        is_wide = self.spreads is None
-        return not is_wide and self.n_effective >= _KNOWN**-2
+    def _has_events(self) -> bool:
+        """Whether single directions of a model that is not wide have events enough."""
+        return self.spreads is not None and self.n_effective >= _KNOWN**-2
 
     @property
     def p_all(self) -> float:
@@ -182,7 +215,7 @@ def combined(p_all: float, *directions: float) -> float:
     return min(1.0, _EXCESS * (_OF_ALL + len(directions)) / math.fsum(inverses))
 
 
-def tail_of(square: float, freedom: float, below: float = math.inf) -> float:
+def tail_of(square: float, freedom: float, below: float) -> float:
     """Probability of a larger chi-square, or, with a finite freedom ``below``, of its F."""
     from scipy.special import fdtrc, gammaincc
 
@@ -203,19 +236,18 @@ class _Place:
     gradient: Vector
 
     @classmethod
-    def of(cls, rows: Rows, loss: Loss, reference: Reference, away: Vector) -> "_Place":
+    def of(cls, rows: Rows, reference: Reference, away: Vector) -> "_Place":
         """At coefficients that lie so far away from the model's."""
-        is_wide = reference.theta.size > MOST_TESTED
-        theta, here = _parameters(reference, is_wide), reference
+        theta, here = reference.parameters + away, reference
         if away.any():
-            moved = (theta + away).reshape(reference.theta.shape)
-            here = replace(reference, theta=on_grid(moved, THETA_BITS))
+            moved = on_grid(theta.reshape(reference.theta.shape), THETA_BITS)
+            here = replace(reference, theta=moved)
 
-        moments = _Moments.of(rows, loss, here, is_wide)
-        ridges = moments.weight * _ridges(reference, moments, is_wide)
+        moments = _Moments.of(rows, here)
+        ridges = moments.weight * _ridges(reference, moments)
         information = moments.information + np.diag(ridges)
-        gradient = moments.gradient + ridges * (theta + away) - information @ away
-        sampling = moments.dispersion(loss) * moments.noise
+        gradient = moments.gradient + ridges * theta - information @ away
+        sampling = moments.dispersion(reference.loss) * moments.noise
         return cls(here, moments, information, sampling, gradient)
 
 
@@ -231,14 +263,13 @@ class _Compared:
     inverse: Matrix
 
     @classmethod
-    def of(cls, rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> "_Compared":
+    def of(cls, rows: Rows, n_rows: int, reference: Reference) -> "_Compared":
         """Curvature is that where the truth of this centre most likely lies."""
-        is_wide = reference.theta.size > MOST_TESTED
-        prior, theta = _prior(reference, is_wide), _parameters(reference, is_wide)
+        prior, theta = _prior(reference), reference.parameters
         ratio, away = n_rows / reference.n_original, np.zeros(theta.size)
         for _ in range(_MOST_MOVES):
-            place = _Place.of(rows, loss, reference, away)
-            overfitting = _Overfitting.of(place.moments, loss, reference, ratio, is_wide)
+            place = _Place.of(rows, reference, away)
+            overfitting = _Overfitting.of(place.moments, reference, ratio)
 
             information, sampling = place.information, place.sampling
             centres = information @ prior @ information
@@ -249,56 +280,90 @@ class _Compared:
             # best linear prediction of what the model differs by from the truth here
             of_model = prior @ information + ratio * _inverted(information) @ sampling
             likely = theta - of_model @ inverse @ place.gradient
-            before, away = away, np.clip(likely, -MAX_THETA, MAX_THETA) - theta
-            if is_wide or _change_of_scores(away - before, place, len(reference.theta)) < _NEAR:
+            step = np.clip(likely, -MAX_THETA, MAX_THETA) - theta - away
+            change = _change_of_scores(step, place)
+            if reference.is_wide or change < _LINEAR:
                 break
+            away = away + step * min(1.0, _FAR / change)
         return cls(place, overfitting, centres, exact, total, inverse)
 
 
-def score_test(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> ScoreTest:
+@dataclass(frozen=True)
+class _Form:
+    """A quadratic form of the gradient, beside the chi-square of its own mean and variance."""
+
+    gradient: Vector
+    inverse: Matrix
+    mean: float
+    variance: float
+    below: float  # degrees of freedom behind the covariance
+
+    @classmethod
+    def of(cls, rows: Rows, n_rows: int, compared: _Compared, reference: Reference) -> "_Form":
+        """Without the mean that overfitting gives to the gradient."""
+        place, inverse = compared.place, compared.inverse
+        gradient = place.gradient - np.clip(place.gradient, 0.0, compared.overfitting.mean)
+
+        # a level without a row here has no variance, and counts nothing
+        inside = inverse @ compared.exact
+        mean = max(float(np.trace(inside)), 1e-9)
+        variance = 2.0 * float((inside * inside.T).sum())
+        # the original's rows have fourth cumulants, too: those of as many rows, times the ratio^4
+        ratio = n_rows / reference.n_original
+        variance += (1.0 + ratio**3) * _fourth(rows, place.reference, inverse, n_rows)
+
+        share = float(np.trace(inverse @ compared.centres)) / mean
+        below = _freedom(share, reference.between.n_centres)
+        return cls(gradient, inverse, mean, max(variance, 0.5 * mean), below)
+
+    def left(self, allowed: Matrix) -> float:
+        """What remains when the gradient may depart in some directions."""
+        square = float(self.gradient @ self.inverse @ self.gradient)
+        if not allowed.shape[1]:
+            return square
+
+        # what the best departure in these directions explains is taken off
+        along = allowed.T @ self.inverse
+        fitted = np.linalg.lstsq(along @ allowed, along @ self.gradient, rcond=None)[0]
+        return square - float((along @ self.gradient) @ fitted)
+
+    def p_of(self, allowed: Matrix) -> float:
+        """p-value of what remains."""
+        left = self.mean - allowed.shape[1]
+        if left < 0.5:  # nothing is left to test
+            return 1.0
+        freedom = 2.0 * left * self.mean / self.variance
+        return tail_of(self.left(allowed) * freedom / left, freedom, self.below)
+
+
+def score_test(rows: Rows, n_rows: int, reference: Reference) -> ScoreTest:
     """Test a model with all rows of a lab."""
-    is_wide = reference.theta.size > MOST_TESTED
-    found = _Compared.of(rows, loss, n_rows, reference)
-    place, overfitting, inverse = found.place, found.overfitting, found.inverse
-    information = place.information
+    compared = _Compared.of(rows, n_rows, reference)
+    form = _Form.of(rows, n_rows, compared, reference)
+    place, information = compared.place, compared.place.information
 
-    # 1 mean and variance of the quadratic form
-    gradient = place.gradient - np.clip(place.gradient, 0.0, overfitting.mean)
-    inside = inverse @ found.exact  # a level without a row here has no variance and counts nothing
-    mean = max(float(np.trace(inside)), 1e-9)
-    variance = 2.0 * float((inside * inside.T).sum())
-    # the original's rows have fourth cumulants, too: those of as many rows, times the ratio^4
-    ratio = n_rows / reference.n_original
-    fourth = _fourth(rows, loss, place.reference, is_wide, inverse, n_rows)
-    variance += (1.0 + ratio**3) * fourth
-    variance = max(variance, 0.5 * mean)
-    share = float(np.trace(inverse @ found.centres)) / mean
-    below = _freedom(share, reference.between.n_centres)
-
-    # 2 the rungs: all, whatever the constants, whatever the constants and one factor
-    n_scores, squares, p_values = len(reference.theta), [], []
-    for free in _rungs(_parameters(reference, is_wide), n_scores):
-        squares.append(_left(gradient, inverse, information @ free))
-        p_values.append(_p_of(squares[-1], free.shape[1], mean, variance, below))
-    p_value, p_slopes, p_factor = p_values
-    p_constants = tail_of(squares[0] - squares[1], n_scores, below)
-    if overfitting.leverage > _CONSTANTS_TOLD:
+    # 1 the rungs: all, whatever the constants, whatever the constants and one factor
+    allowed = [information @ free for free in reference.rungs]
+    p_value, p_slopes, p_factor = map(form.p_of, allowed)
+    n_scores = len(reference.theta)
+    p_constants = tail_of(form.left(allowed[0]) - form.left(allowed[1]), n_scores, form.below)
+    if compared.overfitting.leverage > _CONSTANTS_TOLD:
         p_value, p_constants = p_slopes, 1.0
 
-    p_size = 1.0
-    if not is_wide:
-        p_size = _p_of_size(found, reference, ratio, below)
-
-    # 3 the lab's own estimates, one step away
+    # 2 the lab's own estimates, one step away
     bread = _inverted(information)
     own = bread @ place.sampling @ bread
-    spreads = None
-    if not is_wide:
-        turn = np.kron(*(part.T for part in reference.coordinates.factors()))
-        spreads = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", turn, own, turn), 0.0) * n_rows)
     # columns of one value follow from the constant: rounding may leave a negative variance
     variances = np.maximum(np.diagonal(own), 0.0)
     errors = np.where(np.diagonal(information) > _ABSENT, np.sqrt(variances), np.inf)
+
+    # 3 what wide models do not have
+    p_size, spreads = 1.0, None
+    if not reference.is_wide:
+        p_size = _p_of_size(compared, allowed, n_rows / reference.n_original, form.below)
+        turn = np.kron(*(part.T for part in reference.coordinates.factors()))
+        spreads = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", turn, own, turn), 0.0) * n_rows)
+
     shape = (n_scores, -1)
     return ScoreTest(
         p_value,
@@ -306,30 +371,30 @@ def score_test(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> Sco
         p_slopes,
         p_size,
         p_factor,
-        (-bread @ gradient).reshape(shape),
+        (-bread @ form.gradient).reshape(shape),
         errors.reshape(shape),
-        bread @ found.total @ bread,
+        own,
+        bread @ compared.total @ bread,
         spreads,
         float(np.diagonal(information)[:: len(information) // n_scores].min()),
-        below,
+        form.below,
     )
 
 
-def _p_of_size(found: _Compared, reference: Reference, ratio: float, below: float) -> float:
+def _p_of_size(compared: _Compared, allowed: Sequence[Matrix], ratio: float, below: float) -> float:
     """p-value of the size of all slopes, whatever the constants.
 
     Slopes are too large where they were fitted to noise: with e the original's error, the gradient
     along them has the form ``e' H e``, of a known mean.
     """
-    place, n_scores = found.place, len(reference.theta)
-    rungs = _rungs(_parameters(reference, is_wide=False), n_scores)
-    _, constants, freed = (place.information @ free for free in rungs)
+    place = compared.place
+    _, constants, freed = allowed
     if freed.shape[1] == constants.shape[1]:  # no slopes
         return 1.0
 
     # what constants explain is taken off
-    pulled = found.inverse @ constants
-    inner = found.inverse - pulled @ np.linalg.solve(constants.T @ pulled, pulled.T)
+    pulled = compared.inverse @ constants
+    inner = compared.inverse - pulled @ np.linalg.solve(constants.T @ pulled, pulled.T)
     along = freed[:, -1]
     noise = inner @ place.sampling * ratio
     excess = float(along @ inner @ place.gradient)
@@ -344,25 +409,11 @@ def _inverted(information: Matrix) -> Matrix:
     return np.asarray(np.linalg.inv(information + np.diag(little)), dtype=np.float64)
 
 
-def _change_of_scores(step: Vector, place: _Place, n_scores: int) -> float:
+def _change_of_scores(step: Vector, place: _Place) -> float:
     """Root mean square of what a step changes in the scores of rows."""
-    width = step.size // n_scores
+    width = step.size // len(place.reference.theta)
     constants = float(np.trace(place.information[::width, ::width]))
     return math.sqrt(max(float(step @ place.information @ step), 0.0) / max(constants, _ABSENT))
-
-
-def _rungs(theta: Vector, n_scores: int) -> tuple[Matrix, Matrix, Matrix]:
-    """Directions in which a lab may depart: none, the constants, these and the size of slopes."""
-    width = len(theta) // n_scores
-    constants = np.zeros((len(theta), n_scores))
-    constants[::width] = np.eye(n_scores)
-
-    factor = theta.copy()
-    factor[::width] = 0.0
-    freed = constants
-    if factor.any():
-        freed = np.column_stack([constants, factor])
-    return np.empty((len(theta), 0)), constants, freed
 
 
 @dataclass(frozen=True)
@@ -379,19 +430,17 @@ class _Overfitting:
     leverage: float  # effective slopes for each row of the original
 
     @classmethod
-    def of(
-        cls, moments: "_Moments", loss: Loss, reference: Reference, ratio: float, is_wide: bool
-    ) -> "_Overfitting":
+    def of(cls, moments: "_Moments", reference: Reference, ratio: float) -> "_Overfitting":
         """Of wide models; others have its variance in each coefficient."""
-        if not is_wide:
+        if not reference.is_wide:
             nothing = np.zeros(moments.gradient.size)
             return cls(nothing, nothing, 0.0)
 
         n_effective = moments.effective_slopes(reference)
         leverage = np.minimum(n_effective / reference.n_original, _MOST_LEVERAGE)
         inflation = 1.0 / (1.0 - leverage)
-        dispersion: Any = moments.dispersion(loss)
-        if loss.by_class:
+        dispersion: Any = moments.dispersion(reference.loss)
+        if reference.loss.by_class:
             surprise = moments.squares / max(moments.predicted, 1e-12)
             dispersion = np.clip(surprise, 1.0, inflation)
         mean = ratio * dispersion * n_effective * inflation
@@ -399,9 +448,9 @@ class _Overfitting:
         return cls(mean, variance, float(leverage.max()))
 
 
-def _ridges(reference: Reference, moments: "_Moments", is_wide: bool) -> Vector:
+def _ridges(reference: Reference, moments: "_Moments") -> Vector:
     """The ridge of each parameter, as it pulls on rows like these."""
-    if is_wide:
+    if reference.is_wide:
         slopes = reference.theta[:, 1:] * 2.0**-THETA_BITS
         pull = reference.ridge * (slopes**2).sum(axis=1)
         return np.column_stack([np.zeros(len(pull)), pull]).reshape(-1)
@@ -426,28 +475,7 @@ def _freedom(share: float, n_centres: int) -> float:
     return (4 + n_centres - 1) / share**2
 
 
-def _left(gradient: Vector, inverse: Matrix, free: Matrix) -> float:
-    """The quadratic form that remains when departures in the directions ``free`` are allowed."""
-    square = float(gradient @ inverse @ gradient)
-    if not free.shape[1]:
-        return square
-
-    # what the best departure in these directions explains is taken off
-    along = free.T @ inverse
-    fitted = np.linalg.lstsq(along @ free, along @ gradient, rcond=None)[0]
-    return square - float((along @ gradient) @ fitted)
-
-
-def _p_of(square: float, n_free: int, mean: float, variance: float, below: float) -> float:
-    """p-value by the chi-square that has the mean and variance of the quadratic form."""
-    left = mean - n_free
-    if left < 0.5:  # nothing is left to test
-        return 1.0
-    freedom = 2.0 * left * mean / variance
-    return tail_of(square * freedom / left, freedom, below)
-
-
-def _prior(reference: Reference, is_wide: bool) -> Matrix:
+def _prior(reference: Reference) -> Matrix:
     """Covariance between centres."""
     n_scores, n_columns = reference.theta.shape
     scores_factor, columns_factor = reference.coordinates.factors()
@@ -456,7 +484,7 @@ def _prior(reference: Reference, is_wide: bool) -> Matrix:
     if n_columns > 1:
         slopes = float(variances[:, 1:].mean())
 
-    if is_wide:  # two parameters a score: the constant, and the size of its slopes
+    if reference.is_wide:  # two parameters a score: the constant, and the size of its slopes
         lengths = (scores_factor**2).sum(axis=0)
         theta = reference.theta * 2.0**-THETA_BITS
         turned = theta[:, 1:] @ columns_factor[1:, 1:]
@@ -471,14 +499,6 @@ def _prior(reference: Reference, is_wide: bool) -> Matrix:
     return (back * each.reshape(-1)) @ back.T
 
 
-def _parameters(reference: Reference, is_wide: bool) -> Vector:
-    """What is tested: the coefficients, or for wide models constants and factors of 1."""
-    theta = reference.theta * 2.0**-THETA_BITS
-    if is_wide:
-        theta = np.column_stack([theta[:, 0], np.ones(len(theta))])
-    return theta.reshape(-1)
-
-
 @dataclass(frozen=True)
 class _Piece:
     """Some rows at the model: for each score the columns that its parameters multiply."""
@@ -491,37 +511,27 @@ class _Piece:
     diagonal: Matrix | None = None  # of the information of each score, for wide models
 
     @classmethod
-    def all_of(
-        cls, blocks: Iterator[Block], loss: Loss, reference: Reference, is_wide: bool
-    ) -> Iterator["_Piece"]:
+    def all_of(cls, blocks: Iterator[Block], reference: Reference) -> Iterator["_Piece"]:
         """Piece by piece, so that arrays stay small."""
-        n_columns = reference.theta.shape[1]
         for block in blocks:
-            for piece in pieces(block, n_columns):
-                yield cls._of(piece, loss, reference, is_wide)
+            for piece in pieces(block, reference.theta.shape[1]):
+                yield cls._of(piece, reference)
 
     @classmethod
-    def _of(cls, piece: Block, loss: Loss, reference: Reference, is_wide: bool) -> "_Piece":
-        X = with_constant(piece.terms)
+    def _of(cls, piece: Block, reference: Reference) -> "_Piece":
+        loss, X, mass = reference.loss, with_constant(piece.terms), piece.masses
         eta = scores(X, reference.theta, piece.offset)
-        mass = piece.weights
-        if mass is None:
-            mass = np.ones(len(eta))
-        curvature = loss.curvature(eta)
-
-        n_scores, diagonal = len(reference.theta), None
-        if is_wide:
+        curvature, diagonal = loss.curvature(eta), None
+        if reference.is_wide:
             columns = _wide_columns(X, reference.theta)
-            squares = X.multiply(X) if is_sparse(X) else np.square(X, dtype=np.float64)
-            curved = curvature[:, _own_pairs(n_scores)] * mass[:, None]
-            diagonal = np.asarray(squares.T @ curved).T * 4.0**-ROW_BITS
+            curved = curvature[:, own_pairs(loss)] * mass[:, None]
+            diagonal = np.asarray(squared(X).T @ curved).T * 4.0**-ROW_BITS
         else:
             dense = X.toarray() if is_sparse(X) else X
-            columns = [dense * 2.0**-ROW_BITS] * n_scores
+            columns = [dense * 2.0**-ROW_BITS] * loss.n_scores
 
         residual = loss.residual(eta, piece.targets)
-        means = loss.residual(eta, np.zeros(len(eta)))
-        return cls(columns, residual, curvature, means, mass, diagonal)
+        return cls(columns, residual, curvature, means_of(loss, eta), mass, diagonal)
 
 
 def _wide_columns(X: Any, theta: Matrix) -> list[Matrix]:
@@ -531,11 +541,6 @@ def _wide_columns(X: Any, theta: Matrix) -> list[Matrix]:
     slopes = scores(X, slopes_alone, None)
     ones = np.ones(len(slopes))
     return [np.column_stack([ones, of_score]) for of_score in slopes.T]
-
-
-def _own_pairs(n_scores: int) -> Any:
-    """Places of pairs of a score with itself among those of a triangle."""
-    return np.flatnonzero(np.equal(*np.triu_indices(n_scores)))
 
 
 @dataclass
@@ -552,24 +557,20 @@ class _Moments:
     diagonal: Matrix | None = None  # of the information of each score, for wide models
 
     @classmethod
-    def of(cls, rows: Rows, loss: Loss, reference: Reference, is_wide: bool) -> "_Moments":
+    def of(cls, rows: Rows, reference: Reference) -> "_Moments":
         """One pass over all rows."""
-        n_scores = len(reference.theta)
-        width = 2 if is_wide else reference.theta.shape[1]
-        size = n_scores * width
+        size = reference.parameters.size
+        width = size // len(reference.theta)
         square = np.zeros((size, size))
         sums = cls(np.zeros(size), square, square.copy(), np.zeros(width), 0.0, 0.0, 0.0)
-        if is_wide:
+        if reference.is_wide:
             sums.diagonal = np.zeros(reference.theta.shape)
-
-        own = _own_pairs(n_scores)
-        for piece in _Piece.all_of(rows.blocks(), loss, reference, is_wide):
-            sums._add(piece, own)
+        for piece in _Piece.all_of(rows.blocks(), reference):
+            sums._add(piece, own_pairs(reference.loss))
         return sums
 
-    def _add(self, piece: _Piece, own: Any) -> None:
-        n_scores = piece.residual.shape[1]
-        width = piece.columns[0].shape[1]
+    def _add(self, piece: _Piece, own: Array) -> None:
+        n_scores, width = piece.residual.shape[1], self.second.size
         pulls = piece.residual * piece.mass[:, None]
         is_weighted = bool((piece.mass != 1.0).any())
 
@@ -617,15 +618,13 @@ class _Moments:
         return max(self.squares / self.predicted, 1e-12)
 
 
-def _fourth(
-    rows: Rows, loss: Loss, reference: Reference, is_wide: bool, inverse: Matrix, n_rows: int
-) -> float:
+def _fourth(rows: Rows, reference: Reference, inverse: Matrix, n_rows: int) -> float:
     """What fourth cumulants of the rows add to the variance of the quadratic form."""
-    kept = sampled(rows, n_rows, MOST_TRIED // max(1, len(reference.theta)), salt=5)
+    kept = sampled(rows, n_rows, MOST_TRIED // len(reference.theta), salt=5)
     lower: Matrix = np.asarray(np.linalg.cholesky((inverse + inverse.T) / 2), dtype=np.float64)
     total, n_seen = 0.0, 0
-    for piece in _Piece.all_of(kept.blocks(), loss, reference, is_wide):
-        total += _fourth_of(piece, loss, lower)
+    for piece in _Piece.all_of(kept.blocks(), reference):
+        total += _fourth_of(piece, reference.loss, lower)
         n_seen += len(piece.mass)
     return total * n_rows / max(1, n_seen)
 
@@ -693,7 +692,6 @@ def _cumulants(piece: _Piece, loss: Loss) -> Vector:
 def shift_of(loss: Loss, eta: Matrix, targets: Vector, masses: Vector) -> Vector:
     """What must be added to scores so that they predict the mean outcome: one for each score."""
     n_scores = eta.shape[1]
-    first, second = np.triu_indices(n_scores)
     shift = np.zeros(n_scores)
     for _ in range(50):
         shifted = eta + shift
@@ -701,8 +699,7 @@ def shift_of(loss: Loss, eta: Matrix, targets: Vector, masses: Vector) -> Vector
         curvature = (loss.curvature(shifted) * masses[:, None]).sum(axis=0)
 
         # a little is added, since all outcomes may be the same
-        information = np.zeros((n_scores, n_scores))
-        information[first, second] = information[second, first] = curvature
+        information = over_scores(curvature[:, None, None], n_scores)
         information += 1e-9 * np.eye(n_scores) * (1.0 + np.trace(information))
 
         step = np.clip(-np.linalg.solve(information, gradient), -2.0, 2.0)

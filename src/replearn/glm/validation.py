@@ -141,7 +141,7 @@ def held_out_loss(folds: Sequence[Fold], loss: Loss) -> float:
         for eta, piece in scored(fold):
             value = loss.value(eta, piece.targets)
             total += int(on_grid(np.minimum(value, 1e6) * piece.masses, 20).sum())
-            weight += int(on_grid(piece.masses, WEIGHT_BITS).sum())
+            weight += piece.weight
     return float(total) * 2.0 ** (WEIGHT_BITS - 20) / float(weight)
 
 

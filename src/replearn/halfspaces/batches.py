@@ -15,8 +15,9 @@ import numpy as np
 from replearn.codes import MAX_ROWS, Coins, Fitted
 from replearn.errors import ReplearnError
 from replearn.exact import COUNTS, fixed_mean, nonzero_rows, unit_rows
+from replearn.halfspaces.estimates import n_repeated
 from replearn.halfspaces.rounded import ENOUGH_BATCHES, BatchPlan, BatchSpread, sketched_width
-from replearn.rows import MemoryRows, Sample, SignedRows
+from replearn.rows import MemoryRows, Sample, SignedRows, term_hashes
 from replearn.types import BlockMap, Codes, Ints, Matrix, Signs, Vector, stacked
 
 #: Groups of batches whose sums are kept apart, so that their spread can be seen; fewer for wide
@@ -36,11 +37,35 @@ _MAX_MARKS = 1 << 14
 AddBatches = Callable[..., Ints]
 
 
-def directions(sample: Sample, n_inputs: int, most: int = MAX_ROWS) -> Iterator[tuple[Any, int]]:
-    """Rows as directions in whole numbers, some at a time, and how many more are all zero.
+def all_directions(
+    sample: Sample,
+    n_inputs: int,
+    kept_as: Callable[[Any], Any] = lambda rows: rows,
+    most: int = MAX_ROWS,
+) -> tuple[list[Any], int, int]:
+    """What is kept of rows as directions; how many rows are all zero, and how many recur.
 
     ``most``: of so many rows, from the first on.
     """
+    parts, hashes, n_zero = [], [], 0
+    for rows, n_without in _directions(sample, n_inputs, most):
+        parts.append(kept_as(rows))
+        hashes.append(term_hashes(rows))
+        n_zero += n_without
+    return parts, n_zero, n_repeated(hashes)
+
+
+def refuse_zeros(n_directions: int, n_zero: int) -> None:
+    """Stop where no row has a direction."""
+    if n_directions == 0:
+        raise ReplearnError(
+            f"X must have rows that are not all zero, got {n_zero:,} zero rows. A row without "
+            "direction cannot be learned from; check the columns."
+        )
+
+
+def _directions(sample: Sample, n_inputs: int, most: int) -> Iterator[tuple[Any, int]]:
+    """Rows as directions in whole numbers, some at a time, and how many more are all zero."""
     for block in sample.blocks(1):
         n_here = min(block.n_rows, most)
         most -= n_here
@@ -390,22 +415,18 @@ def trace(
     sample: MemoryRows, plan: BatchPlan, coins: Coins, fitted: Fitted, add: AddBatches | None
 ) -> Trace:
     """The steps of a fit once more, one batch at a time. Without ``add`` it was one fit."""
-    space, size = fitted.space, fitted.spread.batch_size  # type: ignore[union-attr]
-    if add is None:
-        point = fitted.spread.point  # type: ignore[union-attr]
-        vectors = point[None, :]
-    else:
+    space, spread = fitted.space, fitted.spread
+    assert isinstance(spread, BatchSpread)
+    vectors = spread.point[None, :]
+    if add is not None:
+        size = spread.batch_size
         alone = replace(plan, batch_size=size, n_batches=1, by_hand=("n_batches", "batch_size"))
-        vectors = np.array(
-            [
-                sum_batches(replace(sample, order=sample.places[start : start + size]), alone, add)[
-                    0
-                ].mean_and_deviations()[0]
-                for start in range(0, fitted.n_used, size)
-            ]
-        )
-        point = vectors.mean(axis=0)
+        starts = range(0, fitted.n_used, size)
+        batches = (replace(sample, order=sample.places[at : at + size]) for at in starts)
+        sums = (sum_batches(batch, alone, add)[0] for batch in batches)
+        vectors = np.array([one.mean_and_deviations()[0] for one in sums])
 
+    point = vectors.mean(axis=0)
     return Trace(
         directions=vectors,
         mean_direction=point,

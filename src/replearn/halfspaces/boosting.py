@@ -113,18 +113,15 @@ from replearn.codes import (
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact import UNIT_BITS, exp, log, products, weighted_sums
-from replearn.halfspaces.batches import directions
-from replearn.halfspaces.estimates import (
-    MIN_GROUPS,
-    assumptions,
-    calibrated,
-    n_repeated,
-    student_draws,
-)
-from replearn.rows import Sample, term_hashes
+from replearn.halfspaces.batches import all_directions
+from replearn.halfspaces.estimates import MIN_GROUPS, assumptions, calibrated, student_draws
+from replearn.halfspaces.spaces import by_hand_text
+from replearn.rows import Sample
 from replearn.types import BlockMap, Codes, Ints, Matrix, Vector, stacked
 
 Rounding = Literal["box", "foam"]
+#: Fields of a plan that no mode chooses.
+Fixed = dict[str, Any]
 
 #: Practical: rounds at the most. Populations with and without decoy directions took 1 to 6.
 _PRACTICAL_ROUNDS = 16
@@ -179,6 +176,11 @@ class BoostPlan(Plan):
     tests: Literal["density", "error"]  # what is tested: the mean weight, or the share of errors
 
     @property
+    def roots(self) -> tuple[float, float]:
+        """Of the ends between which the wall lies."""
+        return math.sqrt(float(self.low)), math.sqrt(float(self.high))
+
+    @property
     def fresh_rows(self) -> bool:
         """Whether each round has rows of its own."""
         return float(self.test_share) > 0
@@ -215,47 +217,29 @@ def sizes(
     """Rounds, cells, weights, tests and rows."""
     given.check(mode, BY_HAND, CONSTANTS)
     if mode == "certified":
-        for name in given.by_hand:
-            raise ReplearnError(
-                f"certified mode derives {name}; it cannot be set by hand. Leave it out, or use "
-                'mode="practical".'
-            )
-
-    make = {"practical": _practical, "certified": _certified, "paper": _paper}[mode]
-    plan = make(rounding, promise, n_inputs, given)
-
+        given.refuse_by_hand()
+    fixed = common(rounding, promise, n_inputs, mode, given) | {"rounding": rounding}
+    plan = {"practical": _practical, "certified": _certified, "paper": _paper}[mode](fixed, given)
     return replace(plan, n_rows=int(given.get("n_rows", plan.n_rows)))
 
 
-def _plan(
-    rounding: Rounding, promise: Promise, n_inputs: int, mode: Mode, given: Sizes, **own: Any
-) -> BoostPlan:
-    n_rounds = int(given.get("n_rounds", own.pop("n_rounds")))
-    width = decimal_text(own.pop("grid_width"))
-    if "grid_width" in given.by_hand:
-        width = decimal_text(given.by_hand["grid_width"], digits=6)
-
-    return BoostPlan(
-        **common(rounding, promise, n_inputs, mode, given),
-        rounding=rounding,
-        n_rounds=n_rounds,
-        grid_width=width,
-        **own,
-    )
+def _plan(fixed: Fixed, given: Sizes, n_rounds: int, grid_width: float, **own: Any) -> BoostPlan:
+    """Rounds and cells as they are planned, or as the user set them."""
+    n_rounds = int(given.get("n_rounds", n_rounds))
+    width = by_hand_text(given, "grid_width", grid_width)
+    return BoostPlan(**fixed, n_rounds=n_rounds, grid_width=width, **own)
 
 
-def _certified(rounding: Rounding, promise: Promise, n_inputs: int, given: Sizes) -> BoostPlan:
+def _certified(fixed: Fixed, given: Sizes) -> BoostPlan:
     """Points 1 and 2 set rounds and cells; the disagreement, by bisection, sets the rows."""
+    promise, n_inputs = fixed["promise"], fixed["n_inputs"]
     tau, eps, delta = promise.margin, promise.max_error, promise.failure_prob
     density = eps * _WALL[0]
     n_rounds = smooth_boost_rounds(tau / 4, density)
     threshold, decay = servedio(tau / 4)
     away = _CLEARANCE * math.sqrt(eps)
     plan = _plan(
-        rounding,
-        promise,
-        n_inputs,
-        "certified",
+        fixed,
         given,
         n_rounds=n_rounds,
         grid_width=0.995 * 1.2 * tau / math.sqrt(n_inputs),  # three digits stay below 1.2
@@ -268,7 +252,8 @@ def _certified(rounding: Rounding, promise: Promise, n_inputs: int, given: Sizes
     )
     # a / sqrt(training) + b / sqrt(testing) is least where testing : training = (b / a)^(2/3)
     kept = 2 * _flips_per_row(plan) / math.sqrt(density)
-    ratio = (1 / (math.sqrt(float(plan.high)) - math.sqrt(float(plan.low))) / kept) ** (2 / 3)
+    low, high = plan.roots
+    ratio = (1 / (high - low) / kept) ** (2 / 3)
     plan = replace(plan, test_share=decimal_text(ratio / (1 + ratio)))
     log_failure = math.log(3 * n_rounds / delta)
     # a third of the failure each: tests that are wrong, samplers that keep too few, and means that
@@ -282,13 +267,14 @@ def _certified(rounding: Rounding, promise: Promise, n_inputs: int, given: Sizes
     return replace(plan, n_rows=max(rows_for(stability, plan, n_rounds), for_error))
 
 
-def _paper(rounding: Rounding, promise: Promise, n_inputs: int, given: Sizes) -> BoostPlan:
+def _paper(fixed: Fixed, given: Sizes) -> BoostPlan:
     """Sizes that the printed rates imply, with their constants left open."""
-    tau, eps, d = promise.margin, promise.max_error, n_inputs
+    promise, d = fixed["promise"], fixed["n_inputs"]
+    tau, eps = promise.margin, promise.max_error
     c1, c2, c3, c4, c5, c6 = (given.constant(symbol) for symbol in CONSTANTS)
     n_rounds = int(given.get("n_rounds", math.ceil(c1 / (eps * tau**2))))
     r = promise.max_disagreement / (6 * n_rounds)
-    if rounding == "foam":
+    if fixed["rounding"] == "foam":
         n_training, width = math.ceil(c2 * d / (tau * r) ** 2), c3 * tau / math.sqrt(d)
     else:
         n_training, width = math.ceil(c2 * d**3 / (tau**2 * r) ** 2 / eps), c3 * tau**2 / d
@@ -297,10 +283,7 @@ def _paper(rounding: Rounding, promise: Promise, n_inputs: int, given: Sizes) ->
     threshold, decay = servedio(min(c5 * tau / 4, 0.5))
 
     return _plan(
-        rounding,
-        promise,
-        n_inputs,
-        "paper",
+        fixed,
         given,
         n_rows=n_rounds * (n_training + n_testing),
         n_rounds=n_rounds,
@@ -314,23 +297,20 @@ def _paper(rounding: Rounding, promise: Promise, n_inputs: int, given: Sizes) ->
     )
 
 
-def _practical(rounding: Rounding, promise: Promise, n_inputs: int, given: Sizes) -> BoostPlan:
+def _practical(fixed: Fixed, given: Sizes) -> BoostPlan:
     """Few rounds: weights ``exp(-N / margin)`` and a test of the error itself.
 
     Servedio's pair would take hundreds of rounds. The error after a passed test does not depend
     on the weights; that a test is ever passed is not proved, so the rounds are limited.
     """
-    tau, eps = promise.margin, promise.max_error
+    tau, eps = fixed["promise"].margin, fixed["promise"].max_error
     # cells of both kinds move the mean by as much
-    variance = FOAM_VARIANCE if rounding == "foam" else 1 / 12
+    variance = FOAM_VARIANCE if fixed["rounding"] == "foam" else 1 / 12
     plan = _plan(
-        rounding,
-        promise,
-        n_inputs,
-        "practical",
+        fixed,
         given,
         n_rounds=_PRACTICAL_ROUNDS,
-        grid_width=_ERROR_LENGTH * tau / math.sqrt(n_inputs * variance),
+        grid_width=_ERROR_LENGTH * tau / math.sqrt(fixed["n_inputs"] * variance),
         threshold=decimal_text(tau / 2),
         decay=decimal_text(1 / tau),
         low=decimal_text(eps * _WALL[0]),
@@ -373,7 +353,7 @@ def stability(plan: BoostPlan, n_rows: int, spread: BoostSpread | None) -> Bound
     n_training, n_testing = plan.round_rows(n_rows)
     if plan.fresh_rows and n_testing > 0:
         density = plan.promise.max_error * _WALL[0]
-        low, high = math.sqrt(float(plan.low)), math.sqrt(float(plan.high))
+        low, high = plan.roots
         rounding = _flips_per_row(plan) / math.sqrt(density * n_training / 2)
         test = math.sqrt(2 / n_testing) / (high - low)
         # too few rows are kept, or the rounds go on although the density is too small for that
@@ -398,7 +378,8 @@ def stability(plan: BoostPlan, n_rows: int, spread: BoostSpread | None) -> Bound
 def run(sample: Sample, plan: BoostPlan, coins: Coins, work: BlockMap = map) -> Fitted:
     """Lines 1 to 10. Reads the streams "boost/box" or "boost/foam", "boost/coins", "boost/test"."""
     check_reach(plan)
-    rows, n_zero = _directions(sample, plan)
+    parts, n_zero, n_again = all_directions(sample, plan.n_inputs)
+    rows = stacked(parts)
     vote = np.zeros(plan.n_inputs)
     codes: list[Codes] = []
     leaving: list[float] = []
@@ -430,10 +411,7 @@ def run(sample: Sample, plan: BoostPlan, coins: Coins, work: BlockMap = map) -> 
 
     counts = {"zero_rows": n_zero, "rounds": len(codes), "below": int(passed)}
     spread = BoostSpread(
-        n_parts=n_parts,
-        n_repeated=n_repeated([term_hashes(rows)]),
-        leaving=tuple(leaving),
-        doubts=tuple(doubts),
+        n_parts=n_parts, n_repeated=n_again, leaving=tuple(leaving), doubts=tuple(doubts)
     )
     n_used = rows.shape[0]
     if plan.fresh_rows:
@@ -456,16 +434,6 @@ def check_reach(plan: BoostPlan) -> None:
             f"boosting runs at most {MAX_ROUNDS:,} rounds, got {plan.n_rounds:,}. Raise margin or "
             'max_error, or use mode="practical".'
         )
-
-
-def _directions(sample: Sample, plan: BoostPlan) -> tuple[Any, int]:
-    """All rows as directions in whole numbers, and how many are all zero."""
-    parts, n_zero = [], 0
-    for some, n_without in directions(sample, plan.n_inputs):
-        n_zero += n_without
-        parts.append(some)
-
-    return stacked(parts), n_zero
 
 
 def _rounds(rows: Any, plan: BoostPlan) -> Iterator[tuple[Any, Any]]:
@@ -534,7 +502,7 @@ def _test(margins: Vector, t: int, plan: BoostPlan, coins: Coins) -> tuple[bool,
     mean = int(whole.sum()) / (values.size * 2.0**30)
     # one wall for all rounds when they share their rows: the means are nearly sorted
     share = float(coins.uniforms("boost/test", 1, row=t if plan.fresh_rows else 0)[0])
-    low, high = math.sqrt(float(plan.low)), math.sqrt(float(plan.high))
+    low, high = plan.roots
     wall = (low + share * (high - low)) ** 2
     variance = max(float(values.var()), 1 / values.size)  # of one value; never quite sure
     distance = abs(mean - wall) / math.sqrt(2 * variance / values.size)

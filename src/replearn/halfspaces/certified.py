@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from replearn.codes import Bound, Promise, Sizes, common, rows_for
+from replearn.codes import Bound, Promise, Sizes, common, least_whole, rows_for
 from replearn.errors import ReplearnError
 from replearn.halfspaces.rounded import MAX_REFUSED, BatchPlan, variance_allowed
 from replearn.halfspaces.turned_signs import Turned, proved_space, proved_spaces
@@ -81,25 +81,18 @@ def _held_out(promise: Promise, n_plain: int) -> tuple[dict[str, Any], Promise]:
     probability ``failure_prob`` at most. A model with the error of the easier promise passes but
     for the share of `MAX_REFUSED` that is bad luck.
     """
-    from scipy.special import bdtr, bdtri
+    from scipy.special import bdtri
 
-    passing = promise.failure_prob * (1 - MAX_REFUSED)
     unlucky = _UNLUCKY * MAX_REFUSED
     worse = MAX_REFUSED - unlucky
     options = []
     n = 64
     while n < n_plain:
-        # the most errors that are unlikely for a bad model
-        low, high = -1, math.ceil(n * promise.max_error)
-        while high - low > 1:
-            middle = (low + high) // 2
-            unlikely = bdtr(middle, n, promise.max_error) <= passing
-            low, high = (middle, high) if unlikely else (low, middle)
-
-        if low >= 0:
-            good = float(bdtri(low, n, 1 - unlucky))  # passes with that probability
+        allowed = _most_errors(n, promise)
+        if allowed >= 0:
+            good = float(bdtri(allowed, n, 1 - unlucky))  # passes with that probability
             ratio = promise.max_error * promise.failure_prob / (good * worse)
-            options.append((n_plain * ratio + n, n, low, good))
+            options.append((n_plain * ratio + n, n, allowed, good))
 
         n = math.ceil(1.1 * n)
 
@@ -110,6 +103,19 @@ def _held_out(promise: Promise, n_plain: int) -> tuple[dict[str, Any], Promise]:
     easier = replace(promise, max_error=good, failure_prob=worse)
 
     return {"n_held_out": n, "n_allowed": allowed}, easier
+
+
+def _most_errors(n_rows: int, promise: Promise) -> int:
+    """The most errors on rows held out that are unlikely for a bad model; -1 if there are none."""
+    from scipy.special import bdtr
+
+    passing = promise.failure_prob * (1 - MAX_REFUSED)
+
+    def is_likely(n_errors: int) -> bool:
+        is_usual = n_errors >= n_rows * promise.max_error
+        return is_usual or bdtr(n_errors, n_rows, promise.max_error) > passing
+
+    return least_whole(is_likely, least=0) - 1
 
 
 def _least_plan(
@@ -181,19 +187,28 @@ def _split_plan(
         sketch_bits=bits,
     )
     least = 1
-    if shift:  # the mean is within t of the expected vector on each row: Bernstein
-        t = shift * promise.margin
-        log = math.log(1 / ((1 - tail) * after))
-        least = math.ceil(log / t**2 * (2 * min(1.0, proof.variance(plan)) + 4 * t / 3))
-        if plan.looks:  # what a lab that gives a model has seen
-            used = log * 2 * variance_allowed(plan, 1) / t**2
-            if used < 1:
-                least = min(least, math.ceil(log * 4 / (3 * t) / (1 - used)))
+    if shift:
+        variance = min(1.0, proof.variance(plan))
+        least = _batches_within(plan, shift * margin, variance, (1 - tail) * after)
 
     free = replace(plan, by_hand=())  # the number of batches is what is searched
     n_rows = rows_for(proof.stability, free, plan.batch_size, least, most)
 
     return replace(plan, n_batches=n_rows // plan.batch_size, n_rows=n_rows)
+
+
+def _batches_within(plan: BatchPlan, t: float, variance: float, failure: float) -> int:
+    """Batches whose mean is within t of the expected vector on each row: Bernstein."""
+    log = math.log(1 / failure)
+    least = math.ceil(log / t**2 * (2 * variance + 4 * t / 3))
+    if not plan.looks:
+        return least
+
+    # what a lab that gives a model has seen
+    used = log * 2 * variance_allowed(plan, 1) / t**2
+    if used >= 1:
+        return least
+    return min(least, math.ceil(log * 4 / (3 * t) / (1 - used)))
 
 
 def _cake_space(

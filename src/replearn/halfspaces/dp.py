@@ -73,8 +73,9 @@ numbers stand in the table; they are not searched for.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import NormalDist
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -84,7 +85,6 @@ from replearn.codes import (
     Coins,
     Fitted,
     Mode,
-    NetSpace,
     Plan,
     Promise,
     Recipe,
@@ -92,6 +92,7 @@ from replearn.codes import (
     common,
     decimal_down,
     decimal_up,
+    least_number,
     log_cap,
     log_terms,
     rows_for,
@@ -103,17 +104,17 @@ from replearn.halfspaces.estimates import Rivals
 from replearn.halfspaces.net import (
     BY_HAND,
     MAX_RIVALS,
-    Counts,
+    Choice,
     Cover,
     Net,
     certified_covers,
+    fit_net,
     net_bound,
     paper_cover,
     practical_cover,
-    project,
 )
 from replearn.rows import Sample
-from replearn.types import BlockMap, Vector
+from replearn.types import BlockMap, Ints, Vector
 
 #: Candidates that can be searched: about one over the share of good ones.
 MAX_FULL = 1 << 24
@@ -241,13 +242,8 @@ def _hottest(plan: DPPlan) -> str:
         tried = replace(plan, inverse_temperature=repr(heat))
         return stability(tried, plan.n_rows, None).proved <= plan.promise.max_disagreement
 
-    # colder is less stable, so that bisection finds the end
-    low, high = 0.0, float(plan.n_rows)
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if keeps(middle) else (low, middle)
-
-    return decimal_down(low)
+    # the colder, the less stable
+    return decimal_down(least_number(lambda heat: not keeps(heat), start=plan.n_rows))
 
 
 # --- stability ------------------------------------------------------------------------------------
@@ -283,24 +279,11 @@ def stability(plan: DPPlan, n_rows: int, spread: Rivals | None) -> Bound:
 
 def run(sample: Sample, plan: DPPlan, coins: Coins, work: BlockMap = map) -> Fitted:
     """The largest score after common noise; reads the stream "net/arrivals"."""
-    plan.cover.require(MAX_FULL)
-    points, n_zero, n_again = project(sample, plan, plan.cover, coins)
-    net = Net(points, plan.cover, coins, work)
     heat = float(plan.inverse_temperature)
-    # rivals: scores that move by four deviations, for errors that differ on a tenth of the rows
-    reach = 4.0 * heat * math.sqrt(2 * 0.1 / net.n_points)
-    choice = largest_score(net, heat, plan.n_candidates, reach)
-    counts = {"points": net.n_points, "zero_rows": n_zero, "tested": choice.n_tested, "below": 1}
-    spread = replace(_noisy_spread(net, choice, heat), n_repeated=n_again)
-    space = NetSpace(
-        "net", plan.n_inputs, plan.cover.projection, plan.cover.n_components, plan.n_candidates
-    )
-    codes = np.array([choice.candidate])
-
-    return Fitted(codes, spread, net.n_points, counts, space=space)
+    return fit_net(sample, plan, coins, work, MAX_FULL, partial(largest_score, plan, heat))
 
 
-def arrivals(coins: Coins, n_candidates: int) -> Iterator[tuple[Counts, Vector]]:
+def arrivals(coins: Coins, n_candidates: int) -> Iterator[tuple[Ints, Vector]]:
     """Candidates and their noise ``-ln T_i``, block by block; T_i are points of a Poisson process.
 
     The points are sums of exponential draws, one after the other, so that a block has the same bits
@@ -316,25 +299,17 @@ def arrivals(coins: Coins, n_candidates: int) -> Iterator[tuple[Counts, Vector]]
         yield indices, minus_logs(times[: indices.size])
 
 
-class Choice(NamedTuple):
-    """The chosen candidate, how many were tested, and scores of those that came near."""
-
-    candidate: int
-    n_tested: int
-    score: float
-    rivals: Counts
-    rival_scores: Vector
-
-
-def largest_score(net: Net, heat: float, n_candidates: int, reach: float) -> Choice:
-    """The candidate with the largest ``noise - heat * error rate``; rivals are within ``reach``.
+def largest_score(plan: DPPlan, heat: float, net: Net) -> Choice:
+    """The candidate with the largest ``noise - heat * error rate``.
 
     An error rate is not negative and noise falls, so what comes after noise below the best score
     could not win. Errors are counted only as far as a candidate may still matter.
     """
     n, best, n_tested = net.n_points, -math.inf, 0
+    # rivals: scores that move by four deviations, for errors that differ on a tenth of the rows
+    reach = 4.0 * heat * math.sqrt(2 * 0.1 / n)
     seen, seen_scores = [], []
-    for indices, noise in arrivals(net.coins, n_candidates):
+    for indices, noise in arrivals(net.coins, plan.n_candidates):
         if noise[0] < best - reach:
             break
 
@@ -351,20 +326,15 @@ def largest_score(net: Net, heat: float, n_candidates: int, reach: float) -> Cho
         best = max(best, float(scores.max(initial=-math.inf)))
 
     every, scores = np.concatenate(seen), np.concatenate(seen_scores)
-    top = int(np.argmax(scores))
-    near = np.flatnonzero((scores >= best - reach) & (every != every[top]))
+    chosen = every[int(np.argmax(scores))]
+    near = np.flatnonzero((scores >= best - reach) & (every != chosen))
+    nearest = near[np.argsort(-scores[near], kind="stable")[:MAX_RIVALS]]
 
-    return Choice(int(every[top]), n_tested, best, every[near], scores[near])
-
-
-def _noisy_spread(net: Net, choice: Choice, heat: float) -> Rivals:
-    """Rivals whose score may get above the chosen one's."""
-    nearest = np.argsort(-choice.rival_scores, kind="stable")[:MAX_RIVALS]
-    moves = net.moves(np.append(choice.rivals[nearest], choice.candidate))
+    # rivals whose score may get above the chosen one's
+    moves = net.moves(np.append(every[nearest], chosen))
     moves = heat * (moves[:, -1:] - moves[:, :-1])
-    slacks = choice.score - choice.rival_scores[nearest]
-
-    return Rivals(n_parts=len(moves), slacks=slacks, moves=moves)
+    spread = Rivals(n_parts=len(moves), slacks=best - scores[nearest], moves=moves)
+    return Choice(int(chosen), n_tested, True, spread)
 
 
 _TITLE = "LNUZ20 by DP reduction BGH+23"

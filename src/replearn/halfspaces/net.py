@@ -65,7 +65,7 @@ searched.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -100,12 +100,10 @@ from replearn.codes import (
 from replearn.documents import decimal_text
 from replearn.errors import NotSearchable, ReplearnError
 from replearn.exact import Points, project_rows
-from replearn.halfspaces.batches import directions
-from replearn.halfspaces.estimates import Rivals, assumptions, calibrated, n_repeated
-from replearn.rows import Sample, term_hashes
+from replearn.halfspaces.batches import all_directions, refuse_zeros
+from replearn.halfspaces.estimates import Rivals, assumptions, calibrated
+from replearn.rows import Sample
 from replearn.types import BlockMap, Ints, Matrix
-
-Counts = Ints
 
 #: Candidates that can be searched: one after the other until one passes.
 MAX_LAZY = 1 << 32
@@ -165,10 +163,6 @@ class Cover:
         """Size of the net, in three digits so that everybody has the same."""
         return math.ceil(float(decimal_up(math.exp(self.log_size))))
 
-    def space(self, n_inputs: int) -> NetSpace:
-        """What turns the index of a candidate into a direction."""
-        return NetSpace("net", n_inputs, self.projection, self.n_components, self.n_candidates)
-
     def require(self, most: int) -> None:
         """Refuse to search a net that is too large, saying how large it is."""
         if self.log_size > math.log(most):
@@ -192,6 +186,11 @@ class NetPlan(Plan):
     low: str
     high: str
     root: bool = True
+
+    @property
+    def n_candidates(self) -> int:
+        """Size of the net."""
+        return self.cover.n_candidates
 
 
 def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> NetPlan:
@@ -240,12 +239,7 @@ def _certified(fixed: dict[str, Any], given: Sizes) -> Iterator[NetPlan]:
 
 def certified_covers(promise: Promise, n_inputs: int, given: Sizes) -> Iterator[Cover]:
     """Covers with proved exceptions and failure: without a projection, and with one."""
-    for name in given.by_hand:
-        raise ReplearnError(
-            f"certified mode derives {name}; it cannot be set by hand. Leave it out, or use "
-            'mode="practical".'
-        )
-
+    given.refuse_by_hand()
     share = _COVER_SHARE * min(promise.max_disagreement, promise.failure_prob)
     failure = float(decimal_down(share))
     radius = decimal_down(_RADIUS_SHARE * promise.margin)
@@ -285,39 +279,44 @@ def practical_cover(
 
     k = int(given.get("n_components", n_inputs))
     projection = given.get("projection", "none" if k >= n_inputs else "hadamard")
-    k = n_inputs if projection in FULL else k
-    check_components(projection, k, n_inputs)
-    radius = decimal_text(0.9 * promise.margin)
-    size = log_net_size(k, float(radius), _PRACTICAL_FAILURE)
     # as the radius asks, but as many as a choice needs, and what a lab can search
-    size = min(max(size, math.log(_FEWEST)), math.log(budget))
-    if "n_candidates" in given.by_hand:
-        size = math.log(given.by_hand["n_candidates"])
+    ends = math.log(_FEWEST), math.log(budget)
+    cover = _cover(projection, k, n_inputs, 0.9 * promise.margin, given, *ends)
+    if projection != "none":
+        return cover  # what a projection does to this margin is not known
 
-    failure = 1.0  # what a projection does to this margin is not known
-    if projection == "none":
-        missed = math.exp(-math.exp(size + log_cap(k, float(radius))))
-        failure = 0.0
-        if missed > 0:
-            failure = float(decimal_up(missed))
-
-    return Cover(projection, k, radius, size, 0.0, failure)
+    missed = math.exp(-math.exp(cover.log_size + log_cap(cover.n_components, float(cover.radius))))
+    return replace(cover, failure=float(decimal_up(missed)) if missed > 0 else 0.0)
 
 
 def paper_cover(promise: Promise, n_inputs: int, given: Sizes) -> Cover:
     """Lines 1, 4 and 6: a Gaussian projection, and a net of radius C4 tau/20."""
     tau = promise.margin
-    projection = given.get("projection", "gaussian")
     planned = math.ceil(given.constant("C1") * log_terms(promise) / tau**2)
     k = int(given.get("n_components", planned))
-    k = n_inputs if projection in FULL else k
-    check_components(projection, k, n_inputs)
-    radius = decimal_text(given.constant("C4") * tau / 20)
-    size = log_net_size(k, float(radius), _PRACTICAL_FAILURE)
+    projection = given.get("projection", "gaussian")
+    return _cover(projection, k, n_inputs, given.constant("C4") * tau / 20, given)
+
+
+def _cover(
+    projection: str,
+    n_components: int,
+    n_inputs: int,
+    radius: float,
+    given: Sizes,
+    least: float = -math.inf,
+    most: float = math.inf,
+) -> Cover:
+    """A net of some radius, its logarithm between two numbers, or of the size set by hand."""
+    if projection in FULL:
+        n_components = n_inputs
+    check_components(projection, n_components, n_inputs)
+    published = decimal_text(radius)
+    size = log_net_size(n_components, float(published), _PRACTICAL_FAILURE)
+    size = min(max(size, least), most)
     if "n_candidates" in given.by_hand:
         size = math.log(given.by_hand["n_candidates"])
-
-    return Cover(projection, k, radius, size)
+    return Cover(projection, n_components, published, size)
 
 
 # --- stability ------------------------------------------------------------------------------------
@@ -368,21 +367,31 @@ def net_bound(
 
 def run(sample: Sample, plan: NetPlan, coins: Coins, work: BlockMap = map) -> Fitted:
     """Lines 3 to 7: the first candidate, in the shared order, with few enough errors."""
-    plan.cover.require(MAX_LAZY)
-    points, n_zero, n_again = project(sample, plan, plan.cover, coins)
-    net = Net(points, plan.cover, coins, work)
     threshold = draw_threshold(plan, coins)
-    found, tested = first_below(net, threshold)
-    below = found.n_errors <= threshold * net.n_points
-    counts = {"points": net.n_points, "zero_rows": n_zero, "tested": tested, "below": int(below)}
-    spread = Rivals(n_parts=0, slacks=np.empty(0), moves=np.empty((0, 0)))  # nothing is known
-    if below:
-        spread = _threshold_spread(net, found, threshold)
+    return fit_net(sample, plan, coins, work, MAX_LAZY, lambda net: first_below(net, threshold))
 
-    codes = np.array([found.candidate])
-    spread = replace(spread, n_repeated=n_again)
 
-    return Fitted(codes, spread, net.n_points, counts, space=plan.cover.space(plan.n_inputs))
+def fit_net(
+    sample: Sample,
+    plan: Any,
+    coins: Coins,
+    work: BlockMap,
+    most: int,
+    choose: "Callable[[Net], Choice]",
+) -> Fitted:
+    """Points of a net's space, and the candidate that is chosen for them."""
+    cover = plan.cover
+    cover.require(most)
+    points, n_zero, n_again = project(sample, plan, coins)
+    net = Net(points, cover, coins, work)
+    choice = choose(net)
+
+    n_points, codes = net.n_points, np.array([choice.candidate])
+    counts = {"points": n_points, "zero_rows": n_zero, "tested": choice.n_tested}
+    counts["below"] = int(choice.is_good)
+    spread = replace(choice.spread, n_repeated=n_again)
+    space = NetSpace("net", plan.n_inputs, cover.projection, cover.n_components, plan.n_candidates)
+    return Fitted(codes, spread, n_points, counts, space=space)
 
 
 def draw_threshold(plan: NetPlan, coins: Coins) -> float:
@@ -396,8 +405,8 @@ def draw_threshold(plan: NetPlan, coins: Coins) -> float:
     return root * root
 
 
-def first_below(net: "Net", threshold: float) -> "tuple[Found, int]":
-    """The first candidate with an error rate of at most the threshold, and how many were tested.
+def first_below(net: "Net", threshold: float) -> "Choice":
+    """The first candidate with an error rate of at most the threshold.
 
     Candidates are tested block by block until one passes, so the cost is one over the share of
     candidates that pass, and not their number. If none does: the one with the fewest errors, the
@@ -406,39 +415,39 @@ def first_below(net: "Net", threshold: float) -> "tuple[Found, int]":
     n = net.n_points
     limit = math.floor(threshold * n)
     deviation = math.sqrt(2 * max(threshold, 1 / n) / n)  # of the difference of two labs, at most
-    near_limit = limit + math.ceil(_REACH * deviation * n)
-    near: list[Counts] = []
-    near_counts: list[Counts] = []
+    missed_limit = limit + math.ceil(_REACH * deviation * n)
+    missed: list[Ints] = []  # those that were looked at before, and missed narrowly; their errors
+    missed_errors: list[Ints] = []
     best, fewest = -1, n + 1
     for indices in net.blocks(range(net.cover.n_candidates)):
-        counts = net.counts(indices, np.full(indices.size, max(near_limit, fewest - 1)))
+        counts = net.counts(indices, np.full(indices.size, max(missed_limit, fewest - 1)))
         passing = np.flatnonzero(counts <= limit)
         first = int(passing[0]) if passing.size else int(np.argmin(counts))
         if passing.size or counts[first] < fewest:
             best, fewest = int(indices[first]), int(counts[first])
 
         earlier = slice(first if passing.size else None)
-        narrow = np.flatnonzero(counts[earlier] <= near_limit)
-        near.append(indices[narrow])
-        near_counts.append(counts[narrow])
+        narrow = np.flatnonzero(counts[earlier] <= missed_limit)
+        missed.append(indices[narrow])
+        missed_errors.append(counts[narrow])
         if passing.size:
-            break
+            rivals, errors = np.concatenate(missed), np.concatenate(missed_errors)
+            spread = _threshold_spread(net, threshold, best, fewest, rivals, errors)
+            return Choice(best, best + 1, True, spread)
 
-    tested = net.cover.n_candidates
-    if fewest <= limit:
-        tested = best + 1
-    return Found(best, fewest, np.concatenate(near), np.concatenate(near_counts)), tested
+    unknown = Rivals(n_parts=0, slacks=np.empty(0), moves=np.empty((0, 0)))
+    return Choice(best, net.cover.n_candidates, False, unknown)
 
 
-def _threshold_spread(net: "Net", found: "Found", threshold: float) -> Rivals:
+def _threshold_spread(
+    net: "Net", threshold: float, chosen: int, n_errors: int, missed: Ints, missed_errors: Ints
+) -> Rivals:
     """Earlier candidates that may get below the threshold, and the chosen one above it."""
-    nearest = np.argsort(found.near_counts, kind="stable")[:MAX_RIVALS]
-    rivals = np.append(found.near[nearest], found.candidate)
-    counts = np.append(found.near_counts[nearest], found.n_errors)
+    nearest = np.argsort(missed_errors, kind="stable")[:MAX_RIVALS]
+    counts = np.append(missed_errors[nearest], n_errors)
     signs = np.append(np.full(nearest.size, -1.0), 1.0)
     slacks = signs * (threshold - counts / net.n_points)
-    moves = net.moves(rivals) * signs
-
+    moves = net.moves(np.append(missed[nearest], chosen)) * signs
     return Rivals(n_parts=len(moves), slacks=slacks, moves=moves)
 
 
@@ -453,40 +462,31 @@ _GROUPS = 64  # of rows, whose errors are counted apart to see their spread
 _FEWEST_POINTS = 16  # in a group
 
 
-class Found(NamedTuple):
-    """A candidate, its errors, and those that were looked at before and missed narrowly."""
+class Choice(NamedTuple):
+    """A candidate that was chosen among those that were tested."""
 
     candidate: int
-    n_errors: int
-    near: Counts
-    near_counts: Counts
+    n_tested: int
+    is_good: bool  # whether it has as few errors as it must
+    spread: Rivals
 
 
-def project(sample: Sample, plan: Plan, cover: Cover, coins: Coins) -> tuple[Points, int, int]:
+def project(sample: Sample, plan: Any, coins: Coins) -> tuple[Points, int, int]:
     """Line 5: points in the space of the net, as columns; rows of zeros, and rows that recur.
 
     Paper mode takes the first n rows, the others all of them.
     """
-    matrix = None
+    matrix, cover = None, plan.cover
     if cover.projection != "none":
         matrix = projection_matrix(cover.projection, plan.n_inputs, cover.n_components, coins)
 
     most = plan.n_rows if plan.mode == "paper" else MAX_ROWS
-    parts: list[Points] = [np.empty((cover.n_components, 0), dtype=np.float32)]
-    n_zero, seen = 0, []
-    for rows, n_without in directions(sample, plan.n_inputs, most):
-        n_zero += n_without
-        parts.append(project_rows(rows, matrix))
-        seen.append(term_hashes(rows))
-
+    parts, n_zero, n_again = all_directions(
+        sample, plan.n_inputs, lambda rows: project_rows(rows, matrix), most
+    )
     points = np.concatenate(parts, axis=1)
-    if points.shape[1] == 0:
-        raise ReplearnError(
-            f"X must have rows that are not all zero, got {n_zero:,} zero rows. A row without "
-            "direction cannot be learned from; check the columns, or use fit_intercept=True."
-        )
-
-    return points, n_zero, n_repeated(seen)
+    refuse_zeros(points.shape[1], n_zero)
+    return points, n_zero, n_again
 
 
 @dataclass(frozen=True)
@@ -503,7 +503,7 @@ class Net:
         """Rows with a direction."""
         return int(self.points.shape[1])
 
-    def blocks(self, order: range | Counts) -> Iterator[Counts]:
+    def blocks(self, order: range | Ints) -> Iterator[Ints]:
         """Indices in order, in blocks that grow: little is wasted when the first ones pass."""
         start, size = 0, _FIRST_SEARCH
         while start < len(order):
@@ -511,18 +511,18 @@ class Net:
             start += size
             size = min(2 * size, _LARGEST_SEARCH)
 
-    def counts(self, indices: Counts, limits: Counts) -> Counts:
+    def counts(self, indices: Ints, limits: Ints) -> Ints:
         """Errors of these candidates, each counted up to ``limit + 1``."""
         chosen = self._candidates(indices)
 
-        def count(first: int) -> Counts:
+        def count(first: int) -> Ints:
             part = slice(first, first + _CANDIDATES_PER_BLOCK)
             return errors(self.points, chosen[part], limits[part])
 
         parts = list(self.work(count, range(0, indices.size, _CANDIDATES_PER_BLOCK)))
         return np.concatenate(parts)
 
-    def moves(self, rivals: Counts) -> Matrix:
+    def moves(self, rivals: Ints) -> Matrix:
         """How error rates move from this lab to another, as groups of rows show it."""
         n = self.n_points
         n_groups = min(_GROUPS, n // _FEWEST_POINTS)
@@ -530,18 +530,18 @@ class Net:
         sizes = np.diff(edges)[:, None]
         chosen, unlimited = self._candidates(rivals), np.full(rivals.size, n)
         groups = [np.ascontiguousarray(self.points[:, a:b]) for a, b in pairwise(edges)]
-        found = [errors(group, chosen, unlimited) for group in groups]
-        counts = np.array(found).reshape(n_groups, rivals.size)
+        of_groups = [errors(group, chosen, unlimited) for group in groups]
+        counts = np.array(of_groups).reshape(n_groups, rivals.size)
         moves = np.sqrt(sizes) * (counts / sizes - counts.sum(axis=0) / n)
 
         # one degree of freedom less than groups; twice the variance, for two labs
-        return np.asarray(moves * math.sqrt(2 / (n * max(1, n_groups - 1))))
+        return moves * math.sqrt(2 / (n * max(1, n_groups - 1)))
 
-    def _candidates(self, indices: Counts) -> Points:
+    def _candidates(self, indices: Ints) -> Points:
         return candidates(indices, self.cover.n_components, self.coins).astype(np.float32)
 
 
-def errors(points: Points, chosen: Points, limits: Counts) -> Counts:
+def errors(points: Points, chosen: Points, limits: Ints) -> Ints:
     """Errors of candidates on points, each counted up to ``limit + 1``."""
     from replearn.kernels.error_counts import count_errors  # compiled: only a fit waits for it
 

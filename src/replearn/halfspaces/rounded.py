@@ -67,11 +67,18 @@ Tested in tests/theory/test_sketched.py.
 
 import math
 from dataclasses import dataclass, field
-from functools import lru_cache
 
-import numpy as np
-
-from replearn.codes import Bound, CodeSpace, Plan, Spread, isotropic_flips, proved_flips, walls
+from replearn.codes import (
+    Bound,
+    CodeSpace,
+    Plan,
+    Spread,
+    isotropic_flips,
+    least_number,
+    proved_flips,
+    walls,
+    width_for,
+)
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact import PAIR_UNIT
@@ -334,9 +341,7 @@ def _calibrated(plan: BatchPlan, n_batches: int) -> float:
         return min(1.0, flips * distance / float(plan.grid_width))
 
     # an original's width keeps the promise; the question is whether its cells are fine enough
-    width = plan.promise.max_disagreement
-    per_component = distance / math.sqrt(plan.n_components)
-    needed = per_component * student_factor(plan.n_components, width, plan.sketch_bits, degrees)
+    needed = distance / math.sqrt(plan.n_components) * _student_width(plan, degrees)
     fine = needed / 2**plan.sketch_bits <= math.sqrt(12) * plan.noise
 
     return plan.promise.max_disagreement if fine else 1.0
@@ -451,14 +456,9 @@ def _passing_share(plan: BatchPlan, n_batches: int) -> float:
 
 
 def calm_variance(plan: BatchPlan, n_batches: int) -> float:
-    """Variance up to which labs that look keep Definition 1.1 in full; 0: none is small enough."""
-    low, high = 0.0, 2 * plan.length_cap**2
-    for _ in range(60):
-        middle = (low + high) / 2
-        keeps = results_differ(plan, middle, n_batches) <= plan.promise.max_disagreement
-        low, high = (middle, high) if keeps else (low, middle)
-
-    return low
+    """Variance up to which labs that look keep Definition 1.1 in full."""
+    rho = plan.promise.max_disagreement
+    return least_number(lambda variance: results_differ(plan, variance, n_batches) > rho)
 
 
 # --- widths of an original ------------------------------------------------------------------------
@@ -482,36 +482,13 @@ def sketched_width(plan: BatchPlan, deviations: Matrix, n_batches: int) -> str:
 
     # of the distance of two labs, which has twice the variance of a mean
     variances = (deviations**2).sum(axis=0) * (2 / (n_batches * (n_groups - 1)))
-    factor = student_factor(
-        plan.n_components, plan.promise.max_disagreement, plan.sketch_bits, n_groups - 1
-    )
-    width = 1.005 * factor * math.sqrt(float(variances.max()))
+    width = 1.005 * _student_width(plan, n_groups - 1) * math.sqrt(float(variances.max()))
     least = _FINEST * math.sqrt(12) * plan.noise * 2**plan.sketch_bits
 
     return decimal_text(max(width, least))
 
 
-@lru_cache(maxsize=256)
-def student_factor(n_numbers: int, disagreement: float, bits: int, degrees: int) -> float:
-    """Width over standard deviation at which all numbers agree, by a union of Student's tails.
-
-    The residual is uniform on ``+-width / 2^(bits + 1)``.
-    """
-    from scipy.special import stdtr
-
-    residuals = (np.arange(16) + 0.5) / 16 * 2 - 1
-
-    def missed(factor: float) -> float:
-        away = factor / 2 + residuals * factor / 2 ** (bits + 1)
-        return 2 * n_numbers * float(stdtr(degrees, -away).mean())
-
-    # between a factor that fails and one that does not
-    low = high = 1.0
-    while missed(high) > disagreement:
-        low, high = high, 2 * high
-
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if missed(middle) > disagreement else (low, middle)
-
-    return high
+def _student_width(plan: BatchPlan, degrees: int) -> float:
+    """Width over standard deviation at which all components agree, by a union of tails."""
+    chance = plan.promise.max_disagreement / plan.n_components
+    return width_for(chance, plan.sketch_bits, degrees)

@@ -64,6 +64,7 @@ batch is Pegasos [SSSC11]: an SVM by gradient descent.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -82,7 +83,7 @@ from replearn.halfspaces.spaces import (
     with_rows,
 )
 from replearn.rows import Sample
-from replearn.types import BlockMap
+from replearn.types import BlockMap, Ints
 
 BY_HAND = spaces.BY_HAND | {
     "n_repetitions": "runs of a batch, paper mode",
@@ -101,6 +102,7 @@ def run(sample: Sample, plan: BatchPlan, coins: Coins, work: BlockMap = map) -> 
 def adder(plan: BatchPlan) -> AddBatches:
     """What adds the vectors of batches to sums: line 2."""
     from replearn.kernels.descent import Descent, add_descents
+    from replearn.kernels.int32_directions import RawRows
 
     descent = Descent(
         margin=plan.promise.margin,
@@ -111,11 +113,11 @@ def adder(plan: BatchPlan) -> AddBatches:
         normalize=float(plan.normalize),
     )
 
-    def add(rows, first, batch_size, bias, hi, lo, counts):  # type: ignore[no-untyped-def]
-        short = batch_size < plan.batch_size  # fewer rows than a batch: one run of all of them
-        how = descent._replace(n_runs=1, n_validation=0) if short else descent
-        how = how._replace(n_passes=_n_passes(plan, batch_size))
-        return add_descents(rows, first, batch_size, bias, how, hi, lo, counts)
+    def add(rows: RawRows, first: int, batch_size: int, *rest: Any) -> Ints:
+        how = descent._replace(n_passes=_n_passes(plan, batch_size))
+        if batch_size < plan.batch_size:  # fewer rows than a batch: one run of all of them
+            how = how._replace(n_runs=1, n_validation=0)
+        return add_descents(how, rows, first, batch_size, *rest)
 
     return add
 
@@ -253,7 +255,7 @@ def _practical(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
         noise=noise,
         calibrated=_calibrated(tau, n_inputs) / batch_size,
         sketch_bits=given.sketch_bits,
-        **practical_space(n_inputs, noise, given, 1.0),
+        **practical_space(n_inputs, noise, given),
     )
 
 

@@ -118,14 +118,10 @@ def noise_of(margin: float, max_error: float, share: float) -> float:
     return margin / NormalDist().inv_cdf(1 - min(share * max_error, _RARELY))
 
 
-def practical_space(n_inputs: int, noise: float, sizes: Sizes, squared: float) -> dict[str, Any]:
-    """The code space with the fewest flips at the given noise.
-
-    ``squared`` is the squared length of the mean vector that is expected; it is proved to be at
-    most 1.
-    """
+def practical_space(n_inputs: int, noise: float, sizes: Sizes) -> dict[str, Any]:
+    """The code space with the fewest flips at the given noise."""
     if sizes.sketch_bits:
-        return _sketched_space(n_inputs, noise, sizes, squared)
+        return _sketched_space(n_inputs, noise, sizes)
 
     k = int(sizes.get("n_components", n_inputs))
     names = ["none", "hadamard"]
@@ -145,7 +141,7 @@ def practical_space(n_inputs: int, noise: float, sizes: Sizes, squared: float) -
     options = []
     for projection in names:
         for rounding in cells:
-            k, left = _noise_split(projection, rounding, n_inputs, noise, sizes, squared)
+            k, left = _noise_split(projection, rounding, n_inputs, noise, sizes)
             width = float(sizes.get("grid_width", left / math.sqrt(second_moment(rounding, k))))
             options.append((isotropic_flips(rounding, k) / width, projection, rounding, k, width))
 
@@ -158,7 +154,7 @@ def practical_space(n_inputs: int, noise: float, sizes: Sizes, squared: float) -
     }
 
 
-def _sketched_space(n_inputs: int, noise: float, sizes: Sizes, squared: float) -> dict[str, Any]:
+def _sketched_space(n_inputs: int, noise: float, sizes: Sizes) -> dict[str, Any]:
     """Cubes behind a mixing map; their width is chosen by the rows of the original."""
     if sizes.get("rounding", "centre") != "centre" or sizes.get("grid_width"):
         raise ReplearnError(
@@ -169,34 +165,34 @@ def _sketched_space(n_inputs: int, noise: float, sizes: Sizes, squared: float) -
     projection = sizes.get("projection", "hadamard")
     k = n_inputs
     if projection not in FULL and (n_inputs > _MAX_SKETCHED or sizes.get("n_components")):
-        k, _ = _noise_split(projection, "centre", n_inputs, noise, sizes, squared)
+        k, _ = _noise_split(projection, "centre", n_inputs, noise, sizes)
 
     check_components(projection, k, n_inputs)
     return {"projection": projection, "n_components": k, "rounding": "centre", "grid_width": ""}
 
 
 def _noise_split(
-    projection: str, rounding: str, n_inputs: int, noise: float, sizes: Sizes, squared: float
+    projection: str, rounding: str, n_inputs: int, noise: float, sizes: Sizes
 ) -> tuple[int, float]:
     """Components, and the noise left for the rounding.
 
-    A projection to k components adds variance |z|^2/k (independent entries) or |z|^2 (1/k - 1/d)
-    (orthonormal rows). Flips grow like sqrt(k) over the rounding noise; they are fewest when
-    |z|^2/k takes half of noise^2, plus |z|^2/d for orthonormal rows.
+    The mean vector is at most 1 long. A projection of it to k components adds variance 1/k
+    (independent entries) or 1/k - 1/d (orthonormal rows). Flips grow like sqrt(k) over the rounding
+    noise; they are fewest when 1/k takes half of noise^2, plus 1/d for orthonormal rows.
     """
     orthonormal = projection != "gaussian"
     budget = noise**2
     if orthonormal:
-        budget += squared / n_inputs
+        budget += 1 / n_inputs
     given = sizes.get("n_components")
-    k = int(given) if given else max(_FEWEST, math.ceil(2 * squared / budget))
+    k = int(given) if given else max(_FEWEST, math.ceil(2 / budget))
     if not given:
         block = CELLS[rounding.split("+")[-1]].block
         k = -(-k // block) * block
         k = _components_of(projection, k, n_inputs)
 
     check_components(projection, k, n_inputs)
-    left = budget - squared / k
+    left = budget - 1 / k
     if not (orthonormal and k == n_inputs):
         left = max(left, budget / 2)  # too few, set by hand, leave nothing: half, and more error
 

@@ -66,6 +66,8 @@ so, and a jackknife over 16 groups of rows tells. Calibrated, not proved.
 
 import math
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -74,9 +76,15 @@ from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact import squared_hinge
 from replearn.halfspaces import spaces
-from replearn.halfspaces.batches import AddBatches, directions, round_mean, round_point, sum_batches
+from replearn.halfspaces.batches import (
+    AddBatches,
+    all_directions,
+    refuse_zeros,
+    round_mean,
+    round_point,
+    sum_batches,
+)
 from replearn.halfspaces.certified import Proof, Split, certified_plan
-from replearn.halfspaces.estimates import n_repeated
 from replearn.halfspaces.rounded import N_GROUPS, BatchPlan, BatchSpread, rounded_bound
 from replearn.halfspaces.spaces import (
     by_hand_text,
@@ -85,7 +93,7 @@ from replearn.halfspaces.spaces import (
     practical_space,
     with_rows,
 )
-from replearn.rows import Sample, term_hashes
+from replearn.rows import Sample
 from replearn.types import BlockMap, stacked
 
 BY_HAND = spaces.BY_HAND | {"margin_share": "of the largest margin, paper mode"}
@@ -115,38 +123,29 @@ def adder(plan: BatchPlan) -> AddBatches:
         length=0.0 if plan.unit_vectors else plan.promise.margin,
         cap=plan.length_cap,
     )
-
-    def add(rows, first, batch_size, bias, hi, lo, counts):  # type: ignore[no-untyped-def]
-        return add_batches(rows, first, batch_size, bias, problem, hi, lo, counts)
-
-    return add
+    return partial(add_batches, problem)
 
 
 def _run_once(sample: Sample, plan: BatchPlan, coins: Coins) -> Fitted:
     """Rows to codes: one large-margin vector of all rows, project, round."""
+
     # 1. directions in whole numbers, in groups
-    parts, seen, n_zero = [], [], 0
-    for rows, n_without in directions(sample, plan.n_inputs):
-        parts.append(rows.astype(np.float32))  # which holds these whole numbers
-        seen.append(term_hashes(rows))
-        n_zero += n_without
+    def in_single_precision(rows: Any) -> Any:  # which holds these whole numbers
+        return rows.astype(np.float32)
 
+    parts, n_zero, n_again = all_directions(sample, plan.n_inputs, in_single_precision)
     every = stacked(parts)
-    if every.shape[0] == 0:
-        raise ReplearnError(
-            f"X must have rows that are not all zero, got {n_zero:,} zero rows. A row without "
-            "direction cannot be learned from; check the columns."
-        )
-
+    refuse_zeros(every.shape[0], n_zero)
     groups = [every[place::N_GROUPS] for place in range(min(N_GROUPS, every.shape[0]))]
 
     # 2. the vector, and those without each group: a jackknife
-    ridge, hashes = float(plan.regularization), np.concatenate(seen)
-    start = np.zeros(plan.n_inputs)
+    ridge, start = float(plan.regularization), np.zeros(plan.n_inputs)
     if every.shape[0] >= _MANY_ROWS:
         # some rows go most of the way; their content chooses them, so that no order counts
-        some = every[hashes % N_GROUPS == 0]
-        start = squared_hinge.fit([some], ridge, start, squared_hinge.ROUGH)
+        sums = np.asarray(every.sum(axis=1, dtype=np.float64)).ravel()
+        some = every[sums % N_GROUPS == 0]
+        if some.shape[0] > 0:
+            start = squared_hinge.fit([some], ridge, start, squared_hinge.ROUGH)
 
     solution = squared_hinge.fit([every], ridge, start)
     deviations = np.zeros((0, plan.n_inputs))
@@ -158,7 +157,7 @@ def _run_once(sample: Sample, plan: BatchPlan, coins: Coins) -> Fitted:
     vectors = plan.promise.margin * np.vstack([solution, deviations])
     counts = {"pairs": 0, "zero_rows": n_zero}
     fitted = round_point(vectors, 1, sample.n_rows, counts, plan, coins)
-    spread = replace(fitted.spread, n_repeated=n_repeated([hashes]))  # type: ignore[type-var]
+    spread = replace(fitted.spread, n_repeated=n_again)  # type: ignore[type-var]
 
     return replace(fitted, spread=spread, counts={"zero_rows": n_zero})
 
@@ -281,7 +280,7 @@ def _practical(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
         length_cap=max(1.0, promise.margin / math.sqrt(float(weight))),
         noise=noise,
         sketch_bits=given.sketch_bits,
-        **practical_space(n_inputs, noise, given, 1.0),
+        **practical_space(n_inputs, noise, given),
     )
     if one_fit:
         return plan

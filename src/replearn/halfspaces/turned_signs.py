@@ -42,7 +42,7 @@ from typing import Any
 
 import numpy as np
 
-from replearn.codes import CELLS, CUBES, Sizes, check_rounding, runs
+from replearn.codes import CELLS, CUBES, Sizes, check_rounding, least_whole, runs
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.types import Vector
@@ -109,7 +109,7 @@ def proved_space(
     Of a Gaussian map the rounding gets the proxy 1/k: that split needs the fewest batches.
     """
     if projection == "gaussian":
-        n_components = _enough_components(margin, failure)
+        n_components = least_whole(lambda k: sign_lost(margin, k) <= failure, least=2)
         width = 1 / math.sqrt(CELLS[rounding].second_moment * n_components)
     else:
         n_components, width = n_inputs, margin * _rotated_width(rounding, n_inputs, failure)
@@ -131,16 +131,6 @@ def sign_lost(margin: float, n_components: int) -> float:
     # one bound grows with q, the other has its largest values at the ends
     worst = 1 - square
     return min(chernoff(worst), max(chernoff(worst / 4), density(worst / 4), density(worst)))
-
-
-def _enough_components(margin: float, failure: float) -> int:
-    """The fewest for which `sign_lost` is small enough; 2 at least."""
-    low, high = 1, max(2, math.ceil(-2 * math.log(1 / failure) / math.log1p(-(margin**2) / 2)))
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if sign_lost(margin, middle) <= failure else (middle, high)
-
-    return high
 
 
 #: Widths, in margins, for which the second theorem is computed: each is 1% wider than the last.
@@ -185,6 +175,10 @@ def _rotated_tails(rounding: str, n_inputs: int) -> Vector:
     return np.maximum.accumulate(tails)
 
 
+#: Of a cake: hinge losses at which the probability of a turned sign is computed.
+_LAYERS = 16
+
+
 @dataclass(frozen=True)
 class Turned:
     """How often the sign of a row is turned, at most, by a map and its rounding."""
@@ -214,9 +208,7 @@ class Turned:
 
         return rotated_sign_lost(self.rounding, self.n_inputs, self.size / margin)
 
-    def cake(
-        self, margin: float, lost: float, low: float, high: float, steps: int = 16
-    ) -> tuple[float, float]:
+    def cake(self, margin: float, lost: float, low: float, high: float) -> tuple[float, float]:
         """A line above the probability of a turned sign: the layer cake.
 
         Let p(h) be that of a row with hinge loss h: its margin is ``(1 - h) margin - lost``. The
@@ -225,7 +217,7 @@ class Turned:
         H, have a mean error of at most ``p(low) + price * H``. Between two steps the larger
         probability counts.
         """
-        losses = [low + (high - low) * step / steps for step in range(steps + 1)]
+        losses = [low + (high - low) * step / _LAYERS for step in range(_LAYERS + 1)]
         chances = [self.at((1 - loss) * margin - lost) for loss in losses]
         prices = [
             (chance - chances[0]) / loss

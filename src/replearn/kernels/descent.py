@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from replearn.exact import BATCHES, VISITS, ZERO_ROWS
+from replearn.exact import BATCHES, ZERO_ROWS
 from replearn.kernels.int32_directions import (
     MAX_ENTRY,
     UNIT,
@@ -65,11 +65,11 @@ class Descent(NamedTuple):
 
 
 def add_descents(
+    descent: Descent,
     rows: RawRows,
     first: int,
     batch_size: int,
     bias: int,
-    descent: Descent,
     hi: Ints,
     lo: Ints,
     counts: Ints,
@@ -83,9 +83,9 @@ def add_descents(
     Twin: ``sgd_average`` in tests/reference.py; tests in tests/unit/test_kernels.py.
     """
     descent = descent._replace(radius=min(descent.radius, MAX_ENTRY))
-    settings = tuple(float(value) for value in descent)
+    descent = Descent(*map(float, descent))  # or numba would compile anew for whole numbers
     marks = np.zeros(rows.members.size, np.int64)
-    _add_descents(*rows, marks, first, batch_size, bias, settings, hi, lo, counts)
+    _add_descents(*rows, marks, first, batch_size, bias, descent, hi, lo, counts)
     return marks
 
 
@@ -94,7 +94,7 @@ def _add_descents(
     data, columns, ends, n_features, signs, members, keys,
     marks, first, batch_size, bias, descent, hi, lo, counts,
 ):  # fmt: skip
-    n_runs, n_validation = int(descent[3]), int(descent[4])
+    n_runs, n_validation = int(descent.n_runs), int(descent.n_validation)
     n_inputs, last = n_features + bias, first + members.size // batch_size
     u, ones = np.zeros((2, n_inputs)), np.ones(2)
     raw, late = np.zeros(n_inputs), np.zeros(n_inputs)
@@ -118,11 +118,10 @@ def _add_descents(
                 counts[ZERO_ROWS] += _descend(rows, places, own, descent, raw, late, out)
 
             counts[BATCHES] += 1
-            counts[VISITS] += n_runs * n_steps * int(descent[5])
             if n_runs > 1:
                 own = starts[start + batch_size - n_validation : start + batch_size + 1]
                 u[side] = results[_best(rows, places, own, descent, results, losses)]
-            if descent[6] > 0.0:
+            if descent.normalize > 0.0:
                 _to_length_1(u[side])
 
         group = (batch // 2) % hi.shape[0]
@@ -134,10 +133,10 @@ def _add_descents(
 @njit(cache=True, nogil=True)
 def _descend(data, columns, starts, descent, raw, late, out):
     """One run; its average goes to ``out``. Returns how many rows were zero."""
-    margin, weight, radius = descent[0], descent[1], descent[2]
+    margin, weight, radius = descent.margin, descent.weight, descent.radius
     scale, mass, squared, t, n_zero = 1.0, 0.0, 0.0, 0.0, 0
     n_rows = starts.size - 1
-    for visit in range(n_rows * int(descent[5])):
+    for visit in range(n_rows * int(descent.n_passes)):
         i = visit % n_rows
         if is_zero(data, starts, i):
             n_zero += visit < n_rows
@@ -200,7 +199,7 @@ def _bring_back(scale, mass, raw, late):
 @njit(cache=True, nogil=True)
 def _best(data, columns, starts, descent, results, losses):
     """The run with the lowest f on the validation rows; the first of equals."""
-    margin, weight = descent[0], descent[1]
+    margin, weight = descent.margin, descent.weight
     losses[:] = 0.0
     n_rows = 0
     for i in range(starts.size - 1):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from replearn.exact import HI, LO, PAIR_SQUARE_UNIT, PAIR_SQUARES, PAIR_SUM, PAIR_UNIT, PAIRS
+from replearn.exact import HI, LO, PAIR_SUM, PAIR_UNIT, PAIRS
 from replearn.types import Array, Ints32, Order, Signs, is_sparse
 
 UNIT = 2.0**30
@@ -234,10 +234,8 @@ def _settle_column(j, u, v, factors, hi, lo):
 @njit(cache=True, nogil=True)
 def count_pair(distance, counts):
     """Count the squared distance of a pair, given in squared quanta."""
-    square = distance / _QUANTUM**2
     counts[PAIRS] += 1
-    counts[PAIR_SUM] += np.int64(np.rint(square / PAIR_UNIT))
-    counts[PAIR_SQUARES] += np.int64(np.rint(square * square / PAIR_SQUARE_UNIT))
+    counts[PAIR_SUM] += np.int64(np.rint(distance / _QUANTUM**2 / PAIR_UNIT))
 
 
 class RawRows(NamedTuple):

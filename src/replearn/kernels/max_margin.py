@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from replearn.exact import BATCHES, INFEASIBLE, SHORTENED, UNCONVERGED, VISITS, ZERO_ROWS
+from replearn.exact import BATCHES, INFEASIBLE, UNCONVERGED, ZERO_ROWS
 from replearn.kernels.int32_directions import (
     MAX_ENTRY,
     UNIT,
@@ -64,11 +64,11 @@ class Problem(NamedTuple):
 
 
 def add_batches(
+    problem: Problem,
     rows: RawRows,
     first: int,
     batch_size: int,
     bias: int,
-    problem: Problem,
     hi: Ints,
     lo: Ints,
     counts: Ints,
@@ -83,11 +83,11 @@ def add_batches(
     The same bits for any split into ranges, float32 or float64, dense or CSR, on any machine. Twin:
     ``batch_vector`` in tests/reference.py; tests in tests/unit/test_kernels.py.
     """
-    *settings, cap = map(float, problem)  # all floats, or numba would compile anew for C = 1
+    problem = Problem(*map(float, problem))  # or numba would compile anew for C = 1
+    problem = problem._replace(cap=min(problem.cap, MAX_ENTRY))
     marks = np.zeros(rows.members.size, np.int64)
     precise = True if problem.abs_gap > 0 else None  # None: numba compiles no floats at all
-    how = (*settings, min(cap, MAX_ENTRY))
-    _add_batches(*rows, marks, first, batch_size, bias, precise, how, hi, lo, counts)
+    _add_batches(*rows, marks, first, batch_size, bias, precise, problem, hi, lo, counts)
     return marks
 
 
@@ -96,7 +96,7 @@ def _add_batches(
     data, columns, ends, n_features, signs, members, keys,
     marks, first, batch_size, bias, precise, problem, hi, lo, counts,
 ):  # fmt: skip
-    weight, _, _, _, floor, _, _, _ = problem
+    weight, floor = problem.weight, problem.floor
     last = first + members.size // batch_size
     u, factors = np.zeros((2, n_features + bias)), np.zeros(2)
     alpha, active = np.empty(batch_size), np.empty(batch_size, np.int64)
@@ -116,8 +116,10 @@ def _add_batches(
 
         for side in range(stop - batch):
             mine = starts[side * batch_size : (side + 1) * batch_size + 1]
-            found = _solve(rows, places, mine, precise, box, scale, problem, u[side], alpha, active)
-            factors[side] = _factor(found, box == np.inf, scale, problem, counts)
+            solved = _solve(
+                rows, places, mine, precise, box, scale, problem, u[side], alpha, active
+            )
+            factors[side] = _factor(solved, box == np.inf, scale, problem, counts)
 
         group = (batch // 2) % hi.shape[0]
         distance = settle(places, u[0], u[1], factors, hi[group], lo[group])
@@ -130,9 +132,10 @@ def _add_batches(
 def _solve(data, columns, starts, precise, box, scale, problem, u, alpha, active):
     """Solve one batch: the vector times ``scale`` goes to ``u``, which is 0 before.
 
-    Returns the status, ``|u|^2``, ``sum a_i``, ``min g_i``, row visits and rows of zeros.
+    Returns the status, ``|u|^2``, ``sum a_i``, ``min g_i`` and rows of zeros.
     """
-    _, abs_gap, rel_gap, share, floor, max_sweeps, _, _ = problem
+    abs_gap, rel_gap, max_sweeps = problem.abs_gap, problem.rel_gap, problem.max_sweeps
+    share, floor = problem.share, problem.floor
     n, hard, n_zero = starts.size - 1, box == np.inf, 0
     n_active = np.int64(0)  # or numba would compile a sweep for the constant 0, too
     for i in range(n):
@@ -144,10 +147,10 @@ def _solve(data, columns, starts, precise, box, scale, problem, u, alpha, active
             n_active += 1
 
     if n_active == 0:
-        return _DONE, 0.0, 0.0, np.inf, 0, n_zero
+        return _DONE, 0.0, 0.0, np.inf, n_zero
 
     # sweeps over active rows, until they look settled; then over all rows
-    n_visits, n_sweeps, random = 0, 0, np.uint64(0)
+    n_sweeps, random = 0, np.uint64(0)
     squared = total = 0.0
     while True:
         promising, n_swept = False, 0
@@ -155,7 +158,6 @@ def _solve(data, columns, starts, precise, box, scale, problem, u, alpha, active
             n_swept += 1
             if n_sweeps > 0:
                 random = _shuffle(active, n_active, random)
-            n_visits += n_active
             n_sweeps += 1
             stride = 1.0 if hard or n_sweeps == 1 else _OVERSTEP
             n_active, lowest, gap, longer, moved = _sweep(
@@ -176,12 +178,11 @@ def _solve(data, columns, starts, precise, box, scale, problem, u, alpha, active
         n_active, lowest, gap, squared, total = _verify(
             data, columns, starts, precise, level, box, scale, u, alpha, active
         )
-        n_visits += n - n_zero
         status = _status(lowest, gap, squared, total, hard, abs_gap, rel_gap, share, floor)
         if hard and squared > (1.9 / floor) ** 2:
             status = _INFEASIBLE
         if status != _GO_ON or n_sweeps >= max_sweeps or n_active == 0:
-            return status, squared, total, lowest, n_visits, n_zero
+            return status, squared, total, lowest, n_zero
 
 
 @njit(cache=True, nogil=True)
@@ -274,13 +275,11 @@ def _shuffle(active, n_active, state):
 
 
 @njit(cache=True, nogil=True)
-def _factor(found, hard, scale, problem, counts):
+def _factor(solved, hard, scale, problem, counts):
     """What a batch's u is multiplied by; also counts the batch."""
-    status, squared, total, lowest, n_visits, n_zero = found
-    _, _, _, _, _, _, wanted, cap = problem
+    status, squared, total, lowest, n_zero = solved
     counts[BATCHES] += 1
     counts[ZERO_ROWS] += n_zero
-    counts[VISITS] += n_visits
     if status == _INFEASIBLE:
         counts[INFEASIBLE] += 1
         return 0.0
@@ -291,13 +290,12 @@ def _factor(found, hard, scale, problem, counts):
     length = math.sqrt(squared)
     if length <= _ZERO_VECTOR * total or (hard and lowest <= 0.0):
         return 0.0
-    factor = wanted
-    if wanted == 0.0:
+    factor = problem.length
+    if factor == 0.0:
         factor = 1.0 / length
     elif hard:
-        factor = wanted / lowest
+        factor /= lowest
 
-    if factor * length > cap:
-        counts[SHORTENED] += 1
-        factor = cap / length
+    if factor * length > problem.cap:
+        factor = problem.cap / length
     return factor / scale

@@ -10,7 +10,7 @@ import numpy as np
 
 from replearn.codes import Coins, seed_text
 from replearn.errors import ReplearnError, probability, short, whole_number
-from replearn.reports.centres import CentreAudit, leave_each_out, places_of
+from replearn.reports.centres import CentreAudit, leave_each_out
 from replearn.reports.counts import CONFIDENCE, interval_of, verdict_of
 from replearn.study import GlmReplication, GlmStudy, replicate
 from replearn.tables import Column, Table, levels_of, open_table, some_rows
@@ -160,7 +160,9 @@ class Audit(Spoken):
         rate, (low, high) = 1 - self.n_different / self.n_pairs, self.interval
         counted = ("counted", percent(rate), rate, 1 - high, 1 - low)
         claim = 1 - self.claim
-        return forest([counted, ("claimed", percent(claim), claim, claim, claim)], claim, "claim")
+        marks = [counted, ("claimed", percent(claim), claim, claim, claim)]
+        ticks = [(tenths / 10, f"{tenths}0%") for tenths in range(1, 10)]
+        return forest(marks, claim, "claim", ticks=ticks)
 
 
 def audit(
@@ -321,7 +323,9 @@ def _by_centre(
     """Each centre replicates the study of all others."""
     from sklearn.base import clone
 
-    if "centres" not in signature(estimator.fit).parameters:
+    # a survival model knows centres, too, but its rows are not those of one table
+    takes_centres = "centres" in signature(estimator.fit).parameters
+    if not takes_centres or hasattr(estimator, "predict_survival"):
         raise ReplearnError(
             "by needs a logistic, linear or Poisson model of replearn, whose studies know centres, "
             f"got {type(estimator).__name__}."
@@ -338,21 +342,18 @@ def _by_centre(
             f"by must have a value for each of the {len(y):,} rows, got {len(centre):,}."
         )
 
-    places, small = places_of(centre)
-
     # each fit sees all centres but one, which then replicates it
     if max_disagreement is None:
         max_disagreement = estimator.max_disagreement
     claim = probability("max_disagreement", max_disagreement)
 
-    def replicated(left_out: str) -> GlmReplication:
-        here = places[left_out]
+    def replicated(here: Ints) -> GlmReplication:
         others = np.setdiff1d(np.arange(len(y)), here)
         first = clone(estimator).fit(some_rows(X, others), y[others], centres=centre[others])
         table = open_table(some_rows(X, here), target=y[here])
         return replicate(first.study_, table, opened=first.model_)[1]
 
-    return leave_each_out(places, replicated, small, claim, name)
+    return leave_each_out(centre, replicated, claim, name)
 
 
 def _without_column(X: Any, name: str) -> tuple[Any, Array]:
@@ -369,25 +370,33 @@ def _without_column(X: Any, name: str) -> tuple[Any, Array]:
     return frame.drop(name).to_native(), frame[name].to_numpy()
 
 
-def audit_study(study: GlmStudy, parts: list[Table]) -> Audit:
-    """Count how many of several labs, or parts of a table, get the original's model.
+def audit_study(
+    study: GlmStudy, table: Table, n_rows: int, most: int, seed: int | str = 0
+) -> Audit:
+    """Count how many labs, disjoint random parts of a table, get the original's model.
 
-    No row may be in two parts, nor in the original. The claim is the study's.
+    No row of the table may be the original's. The claim is the study's.
     """
     _refuse_hidden(study)
+    n_all, part = _in_parts(table)
+
+    def replicated(rows: Ints) -> GlmReplication:
+        return replicate(study, part(rows))[1]
+
+    labs = _parts(n_all, n_rows, most, seed)
     claim = float(study.max_disagreement)
-    return _count(lambda part: replicate(study, part)[1], parts, claim, study.n_replication)
+    return replace(_count(replicated, labs, claim, study.n_replication), n_all=n_all)
 
 
 def audit_study_by(study: GlmStudy, table: Table, centre: Array, by: str) -> CentreAudit:
     """Let each centre of a table replicate one study."""
     _refuse_hidden(study)
-    places, small = places_of(centre)
-    parts = dict(zip(places, cut(table, list(places.values())), strict=True))
-    claim = float(study.max_disagreement)
-    return leave_each_out(
-        places, lambda name: replicate(study, parts[name])[1], small, claim, by, of_study=True
-    )
+    _, part = _in_parts(table)
+
+    def replicated(rows: Ints) -> GlmReplication:
+        return replicate(study, part(rows))[1]
+
+    return leave_each_out(centre, replicated, float(study.max_disagreement), by, of_study=True)
 
 
 def _refuse_hidden(study: GlmStudy) -> None:
@@ -400,9 +409,9 @@ def _refuse_hidden(study: GlmStudy) -> None:
 
 
 def _count(
-    replicated: Callable[[Any], Any], parts: list[Any], claim: float, least_rows: int = 0
+    replicated: Callable[[Ints], Any], labs: list[Ints], claim: float, least_rows: int = 0
 ) -> Audit:
-    replications = [replicated(part) for part in followed(parts, "auditing", len(parts))]
+    replications = [replicated(rows) for rows in followed(labs, "auditing", len(labs))]
     n_labs = len(replications)
     n_different = sum(not one.same for one in replications)
     n_rows = min(one.n_rows for one in replications)
@@ -426,12 +435,12 @@ def audit_replications(
     from sklearn.base import clone
 
     study = estimator.study
-    parts = _parts(len(y), n_rows or study.n_original, most, seed)
 
-    def replicated(part: Ints) -> Any:
-        return clone(estimator).fit(some_rows(X, part), y[part]).replication_
+    def replicated(rows: Ints) -> Any:
+        return clone(estimator).fit(some_rows(X, rows), y[rows]).replication_
 
-    return _count(replicated, parts, float(study.plan.max_disagreement))
+    labs = _parts(len(y), n_rows or study.n_original, most, seed)
+    return _count(replicated, labs, float(study.plan.max_disagreement))
 
 
 def labels_of(column: Column) -> Array:
@@ -442,21 +451,17 @@ def labels_of(column: Column) -> Array:
     return np.array([*texts, None], dtype=object)[codes]
 
 
-def parts_of(table: Table, n_all: int, n_rows: int, most: int, seed: int | str = 0) -> list[Table]:
-    """Disjoint random parts of a table of ``n_all`` rows, so many rows each, for `audit_study`."""
-    return cut(table, _parts(n_all, n_rows, most, seed))
-
-
-def cut(table: Table, parts: list[Ints]) -> list[Table]:
-    """Tables of some rows each, with their target, weights and offset."""
+def _in_parts(table: Table) -> tuple[int, Callable[[Ints], Table]]:
+    """The rows of a table, and what gives some of them with their target, weights and offset."""
     table = table.kept()
     columns = table.columns()
-    roles = {
-        role: table.whole(role)
-        for role in ("target", "weights", "offset")
-        if table.roles[role] is not None
-    }
-    return [open_table(some_rows(columns, rows), **some_rows(roles, rows)) for rows in parts]
+    used = ("target", "weights", "offset")
+    roles = {role: table.whole(role) for role in used if role in table.roles}
+
+    def part(rows: Ints) -> Table:
+        return open_table(some_rows(columns, rows), **some_rows(roles, rows))
+
+    return len(roles["target"]), part
 
 
 def _parts(total: int, n_rows: int, most: int, seed: int | str) -> list[Ints]:

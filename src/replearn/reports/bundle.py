@@ -6,9 +6,8 @@ same bytes as Python, and a policy by which a browser lets it connect to nothing
 
 import base64
 import hashlib
-import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from html import escape
 from importlib.resources import files
@@ -19,6 +18,7 @@ import numpy as np
 from replearn import __version__
 from replearn.codes import Coins
 from replearn.documents import (
+    FilePath,
     canonical_json,
     decimal_text,
     in_place_of,
@@ -62,7 +62,7 @@ Replicate a study: {target}
    fit, the sums file. None of them holds a row.
 
 With Python: ask whoever sent you this folder for the folder of replearn
-{version}, and run there: pip install ".[data]". Then this command gives the
+{version}, and run there: pip install . Then this command gives the
 same model, byte for byte:
 
     replearn replicate study.json your-table.csv
@@ -123,8 +123,21 @@ def rehearsal(study: GlmStudy) -> str:
     def draws(name: str) -> Vector:
         return coins.uniforms(f"rehearsal/{name}", n_rows)
 
+    columns = _predictors(study, draws) | _outcome(study, draws)
+    if design.weights is not None:
+        columns[design.weights] = ["1"] * n_rows
+    if design.offset is not None and not isinstance(design.loss, Hazard):
+        columns[design.offset] = ["0"] * n_rows
+    lines = [columns.keys(), *zip(*columns.values(), strict=True)]
+    return "".join(",".join(map(_cell, line)) + "\n" for line in lines)
+
+
+def _predictors(study: GlmStudy, draws: Callable[[str], Vector]) -> dict[str, list[str]]:
+    """Invented cells of each column, with the quantiles or the shares that the study states."""
     columns: dict[str, list[str]] = {}
-    for column, theirs in zip(design.encoding.columns, study.profile.columns, strict=True):
+    for column, theirs in zip(study.design.encoding.columns, study.profile.columns, strict=True):
+        if column.name == INTERVAL:  # it follows from the time
+            continue
         if isinstance(column, NumberColumn) and isinstance(theirs, NumberProfile):
             centre, spread = float(column.centre), float(column.spread)
             usual = [decimal_text(centre + spread * z) for z in (-1.6, -0.7, 0.0, 0.7, 1.6)]
@@ -133,26 +146,23 @@ def rehearsal(study: GlmStudy) -> str:
             columns[column.name] = texts.tolist()
         elif isinstance(column, LevelColumn) and isinstance(theirs, LevelProfile):
             columns[column.name] = _levels(column, theirs.shares, draws(column.name))
+    return columns
 
-    # the target, and columns that are no predictors
-    loss, shown = design.loss, study.profile.target  # shares of classes, or quantiles
+
+def _outcome(study: GlmStudy, draws: Callable[[str], Vector]) -> dict[str, list[str]]:
+    """Invented cells of the target; of survival those of times and events."""
+    design, loss = study.design, study.design.loss
+    shown = study.profile.target  # shares of classes, or quantiles
     if isinstance(loss, Hazard):
-        del columns[INTERVAL]  # it follows from the time
         last = float(loss.cuts[-1]) if loss.cuts else 1.0
         at = [decimal_text(last * part, 3) for part in (0.1, 0.5, 1.0, 1.5, 1.9)]
-        columns[loss.time] = _numbers(draws("time"), at)
-        columns[loss.event] = _chosen(["0", "1"], [0.5, 0.5], draws("target"))
-    elif design.classes is not None:
-        labels = list(map(spelled, design.classes))
-        columns[design.target] = _chosen(labels, [*map(float, shown)], draws("target"))
-    else:
-        columns[design.target] = _numbers(draws("target"), shown or [*"01234"])
-    if design.weights is not None:
-        columns[design.weights] = ["1"] * n_rows
-    if design.offset is not None and not isinstance(loss, Hazard):
-        columns[design.offset] = ["0"] * n_rows
-    lines = [columns.keys(), *zip(*columns.values(), strict=True)]
-    return "".join(",".join(map(_cell, line)) + "\n" for line in lines)
+        events = _chosen(["0", "1"], [0.5, 0.5], draws("target"))
+        return {loss.time: _numbers(draws("time"), at), loss.event: events}
+
+    if design.classes is None:
+        return {design.target: _numbers(draws("target"), shown or [*"01234"])}
+    labels = list(map(spelled, design.classes))
+    return {design.target: _chosen(labels, [*map(float, shown)], draws("target"))}
 
 
 def _numbers(u: Vector, at: Sequence[str]) -> list[str]:
@@ -163,11 +173,9 @@ def _numbers(u: Vector, at: Sequence[str]) -> list[str]:
 
 
 def _levels(column: LevelColumn, shares: tuple[str, ...], u: Vector) -> list[str]:
-    names = [column.reference, *column.levels]
-    named = [float(share) for share in shares] or [1.0] * len(names)
-    spelled = {MISSING: "", OTHER: "other"}
-    texts = [spelled.get(name, name) for name in names]
-    return _chosen(texts, named, u)
+    words = {MISSING: "", OTHER: "other"}
+    texts = [words.get(name, name) for name in column.named]
+    return _chosen(texts, [*map(float, shares)], u)
 
 
 def _chosen(texts: list[str], shares: list[float], u: Vector) -> list[str]:
@@ -185,7 +193,7 @@ def _cell(text: str) -> str:
     return text
 
 
-def write_bundle(study: GlmStudy, folder: str | os.PathLike[str]) -> Path:
+def write_bundle(study: GlmStudy, folder: FilePath) -> Path:
     """Write study.json, study.html, rehearsal.csv and README.txt into a new folder, or nothing."""
     target = Path(folder).absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):

@@ -5,7 +5,7 @@ will: whether it gets the model, whether its patients support it, and how well t
 there.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +15,15 @@ from replearn.errors import ReplearnError
 from replearn.glm import LEAST_CENTRE
 from replearn.reports.counts import interval_of, verdict_of
 from replearn.reports.random_effects import (
+    AS_IS,
     LEAST_CENTRES,
-    LogitScale,
-    LogScale,
+    LOG,
+    LOGIT,
     RandomEffects,
     Scale,
     pooled,
 )
-from replearn.study import GlmReplication, Measure
+from replearn.study import GlmReplication, Measure, Support
 from replearn.types import Array, Ints
 from replearn.words import (
     Facts,
@@ -41,9 +42,9 @@ from replearn.words import (
 MOST_CENTRES = 100
 #: What is pooled: its name, its scale, and where it is perfect.
 _MEASURES: tuple[tuple[str, Scale, float | None], ...] = (
-    ("AUC", LogitScale(), None),
-    ("observed to expected", LogScale(), 1.0),
-    ("calibration slope", Scale(), 1.0),
+    ("AUC", LOGIT, None),
+    ("observed to expected", LOG, 1.0),
+    ("calibration slope", AS_IS, 1.0),
 )
 _TRIPOD = (
     "TRIPOD+AI: 12d, differences between centres were quantified by leaving each out; 23b, the "
@@ -70,9 +71,14 @@ class LeftOut:
         """Whether it got the model of the others."""
         return self.replication is not None and bool(self.replication.same)
 
+    @property
+    def support(self) -> Support | None:
+        """What its patients say about the model of the others."""
+        return None if self.replication is None else self.replication.support
+
     def measure(self, name: str) -> Measure | None:
         """AUC, observed to expected or calibration slope of the others' model here."""
-        support = None if self.replication is None else self.replication.support
+        support = self.support
         if support is None:
             return None
         if name == "AUC":
@@ -147,13 +153,7 @@ class CentreAudit(Spoken):
     @property
     def contradicting(self) -> list[str]:
         """Centres whose patients contradict it, whether or not they got it."""
-        return [
-            one.name
-            for one in self.centres
-            if one.replication is not None
-            and one.replication.support is not None
-            and one.replication.support.contradicts
-        ]
+        return [one.name for one in self.centres if one.support and one.support.contradicts]
 
     @property
     def verdict(self) -> str:
@@ -307,18 +307,21 @@ def _is_missing(value: Any) -> bool:
 
 
 def leave_each_out(
-    places: dict[str, Ints],
-    replicated: Callable[[str], GlmReplication],
-    small: Sequence[str],
+    centre: Array,
+    replicated: Callable[[Ints], GlmReplication],
     claim: float,
     by: str,
     of_study: bool = False,
 ) -> CentreAudit:
-    """Let each centre replicate; a centre that cannot, without an event, say, has no model."""
+    """Let each centre replicate; a centre that cannot, without an event, say, has no model.
+
+    ``centre`` names that of each row, and ``replicated`` takes the places of one's rows.
+    """
+    places, small = places_of(centre)
     centres = []
     for name, rows in followed(places.items(), "auditing", len(places)):
         try:
-            centres.append(LeftOut(name, len(rows), replicated(name)))
+            centres.append(LeftOut(name, len(rows), replicated(rows)))
         except ReplearnError as error:
             centres.append(LeftOut(name, len(rows), None, str(error)))
-    return CentreAudit(by, tuple(centres), tuple(small), claim, of_study)
+    return CentreAudit(by, tuple(centres), small, claim, of_study)

@@ -140,23 +140,13 @@ class Check(Spoken):
         return forest([(name, percent(x), x, 0.0, x) for name, x in rows], 0.0, "no such cells")
 
     def _counts(self) -> FactTable:
-        columns = self.seen.encoding.columns
-
         # shares, so that tables of any size compare
-        n_rows = max(1, self.n_rows)
+        shares = (self.seen.counts / self.n_rows).T.tolist()
+        names = self.seen.encoding.names
         return FactTable(
             "Cells of each column",
             ("column", "missing", "unknown", "no number", "beyond the range"),
-            [
-                (
-                    column.name,
-                    self.seen.missing[place] / n_rows,
-                    self.seen.unknown[place] / n_rows,
-                    self.seen.unreadable[place] / n_rows,
-                    self.seen.clipped[place] / n_rows,
-                )
-                for place, column in enumerate(columns)
-            ],
+            [(name, *cells) for name, cells in zip(names, shares, strict=True)],
             ("", "%", "%", "%", "%"),
         )
 
@@ -283,5 +273,5 @@ def _levels(study: GlmStudy, name: str) -> str:
     """Some levels that the study knows of a column; nothing of a number."""
     for column in study.design.encoding.columns:
         if column.name == name and isinstance(column, LevelColumn):
-            return f"; the study has {', '.join((column.reference, *column.levels)[:6])}"
+            return f"; the study has {', '.join(column.named[:6])}"
     return ""

@@ -107,13 +107,14 @@ class Evaluation(Spoken):
     by: str | None
     groups: tuple[tuple[str, Performance], ...]
     n_small: int
-    bins: tuple[Bin, ...]
-    slope: Measure | None
-    in_the_large: Measure | None
-    ratio: Measure | None
     scores: Vector
     targets: Vector
-    brier: tuple[Measure, float] | None
+    # of two classes
+    bins: tuple[Bin, ...] = ()
+    slope: Measure | None = None
+    in_the_large: Measure | None = None
+    ratio: Measure | None = None
+    brier: tuple[Measure, float] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -127,12 +128,12 @@ class Evaluation(Spoken):
 
     def facts(self) -> Facts:
         """In words."""
-        worth = self.performance
-        verdict = worth.facts().verdict
+        performance = self.performance
+        verdict = performance.facts().verdict
         if self.is_inverted:
             verdict = (
-                f"On {worth.n_rows:,} rows the model ranks the wrong way round: its AUC is below "
-                "0.5. Are the labels exchanged?"
+                f"On {performance.n_rows:,} rows the model ranks the wrong way round: its AUC is "
+                "below 0.5. Are the labels exchanged?"
             )
 
         # slope and ratio stand above the fold; the rest of the calibration is a detail
@@ -140,9 +141,9 @@ class Evaluation(Spoken):
         if self.slope is not None and self.ratio is not None:
             n_first = 2
         if self.by is None:
-            items: list[Any] = [*worth.rows()[:3], *measures[:n_first]]
+            items: list[Any] = [*performance.rows()[:3], *measures[:n_first]]
         else:
-            items = [*worth.rows()[:2], self._group_table(), *measures[:n_first]]
+            items = [*performance.rows()[:2], self._group_table(), *measures[:n_first]]
             if self.n_small:
                 items.append(f"Groups of fewer than {LEAST_GROUP} rows are left out.")
 
@@ -180,10 +181,10 @@ class Evaluation(Spoken):
             header += ["AUC", "from", "to"]
 
         rows: list[list[Any]] = []
-        for name, worth in self.groups:
-            row = [name, worth.n_rows, worth.loss.value, worth.base]
-            if worth.auc is not None:
-                row += [worth.auc.value, worth.auc.low, worth.auc.high]
+        for name, performance in self.groups:
+            row = [name, performance.n_rows, performance.loss.value, performance.base]
+            if performance.auc is not None:
+                row += [performance.auc.value, performance.auc.low, performance.auc.high]
             rows.append(row)
         return Table(f"By {self.by}", header, rows, key="groups")
 
@@ -289,24 +290,14 @@ def evaluate_original(original: Original) -> Evaluation:
 
 
 def _measured(rows: "_Scored", fingerprint: str | None, by: str | None = None) -> Evaluation:
-    # all rows, groups of them, and calibration of two classes
+    """All rows, groups of them, and calibration of two classes."""
     groups, n_small = _groups(rows)
-    bins, slope = _calibration(rows)
-    in_the_large, ratio = _in_the_large(rows)
-    return Evaluation(
-        rows.worth(),
-        fingerprint,
-        by,
-        groups,
-        n_small,
-        bins,
-        slope,
-        in_the_large,
-        ratio,
-        rows.scores[:, 0],
-        rows.targets,
-        _brier(rows),
+    evaluation = Evaluation(
+        rows.performance(), fingerprint, by, groups, n_small, rows.scores[:, 0], rows.targets
     )
+    if isinstance(rows.loss, Bernoulli):
+        return _calibrated(evaluation, rows, rows.loss)
+    return evaluation
 
 
 @dataclass(frozen=True)
@@ -316,17 +307,10 @@ class _Scored:
     loss: Loss | None
     scores: Matrix
     targets: Vector
-    weights: Vector | None
+    masses: Vector
     groups: Array | None
 
-    @property
-    def masses(self) -> Vector:
-        """Weights; 1 of all rows where there are none."""
-        if self.weights is None:
-            return np.ones(len(self.targets))
-        return self.weights
-
-    def worth(self, chosen: Mask | slice = slice(None)) -> Performance:
+    def performance(self, chosen: Mask | slice = slice(None)) -> Performance:
         scores, targets, masses = self.scores[chosen], self.targets[chosen], self.masses[chosen]
         if self.loss is not None:
             return Performance.of(self.loss, scores, targets, masses, held_out=False)
@@ -367,7 +351,7 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
     }
     table = X if hasattr(X, "roles") else open_table(X, columns=features, csv=csv, **roles)
     table = replace(table, names=features)
-    if table.roles["target"] is None:
+    if "target" not in table.roles:
         raise ReplearnError("evaluate needs labels. Pass y, or --target COLUMN.")
 
     # 2 scores, targets, weights and groups of each batch; a halfspace has no encoder
@@ -385,8 +369,10 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
             targets = class_numbers(batch.y, model.classes).astype(np.float64)
         parts.append((model.scores_of(batch), targets))
 
+        mass = np.ones(batch.n_rows)
         if batch.weights is not None:
-            masses.append(target_numbers(batch.weights, "sample_weight", least=0))
+            mass = target_numbers(batch.weights, "sample_weight", least=0)
+        masses.append(mass)
         if by is not None:
             column = batch.column(by) if in_features else batch.groups
             assert column is not None
@@ -397,7 +383,7 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
         design.loss,
         np.concatenate([scores for scores, _ in parts]),
         np.concatenate([targets for _, targets in parts]),
-        np.concatenate(masses) if masses else None,
+        np.concatenate(masses),
         np.concatenate(named) if named else None,
     )
 
@@ -421,18 +407,10 @@ def _of_sklearn(model: Any, X: Any, y: Any, by: Any, weights: Any) -> _Scored:
     groups = None
     if by is not None:
         groups = np.asarray(X[by] if isinstance(by, str) else by).astype(str)
+    masses = np.ones(len(targets))
     if weights is not None:
-        weights = np.asarray(weights, dtype=np.float64)
-    return _Scored(loss, logs[:, 1:] - logs[:, :1], targets, weights, groups)
-
-
-def _brier(rows: _Scored) -> tuple[Measure, float] | None:
-    if not isinstance(rows.loss, Bernoulli):
-        return None
-    # beside one risk for all, that of these rows
-    share = float(rows.targets @ rows.masses / rows.masses.sum())
-    errors = rows.loss.mean(rows.scores)[:, 1] - rows.targets
-    return Measure.mean(errors**2, rows.masses), share * (1 - share)
+        masses = np.asarray(weights, dtype=np.float64)
+    return _Scored(loss, logs[:, 1:] - logs[:, :1], targets, masses, groups)
 
 
 def _groups(rows: _Scored) -> tuple[tuple[tuple[str, Performance], ...], int]:
@@ -448,27 +426,37 @@ def _groups(rows: _Scored) -> tuple[tuple[tuple[str, Performance], ...], int]:
     # small groups may be single patients
     counts = np.bincount(places)
     kept = [i for i in range(names.size) if counts[i] >= LEAST_GROUP]
-    groups = tuple((str(names[i]), rows.worth(places == i)) for i in kept)
+    groups = tuple((str(names[i]), rows.performance(places == i)) for i in kept)
     return groups, int(counts.sum() - counts[kept].sum())
 
 
-def _in_the_large(rows: _Scored) -> tuple[Measure | None, Measure | None]:
-    """Calibration in the large, and observed to expected; for two classes, both of them there."""
-    if not isinstance(rows.loss, Bernoulli) or not 0 < rows.targets.mean() < 1:
-        return None, None
-    about = rows.loss, rows.scores, rows.targets, rows.masses
-    return calibration_in_the_large(*about), observed_to_expected(*about)
+def _calibrated(evaluation: Evaluation, rows: _Scored, loss: Bernoulli) -> Evaluation:
+    """An evaluation with what a paper says about the probabilities of two classes."""
+    targets, masses = rows.targets, rows.masses
+    probability = loss.mean(rows.scores)[:, 1]
+
+    # the Brier score, beside that of one risk for all
+    share = float(targets @ masses / masses.sum())
+    brier = Measure.mean((probability - targets) ** 2, masses), share * (1 - share)
+
+    # the line of log-odds has a slope where it can be fitted
+    line, slope = calibration_line(rows.scores[:, 0], targets, masses), None
+    if line is not None:
+        slope = line[1]
+    bins = _bins(rows, probability)
+    evaluation = replace(evaluation, brier=brier, slope=slope, bins=bins)
+    if not 0 < targets.mean() < 1:  # the rest takes rows of both classes
+        return evaluation
+
+    about = loss, rows.scores, targets, masses
+    in_the_large, ratio = calibration_in_the_large(*about), observed_to_expected(*about)
+    return replace(evaluation, in_the_large=in_the_large, ratio=ratio)
 
 
-def _calibration(rows: _Scored) -> tuple[tuple[Bin, ...], Measure | None]:
-    """Ten bins of about equal size, and the line of log-odds; for two classes."""
-    if not isinstance(rows.loss, Bernoulli):
-        return (), None
-    scores, targets, masses = rows.scores[:, 0], rows.targets, rows.masses
-    probability = rows.loss.mean(rows.scores)[:, 1]
-
-    # bins of neighbouring scores: observed beside predicted shares
-    order = np.argsort(scores, kind="stable")
+def _bins(rows: _Scored, probability: Vector) -> tuple[Bin, ...]:
+    """Ten bins of neighbouring scores, of about equal size: observed beside predicted shares."""
+    targets, masses = rows.targets, rows.masses
+    order = np.argsort(rows.scores[:, 0], kind="stable")
     bins = []
     for part in np.array_split(order, min(_N_BINS, max(1, len(order) // LEAST_GROUP))):
         if masses[part].sum() > 0:
@@ -477,6 +465,4 @@ def _calibration(rows: _Scored) -> tuple[tuple[Bin, ...], Measure | None]:
             observed = Measure(observed.value, max(0.0, observed.low), min(1.0, observed.high))
             predicted = float(probability[part] @ masses[part] / masses[part].sum())
             bins.append(Bin(len(part), predicted, observed))
-
-    line = calibration_line(scores, targets, masses)
-    return tuple(bins), None if line is None else line[1]
+    return tuple(bins)

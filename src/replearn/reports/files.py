@@ -1,9 +1,8 @@
 """Files of replearn: any of them, by what its header says."""
 
-import os
 from typing import Any
 
-from replearn.documents import Document, document_of
+from replearn.documents import Document, FilePath, document_of
 from replearn.errors import ReplearnError, short
 
 
@@ -16,7 +15,7 @@ def file_classes() -> tuple[type[Document], ...]:
     return Study, Model, LabSums, Share, LabColumns, State, Opening, Policy
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: FilePath) -> Any:
     """Read a file of replearn: a study, a model, or what else its header says.
 
     Parameters
@@ -64,7 +63,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     return document_of(path, file_classes())
 
 
-def save(thing: Any, path: str | os.PathLike[str], private: bool = False) -> None:
+def save(thing: Any, path: FilePath, private: bool = False) -> None:
     """Write a study, a model or a fitted estimator's model, whole or not at all.
 
     Parameters
@@ -109,7 +108,7 @@ def save(thing: Any, path: str | os.PathLike[str], private: bool = False) -> Non
     document.save(path, private)
 
 
-def load_model(path: str | os.PathLike[str]) -> Any:
+def load_model(path: FilePath) -> Any:
     """Read a model of any kind."""
     from replearn.codes import Model
     from replearn.glm import GlmModel  # noqa: F401  # one of the kinds that Model tells apart

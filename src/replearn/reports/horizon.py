@@ -11,7 +11,7 @@ from replearn.glm import GlmModel, concordance, hazard_of, log_hazards, survival
 from replearn.reports.evaluate import Bin, calibration_table
 from replearn.study import Measure
 from replearn.tables import INTERVAL, CsvOptions, event_numbers, event_times, open_table
-from replearn.types import Vector
+from replearn.types import Ints, Vector
 from replearn.words import Facts, Row, Spoken
 
 _N_BINS = 5
@@ -113,12 +113,16 @@ def evaluate_at(
 
 def kaplan_meier(times: Vector, events: Vector, at: Vector, before: bool = False) -> Vector:
     """Survival at each of some times; with ``before`` just before them."""
-    ordered = np.sort(times)
-    moments = np.unique(times[events > 0])
-    at_risk = len(times) - np.searchsorted(ordered, moments, side="left")
-    deaths = np.bincount(np.searchsorted(moments, times[events > 0]), minlength=len(moments))
-    curve = np.append(1.0, np.cumprod(1.0 - deaths / np.maximum(at_risk, 1)))
+    moments, at_risk, deaths = _at_events(times, events)
+    curve = np.append(1.0, np.cumprod(1.0 - deaths / at_risk))
     return np.asarray(curve[np.searchsorted(moments, at, side="left" if before else "right")])
+
+
+def _at_events(times: Vector, events: Vector) -> tuple[Vector, Ints, Ints]:
+    """Times of events in order, rows under observation until then, and events at each."""
+    moments, deaths = np.unique(times[events > 0], return_counts=True)
+    at_risk = len(times) - np.searchsorted(np.sort(times), moments, side="left")
+    return moments, at_risk, deaths
 
 
 def brier_score(risks: Vector, times: Vector, events: Vector, horizon: float) -> float:
@@ -140,9 +144,7 @@ def _risk_by(horizon: float, times: Vector, events: Vector) -> Measure:
     survival = float(kaplan_meier(times, events, np.array([horizon]))[0])
 
     # Greenwood's sum over the times of events
-    moments = np.unique(times[(events > 0) & (times <= horizon)])
-    at_risk = len(times) - np.searchsorted(np.sort(times), moments, side="left")
-    deaths = np.array([np.count_nonzero((times == t) & (events > 0)) for t in moments])
+    _, at_risk, deaths = _at_events(times, events * (times <= horizon))
     alive = np.maximum(at_risk * (at_risk - deaths), 1)
 
     reach = _Z95 * math.sqrt(float((deaths / alive).sum()))

@@ -102,7 +102,7 @@ def missing_rule(study: GlmStudy) -> str:
     own += [c.name for c in encoding.columns if MISSING in getattr(c, "levels", ())]
     others = "a missing number counts as the published median, a missing level as the reference"
     if not own:
-        return f"The original had too few missing values for coefficients; {others}"
+        return f"The original had no missing values, or too few for coefficients; {others}"
     kept = f"Missing values had coefficients of their own in {counted(len(own), 'predictor')}"
     if len(own) == len(_predictors(study.design)):
         return kept

@@ -38,6 +38,9 @@ _WORDS = {
     "n_allowed": "errors allowed among them",
 }
 
+#: Of which populations a bound holds.
+_POPULATIONS = {"margin": "populations with the margin", "all": "all populations"}
+
 #: Fields of every plan, which are said apart.
 _COMMON = {field.name for field in fields(Plan)}
 
@@ -89,7 +92,9 @@ class Planned(Spoken):
         if sizes.get("n_repetitions") == 1:
             unused.add("n_repetitions")
         told = [
-            Row(words, sizes[n]) for n, words in _WORDS.items() if sizes.get(n) and n not in unused
+            Row(words, _readable(sizes[n]))
+            for n, words in _WORDS.items()
+            if sizes.get(n) and n not in unused
         ]
         disagreement = self.disagreement(self.plan.n_rows)
         picture = Figure(
@@ -97,7 +102,8 @@ class Planned(Spoken):
             lambda: by_rows(self.plan.n_rows, self.disagreement),
         )
         return Facts(
-            f"Each lab needs {rows_text(self.plan.n_rows)} rows for {title_of(self.recipe)}.",
+            f"Each lab needs {rows_text(self.plan.n_rows)} rows for "
+            f"{self.recipe.title} ({self.recipe.name}).",
             [
                 Row("mode", self.plan.mode, note=self.plan.origin),
                 Row("margin", promise.margin, note="of rows as the algorithm sees them"),
@@ -232,9 +238,11 @@ def plan(
     return Planned(recipe, made)
 
 
-def title_of(recipe: Recipe) -> str:
-    """One name for an algorithm, wherever it is named: that of Table 1, and that of options."""
-    return f"{recipe.title} ({recipe.name})"
+def _readable(size: Any) -> Any:
+    """A size as a reader takes it: an exact decimal as a number, a word of ours in theirs."""
+    if isinstance(size, str) and size.replace(".", "", 1).isdigit():
+        return float(size) if "." in size else int(size)
+    return _POPULATIONS.get(size, size) if isinstance(size, str) else size
 
 
 def rows_text(number: int | None) -> str:

@@ -7,8 +7,9 @@ who thinks of using a model elsewhere wants to know (Higgins, Thompson and Spieg
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,41 +42,22 @@ class RandomEffects:
     n_centres: int
 
 
-class Scale:
-    """Where values of centres are about normal: as they are."""
+class Scale(NamedTuple):
+    """Where values of centres are about normal: the way there, and back to what people read."""
 
-    def to(self, value: float) -> float:
-        """From the value that people read."""
-        return value
-
-    def back(self, value: float) -> float:
-        """To the value that people read."""
-        return value
+    to: Callable[[float], float]
+    back: Callable[[float], float]
 
 
-class LogScale(Scale):
-    """Ratios."""
-
-    def to(self, value: float) -> float:
-        """The logarithm."""
-        return math.log(value)
-
-    def back(self, value: float) -> float:
-        """The ratio."""
-        return math.exp(min(value, 700.0))
+def _log_odds(share: float) -> float:
+    share = min(max(share, 1e-6), 1 - 1e-6)
+    return math.log(share / (1 - share))
 
 
-class LogitScale(Scale):
-    """Shares, such as the AUC."""
-
-    def to(self, value: float) -> float:
-        """The log-odds."""
-        share = min(max(value, 1e-6), 1 - 1e-6)
-        return math.log(share / (1 - share))
-
-    def back(self, value: float) -> float:
-        """The share."""
-        return 1 / (1 + math.exp(-value)) if value > -700 else 0.0
+AS_IS = Scale(float, float)
+#: Of ratios, and of shares such as the AUC.
+LOG = Scale(math.log, lambda value: math.exp(min(value, 700.0)))
+LOGIT = Scale(_log_odds, lambda value: 1 / (1 + math.exp(min(-value, 700.0))))
 
 
 def pooled(measures: Sequence[Measure], scale: Scale) -> RandomEffects | None:
@@ -112,7 +94,7 @@ def _is_usable(one: Measure, scale: Scale) -> bool:
     """A ratio of 0, say, has no logarithm, and no event shows no AUC."""
     if not all(math.isfinite(end) for end in (one.value, one.low, one.high)):
         return False
-    if isinstance(scale, LogScale) and one.low <= 0:
+    if scale is LOG and one.low <= 0:
         return False
     return one.high > one.low
 

@@ -2,8 +2,9 @@
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from replearn.codes import MODES, Mode, Promise, Recipe
@@ -21,8 +22,8 @@ LINES = {
     **{f"{name}+{BITS}": (TABLE1[name], BITS) for name in ("svm", "sgd")},
 }
 
-#: What a plan depends on, by symbol, and where a promise has it.
-_STEPS = {"d": "", "eps": "max_error", "tau": "margin", "rho": "max_disagreement"}
+#: What a promise has that is halved, by its symbol.
+_HALVED = {"eps": "max_error", "tau": "margin", "rho": "max_disagreement"}
 
 #: Numbers of a lab's table (rows times columns), and columns of foam, beyond which nothing is run.
 _MOST_NUMBERS, _MOST_FOAM = 40_000_000, 16
@@ -96,21 +97,11 @@ class Table1(Spoken):
 
     def facts(self) -> Facts:
         """As tables."""
-        promise = self.promise
-        table = Table(
-            "",
-            ("name", "algorithm", *MODES),
-            [
-                (
-                    name,
-                    line_title(recipe, bits),
-                    *(rows_text(self.rows[name][mode]) for mode in MODES),
-                )
-                for name, (recipe, bits) in LINES.items()
-            ],
-            key="algorithms",
-        )
-
+        lines = []
+        for name, (recipe, bits) in LINES.items():
+            rows = [rows_text(self.rows[name][mode]) for mode in MODES]
+            lines.append((name, line_title(recipe, bits), *rows))
+        table = Table("", ("name", "algorithm", *MODES), lines, key="algorithms")
         rates = Table(
             "Rates, without logarithms (d: columns, tau: margin)",
             ("name", "printed", "certified", "from"),
@@ -125,30 +116,40 @@ class Table1(Spoken):
             [(name, *_counted_cells(pairs)) for name, pairs in self.counted.items()],
             key="counted",
         )
-        growth = Table(
-            "How rows grow if d is doubled, or eps, tau or rho halved: powers of 2",
-            ("name", "mode", "d", "1/eps", "1/tau", "1/rho"),
-            [
-                (name, mode, *("" if x is None else f"{x + 0.0:.1f}" for x in powers.values()))
-                for name, modes in self.exponents.items()
-                for mode, powers in (_printed(name) | modes).items()
-            ],
-            key="exponents",
-        )
 
         # who runs pairs asks for these: what was not run, and why, is never below "More"
-        tables = [part for part in (counted, table, growth) if part.rows]
+        tables = [part for part in (counted, table, self._growth()) if part.rows]
         asked = 1 if self.counted else len(tables)
-
+        picture = Figure("Rows of each lab on a logarithmic scale", self._picture, _CAPTION)
         return Facts(
-            f"{'Pairs of labs' if self.counted else 'Rows that labs need'} for margin "
-            f"{promise.margin:g}, error {promise.max_error:g}, "
-            f"disagreement {promise.max_disagreement:g}, {self.n_features:,} columns"
-            + (", no constant." if self.fit_intercept is False else " and a constant."),
+            self._verdict(),
             tables[:asked],
             details=[*tables[asked:], rates],
-            figures=[Figure("Rows of each lab on a logarithmic scale", self._picture, _CAPTION)],
+            figures=[picture],
             values={"n_rows": self.rows},
+        )
+
+    def _verdict(self) -> str:
+        what = "Pairs of labs" if self.counted else "Rows that labs need"
+        constant = ", no constant" if self.fit_intercept is False else " and a constant"
+        promise = self.promise
+        return (
+            f"{what} for margin {promise.margin:g}, error {promise.max_error:g}, disagreement "
+            f"{promise.max_disagreement:g}, {self.n_features:,} columns{constant}."
+        )
+
+    def _growth(self) -> Table:
+        """Powers of each line and mode, below those that the paper prints."""
+        lines = []
+        for name, modes in self.exponents.items():
+            for mode, powers in (_printed(name) | modes).items():
+                cells = ["" if x is None else f"{x + 0.0:.1f}" for x in powers.values()]
+                lines.append((name, mode, *cells))
+        return Table(
+            "How rows grow if d is doubled, or eps, tau or rho halved: powers of 2",
+            ("name", "mode", "d", "1/eps", "1/tau", "1/rho"),
+            lines,
+            key="exponents",
         )
 
     def _picture(self) -> str:
@@ -225,21 +226,17 @@ def table1(
     ['foam', 'box', 'svm', 'sgd', 'net', 'dp', 'svm+3', 'sgd+3']
     """
     promise = Promise(margin, max_error, max_disagreement, failure_prob)
-    rows = {
-        name: {mode: _planned(name, mode, promise, n_features, fit_intercept) for mode in MODES}
-        for name in LINES
-    }
-    growth = {
-        name: {
-            mode: {
-                symbol: _exponent(name, mode, promise, n_features, symbol, fit_intercept)
-                for symbol in _STEPS
-            }
-            for mode in MODES
-            if rows[name][mode] is not None
-        }
-        for name in (LINES if exponents else ())
-    }
+    rows: dict[str, dict[Mode, int | None]] = {}
+    growth: dict[str, dict[Mode, dict[str, float | None]]] = {}
+    for name in LINES:
+        rows[name], powers = {}, {}
+        for mode in MODES:
+            planned = partial(_planned, name, mode, fit_intercept)
+            n_rows = rows[name][mode] = planned(promise, n_features)
+            if exponents and n_rows is not None:
+                powers[mode] = _powers(n_rows, planned, promise, n_features)
+        if exponents:
+            growth[name] = powers
 
     run_mode: Mode = "certified" if certified else "practical"
     counted = {}
@@ -325,7 +322,7 @@ def _shell(name: str, promise: Promise, seed: int, study: Any = None, **how: Any
 
 @lru_cache(maxsize=256)
 def _planned(
-    name: str, mode: Mode, promise: Promise, n_features: int, fit_intercept: bool | None
+    name: str, mode: Mode, fit_intercept: bool | None, promise: Promise, n_features: int
 ) -> int | None:
     recipe, bits = LINES[name]
     if bits and mode == "paper":
@@ -337,25 +334,17 @@ def _planned(
         return None
 
 
-def _exponent(
-    name: str,
-    mode: Mode,
-    promise: Promise,
-    n_features: int,
-    symbol: str,
-    fit_intercept: bool | None,
-) -> float | None:
-    here = _planned(name, mode, promise, n_features, fit_intercept)
-    if symbol == "d":
-        there = _planned(name, mode, promise, 2 * n_features, fit_intercept)
-    else:
-        place = _STEPS[symbol]
-        halved = replace(promise, **{place: getattr(promise, place) / 2})
-        there = _planned(name, mode, halved, n_features, fit_intercept)
-
-    if here is None or there is None:
-        return None
-    return math.log2(there / here)
+def _powers(
+    n_rows: int, planned: Callable[[Promise, int], int | None], promise: Promise, n_features: int
+) -> dict[str, float | None]:
+    """Logarithms of the ratio of rows if d is doubled, or a part of the promise halved."""
+    there = {"d": planned(promise, 2 * n_features)}
+    for symbol, part in _HALVED.items():
+        halved = replace(promise, **{part: getattr(promise, part) / 2})
+        there[symbol] = planned(halved, n_features)
+    return {
+        symbol: None if more is None else math.log2(more / n_rows) for symbol, more in there.items()
+    }
 
 
 def _printed(name: str) -> dict[Any, dict[str, float | None]]:
@@ -366,7 +355,7 @@ def _printed(name: str) -> dict[Any, dict[str, float | None]]:
 
 def powers_of(rate: str) -> dict[str, float | None]:
     """Powers of d, 1/eps, 1/tau and 1/rho in a rate."""
-    powers: dict[str, float | None] = dict.fromkeys(_STEPS, 0.0)
+    powers: dict[str, float | None] = dict.fromkeys(("d", *_HALVED), 0.0)
     for factor in rate.split():
         symbol, _, power = factor.partition("^")
         # a negative power of tau is one of 1/tau, as the table has it

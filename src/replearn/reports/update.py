@@ -15,6 +15,7 @@ from replearn.glm import (
     Recalibration,
     fit_constants,
     fit_factor,
+    over_scores,
     shift_of,
     slopes_of,
     thousandths,
@@ -31,10 +32,10 @@ from replearn.study import (
     read_rows,
     table_of,
 )
-from replearn.tables import CsvOptions, open_table
-from replearn.tables import Table as Rows_
+from replearn.tables import CsvOptions, Table, open_table
 from replearn.types import Matrix, Vector
-from replearn.words import Facts, Row, Spoken, Table
+from replearn.words import Facts, Row, Spoken
+from replearn.words import Table as FactTable
 
 #: Events, or rows of a class, for each number that is fitted.
 LEAST_EVENTS = 10
@@ -119,7 +120,9 @@ class Update(Spoken):
             items.append(self.shifts[0][1].row(measure, note))
         else:
             rows = [(name, one.value, one.low, one.high) for name, one in self.shifts]
-            items.append(Table(measure, ("class", "ratio", "from", "to"), rows, key="base_risks"))
+            items.append(
+                FactTable(measure, ("class", "ratio", "from", "to"), rows, key="base_risks")
+            )
         if self.slope is not None:
             items.append(self.slope.row("calibration slope", self._on_slope()))
 
@@ -140,7 +143,7 @@ class Update(Spoken):
             return effects
         return f"{effects}; see --slope"
 
-    def _calibration(self) -> Table:
+    def _calibration(self) -> FactTable:
         """Both models on these rows."""
         header = ["model", self.before.words]
         rows: list[list[Any]] = [
@@ -159,7 +162,7 @@ class Update(Spoken):
             rows[0].append(self.slope.value)
             rows[1].append(self.slope.value / factor)
         title = "On these rows, which the update has seen"
-        return Table(title, header, rows, key="models")
+        return FactTable(title, header, rows, key="models")
 
     def _sentence(self) -> str:
         """What changed."""
@@ -294,7 +297,7 @@ def _model_of(given: Any) -> GlmModel:
 
 def _table(
     model: GlmModel, X: Any, y: Any, weights: Any, offset: Any, csv: CsvOptions | None
-) -> Rows_:
+) -> Table:
     """The rows of a centre with the columns that the model needs."""
     design = model.design
     if design.loss.kind == "hazard":
@@ -418,13 +421,11 @@ def _shifts(
     loss = model.design.loss
     shift = shift_of(loss, scores, targets, masses)
 
-    # the information of constants, whose curvature is a triangle
-    fitted, n_scores = scores + shift, loss.n_scores
+    # the information of constants, whose curvature is that of each pair of scores
+    fitted = scores + shift
     gradients = loss.residual(fitted, targets) * masses[:, None]
     curvature = (loss.curvature(fitted) * masses[:, None]).sum(axis=0)
-    information = np.zeros((n_scores, n_scores))
-    first, second = np.triu_indices(n_scores)
-    information[first, second] = information[second, first] = curvature
+    information = over_scores(curvature[:, None, None], loss.n_scores)
     errors = _robust_errors(information, gradients)
 
     names = [str(label) for label in (model.classes or ())[1:]] or [model.design.target]

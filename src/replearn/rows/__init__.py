@@ -33,4 +33,4 @@ from replearn.rows.blocks import (
 )
 from replearn.rows.levels import LEAST_LEVELS, LevelRows, dense_terms
 from replearn.rows.samples import MemoryRows, Sample, SignedRows
-from replearn.rows.sums import ExactSums, Integers, integers
+from replearn.rows.sums import ExactSums, WholeNumbers, integers

@@ -7,7 +7,7 @@ additions, no thread and no BLAS kernel can change a bit.
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -82,6 +82,11 @@ class Block:
         return self.hashes + number * np.uint64(_ODD)
 
     @property
+    def weight(self) -> int:
+        """Of all rows, in units of 2^-16."""
+        return int(on_grid(self.masses, WEIGHT_BITS).sum())
+
+    @property
     def masses(self) -> Vector:
         """Weights of the rows, 1 where they have none."""
         if self.weights is None:
@@ -102,7 +107,7 @@ class Block:
                 return _sparse_view(values, rows)
             return values[rows]
 
-        return Block(*(cut(getattr(self, part.name)) for part in fields(self)))
+        return Block(*(cut(getattr(self, name)) for name in Block.__match_args__))
 
 
 def _sparse_view(terms: Any, rows: slice) -> Any:
@@ -144,12 +149,12 @@ def joined(blocks: list[Block]) -> Block:
         return blocks[0]
 
     values: dict[str, Any] = {}
-    for part in fields(Block):
-        parts = [getattr(block, part.name) for block in blocks]
+    for name in Block.__match_args__:
+        parts = [getattr(block, name) for block in blocks]
         if isinstance(parts[0], LevelRows):
-            values[part.name] = LevelRows.joined(parts)
+            values[name] = LevelRows.joined(parts)
         elif parts[0] is not None:
-            values[part.name] = stacked(parts)
+            values[name] = stacked(parts)
     return Block(**values)
 
 

@@ -11,10 +11,10 @@ from replearn.errors import ReplearnError
 from replearn.types import Vector
 
 #: Whole numbers of any size, in an array of Python integers.
-Integers = NDArray[np.object_]
+WholeNumbers = NDArray[np.object_]
 
 
-def integers(values: Any) -> Integers:
+def integers(values: Any) -> WholeNumbers:
     """Whole numbers that float64 or int64 holds, as Python integers."""
     array = np.asarray(values)
     if array.dtype.kind == "f":  # else objects would be floats
@@ -40,7 +40,7 @@ class ExactSums:
     """
 
     of: str
-    values: Mapping[str, Integers]
+    values: Mapping[str, WholeNumbers]
 
     def __add__(self, other: "ExactSums") -> "ExactSums":
         if self.of != other.of or set(self.values) != set(other.values):

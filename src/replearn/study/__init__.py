@@ -9,7 +9,7 @@ from replearn.study.halfspace_study import HalfspaceReplication, HalfspaceStudy
 from replearn.study.joint_original import Founded, LabColumns, draft_study, lab_columns
 from replearn.study.opening import Opening, opened_by
 from replearn.study.original import Original, held_out, publish
-from replearn.study.passes import Fitted, State, Sums, encode, findings_of, table_of
+from replearn.study.passes import PooledFit, State, Sums, encode, findings_of, table_of
 from replearn.study.performance import (
     Measure,
     Performance,
@@ -32,4 +32,4 @@ from replearn.study.sample_size import sample_size_row
 from replearn.study.shares import Share, lab_shares
 from replearn.study.study import GlmStudy, Study
 from replearn.study.sums import LabSums, lab_sums
-from replearn.study.support import ScoredRows
+from replearn.study.support import ScoredRows, Support

@@ -208,8 +208,8 @@ def agreement_of(
     model: GlmModel,
     theta: Matrix,
     n_rows: int,
-    opened: GlmModel | None = None,
-    nonce: str | None = None,
+    opened: GlmModel | None,
+    nonce: str | None,
 ) -> Agreement:
     """Whether a lab's model is the original's, and that one as far as the lab knows it."""
     if study.sealed and opened is not None and nonce is None:

@@ -16,10 +16,10 @@ from replearn.glm import (
     GlmDesign,
     GlmModel,
     GlmPlan,
+    GlmPromise,
     Hazard,
     Loss,
     OwnSpread,
-    Promise,
     RidgeFit,
 )
 from replearn.glm import sketched as glm
@@ -175,10 +175,10 @@ class Certificate(Spoken):
 
 
 def certificate_of(
-    trial: RidgeFit,
+    fitted: RidgeFit,
     rows: Rows,
     model: GlmModel,
-    promise: Promise,
+    promise: GlmPromise,
     worth: Performance,
     shares: Vector,
 ) -> Certificate:
@@ -190,31 +190,31 @@ def certificate_of(
     names = ("(constant)", *design.encoding.term_names)
 
     # what speaks against any promise
-    no_model, problems = without_model(design.loss, shares, promise, trial.theta)
-    problems += _about_rows(promise, trial.spread.inflation)
+    no_model, problems = without_model(design.loss, shares, promise, fitted.theta)
+    problems += _about_rows(promise, fitted.spread.inflation)
     weighted = _effective_rows(rows, len(names), design.loss)
     problems += _about_weights(weighted, names, promise)
 
     # where the numbers that labs agree on lie in their cells
-    z = trial.coordinates.of_theta(trial.theta)
+    z = fitted.coordinates.of_theta(fitted.theta)
     residual = (z - design.cells.decode(model.codes, design.published))[agreed]
-    sampling = trial.spread.central(promise.n_here, promise.n_there)[agreed]
+    sampling = fitted.spread.central(promise.n_here, promise.n_there)[agreed]
     own = OwnSpread(sampling * _tails(weighted, promise, design.n_numbers), residual)
 
     def disagreement(between: Between) -> float:
         """A model that differs, or none at all."""
-        stated = np.array(trial.spread.stated, dtype=np.float64)
+        stated = np.array(fitted.spread.stated, dtype=np.float64)
         plan = GlmPlan(promise, stated, between, design.cells.widths).of(agreed)
         differs = GLM.stability(plan, promise.n_there, own).in_mode(plan.mode)
         return differs + no_model * (1.0 - differs)
 
     # the coefficient that the fewest rows carry
-    effective = trial.spread.influence.effective
+    effective = fitted.spread.influence.effective
     weakest = int(np.argmin(np.where(agreed, effective, np.inf)))
 
     # what a reader should know: rows of one person look like repeated ones
     n_repeated, n_compared = _repeated(rows, design.loss)
-    cautions = _cautions(trial, design, worth)
+    cautions = _cautions(fitted, design, worth)
     if n_repeated > 0.2 * n_compared:
         cautions += _about_repeats(rows, n_repeated)
 
@@ -226,17 +226,17 @@ def certificate_of(
         n_numbers=design.n_numbers,
         effective_rows=float(effective[weakest]),
         weakest=names[weakest % len(names)],
-        inflation=trial.spread.inflation,
+        inflation=fitted.spread.inflation,
         n_repeated=n_repeated,
-        at_new_centre=disagreement(trial.spread.between),
-        n_centres=trial.spread.between.n_centres,
+        at_new_centre=disagreement(fitted.spread.between),
+        n_centres=fitted.spread.between.n_centres,
         problems=tuple(problems),
         cautions=tuple(cautions),
         counted=design.loss.counted,
     )
 
 
-def _about_rows(promise: Promise, inflation: float) -> list[str]:
+def _about_rows(promise: GlmPromise, inflation: float) -> list[str]:
     """Rows that are too few or too dependent for a promise."""
     problems = []
     if promise.n_here < PROMISED_ROWS:
@@ -269,7 +269,7 @@ class _EffectiveRows:
     behind_spread: float  # the same of w^2: a spread is a sum of these
 
 
-def _tails(rows: _EffectiveRows | None, promise: Promise, n_numbers: int) -> float:
+def _tails(rows: _EffectiveRows | None, promise: GlmPromise, n_numbers: int) -> float:
     """How much further than normal tails go where a few heavy rows make the spread.
 
     A sample that has not seen the largest weights of its population takes the spread for smaller
@@ -286,7 +286,7 @@ def _tails(rows: _EffectiveRows | None, promise: Promise, n_numbers: int) -> flo
 
 
 def _about_weights(
-    rows: _EffectiveRows | None, names: Sequence[str], promise: Promise
+    rows: _EffectiveRows | None, names: Sequence[str], promise: GlmPromise
 ) -> list[str]:
     """Weights so unequal that a few rows decide: no law of large numbers holds for them."""
     if rows is None:
@@ -345,15 +345,15 @@ def _effective_rows(rows: Rows, n_columns: int, loss: Loss) -> _EffectiveRows | 
     return _EffectiveRows(effective[0], effective[1], float(behind_spread.sum()))
 
 
-def _cautions(trial: RidgeFit, design: GlmDesign, worth: Performance) -> list[str]:
+def _cautions(fitted: RidgeFit, design: GlmDesign, worth: Performance) -> list[str]:
     """What does not stop a study, but whoever reads it should know."""
     cautions = []
     if worth.is_useless:
         cautions.append("The model is no better than the base rate.")
     if design.constant == "local":
         cautions.append("Each lab fits its own constant (base risk): labs agree on slopes.")
-    cautions += _about_centres(trial.centre_fits)
-    cautions += trial.validation.untried
+    cautions += _about_centres(fitted.centre_fits)
+    cautions += fitted.validation.untried
     return cautions
 
 
@@ -406,7 +406,7 @@ def _repeated(rows: Rows, loss: Loss) -> tuple[int, int]:
 
 
 def without_model(
-    loss: Loss, shares: Vector, promise: Promise, theta: Matrix
+    loss: Loss, shares: Vector, promise: GlmPromise, theta: Matrix
 ) -> tuple[float, list[str]]:
     """How often rows of the smallest lab have no model at all, and what to do if that is often."""
     n_there, problems = promise.n_there, []

@@ -20,7 +20,7 @@ from replearn.study.agreement import agreement_of, compare_with_original
 from replearn.study.disclosure import refuse_few_together
 from replearn.study.joint_original import Founded, founded
 from replearn.study.participants import LabsTogether, labs_together, learned_from
-from replearn.study.passes import Counts, Fitted, Member, State, spread_of, spread_state
+from replearn.study.passes import Counts, Member, PooledFit, State, spread_of, spread_state
 from replearn.study.plausibility import refuse_impossible
 from replearn.study.replication import GlmReplication
 from replearn.study.shares import Share, add_shares, unpack_total
@@ -203,6 +203,7 @@ def combine(
     -----
     Newton's method on the joint loss needs the sums of all rows and no row [Wu12]. Because the sums
     are exact, the joint model is the model of one table, to the bit, whatever the number of labs.
+    With many classes labs take fewer and larger steps than a table: last units may differ.
 
     References
     ----------
@@ -261,7 +262,8 @@ def combine(
             return reached
         if publish:  # a share of the rows of an original may hold few of a term
             reached = reached.with_all_rows()
-        return replace(reached, members=tuple(Member(x.lab, Counts.of(x.sums)) for x in labs))
+        members = tuple(Member(x.lab, Counts.of(x.sums)) for x in labs)
+        return replace(reached.pooled(), members=members)
 
     # the fit is done, and so is a replication
     if not publish:
@@ -300,7 +302,7 @@ def _of_shares(
 
     reached = study.step(total, state)
     if isinstance(reached, State):
-        return reached
+        return reached.pooled()
     return _coalition(study, [LabSums.of(study, name, total)], reached, opened, nonce, n_labs)
 
 
@@ -366,7 +368,7 @@ def _check_members(state: State, labs: Sequence[LabSums]) -> None:
 def _coalition(
     study: GlmStudy,
     labs: Sequence[LabSums],
-    fitted: Fitted,
+    fitted: PooledFit,
     opened: GlmModel | None,
     nonce: str | None,
     n_unseen: int = 0,

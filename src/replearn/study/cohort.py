@@ -14,6 +14,7 @@ from replearn.tables import (
     LevelColumn,
     NumberColumn,
     TableScan,
+    place_text,
     quantile,
 )
 from replearn.types import Vector
@@ -40,7 +41,7 @@ def cohort_table(learned: Learned, target: str, classes: Sequence[Any] | None) -
     # rows of each class come first
     rows: list[list[Any]] = []
     if shown:
-        rows.append(_counts_row(look, len(shown)))
+        rows.append(_counts_row(look))
 
     for column in learned.encoding.columns:
         # of survival it is time itself, and nobody's property
@@ -78,17 +79,9 @@ def gaps_told(learned: Learned) -> str:
     return f"Missing values have coefficients of their own: {listed}."
 
 
-def _counts_row(look: TableScan, n_classes: int) -> list[Any]:
-    """Rows of each class, as far as the look knows them: exactly, or a share of them."""
-    counts: Any = np.zeros(n_classes)
-    if look.classes is not None:
-        counts = np.bincount(look.classes, minlength=n_classes) * (look.n_rows / look.n_sampled)
-
-    # a column whose levels were counted knows them exactly
-    scan = next(iter(look.columns.values()))
-    if scan.is_counted and scan.counts and not scan.too_many:
-        counts = sum(scan.counts.values()) + scan.missing_counts
-    cells = [_count(round(float(count)), look.n_rows) for count in counts]
+def _counts_row(look: TableScan) -> list[Any]:
+    """Rows of each class."""
+    cells = [_count(count, look.n_rows) for count in look.class_counts.tolist()]
     return ["rows", f"{look.n_rows:,}", *cells, ""]
 
 
@@ -101,7 +94,7 @@ def _number_cells(look: TableScan, column: NumberColumn, n_classes: int) -> list
         parts += [cells[look.classes == label] for label in range(n_classes)]
     known = [np.sort(part[~np.isnan(part)]) for part in parts]
     if np.unique(known[0]).tolist() != [0.0, 1.0]:
-        return [_quartiles(part) for part in known]
+        return [_quartiles(part, column.spread) for part in known]
 
     # ones and zeros: a sample of rows stands for all
     scale = look.n_rows / look.n_sampled
@@ -114,11 +107,12 @@ def _number_cells(look: TableScan, column: NumberColumn, n_classes: int) -> list
     return shown
 
 
-def _quartiles(values: Vector) -> str:
+def _quartiles(values: Vector, spread: str) -> str:
+    """As many digits as the column's spread has, so that years are years."""
     if values.size < QUANTILE_ROWS:
         return "few rows"
-    low, middle, high = (quantile(values, share) for share in (0.25, 0.5, 0.75))
-    return f"{middle:.3g} ({low:.3g}, {high:.3g})"
+    low, middle, high = (place_text(quantile(values, share), spread) for share in (0.25, 0.5, 0.75))
+    return f"{middle} ({low}, {high})"
 
 
 def _level_rows(

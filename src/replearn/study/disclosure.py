@@ -8,14 +8,14 @@ few, and at coefficients that were chosen for it all rows but one weigh nothing.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from replearn.errors import ReplearnError
-from replearn.glm import GlmDesign, Loss, State
+from replearn.glm import GlmDesign, Loss, NewtonState
 from replearn.rows import EVERY_ROW, MAX_ROW, ROW_BITS, Block, Rows, dense_terms, marks, pieces
 from replearn.study.encoder import RowEncoder, TableRows, projected, read_rows
 from replearn.tables import Encoding, NumberColumn, Table, spelled
@@ -25,6 +25,9 @@ from replearn.types import Array, Ints, Mask, Matrix
 FEW_VALUES = 3
 #: Groups that are named in a refusal.
 _NAMED = 5
+#: Rows that a pair of terms may show, at most, as a share of all. Real tables have a few percent,
+#: studies that are made to show rows have nearly all.
+_MOST_SHOWN = 0.5
 #: The sum of a term is of so many rows at least, as rows that weigh the same.
 _LEAST_OF_TERM = 3.0
 #: What is less than the whole numbers of a pass show.
@@ -45,8 +48,11 @@ class Group(NamedTuple):
 
 def refuse_few_rows(
     design: GlmDesign, table: Table, sample_threshold: int, least_count: int
-) -> None:
+) -> int:
     """Stop before sums leave in which a group of rows is there, but small.
+
+    Groups of two terms are not refused, since nearly every table has some that are small. But
+    their entry of the matrix tells the curvature of these rows, which few possible rows have.
 
     Parameters
     ----------
@@ -56,12 +62,26 @@ def refuse_few_rows(
         Rows whose mark is below it make the information matrix; 2^32 takes all, 0 none.
     least_count : int
         Rows of each term and each class, and of both together, at least; none is fine, too.
+
+    Returns
+    -------
+    n_shown : int
+        Rows that share two groups with fewer rows than that.
     """
     rows = _uncombined(design, table)
     common = _frequencies(rows)
     groups, classes = _groups(design.encoding, common[:-1]), _classes(design, common)
     counts = _count(design, rows, groups, classes, sample_threshold)
     _refuse_few(groups, classes, counts, least_count, _JOIN)
+
+    n_rows, n_shown = _shown_by_pairs(design, rows, groups, sample_threshold, least_count)
+    if n_shown > _MOST_SHOWN * n_rows:
+        raise ReplearnError(
+            f"sums must show at most half of the rows by pairs of terms, but {n_shown:,} of "
+            f"{n_rows:,} rows share two terms with fewer than {least_count}. Ask for a study with "
+            "fewer levels and knots, or add up in secret shares (guide: Pool small centres)."
+        )
+    return n_shown
 
 
 def groups_counted(design: GlmDesign) -> tuple[list[Group], list[Group]]:
@@ -103,6 +123,35 @@ def _count(
     return counts
 
 
+def _shown_by_pairs(
+    design: GlmDesign, rows: Rows, groups: list[Group], sample_threshold: int, least_count: int
+) -> tuple[int, int]:
+    """Rows of the matrix, and those of them that share two groups with few."""
+    if not sample_threshold:
+        return 0, 0
+    together = np.zeros((len(groups), len(groups)), dtype=np.int64)
+    for inside in _memberships(design, rows, groups, sample_threshold):
+        together += (inside @ inside.T).astype(np.int64)
+
+    few = ((together > 0) & (together < least_count)).astype(np.float32)
+    n_shown = 0
+    for inside in _memberships(design, rows, groups, sample_threshold):
+        n_shown += int(((few @ inside) * inside).any(axis=0).sum())
+    return int(together[0, 0]), n_shown  # the first group is of all rows
+
+
+def _memberships(
+    design: GlmDesign, rows: Rows, groups: list[Group], sample_threshold: int
+) -> Iterator[Matrix]:
+    """Which rows of the matrix are in which group: ones and zeros, whose products are exact."""
+    for block in _small(rows):
+        terms = dense_terms(block.terms)
+        if sample_threshold < EVERY_ROW:
+            seen = terms if design.directions is None else projected(terms, design.directions)
+            terms = terms[marks(seen) < sample_threshold]
+        yield np.array([group.holds(terms) for group in groups], dtype=np.float32)
+
+
 def _refuse_few(
     groups: list[Group], classes: list[Group], counts: Any, least_count: int, remedy: str
 ) -> None:
@@ -118,7 +167,7 @@ def _refuse_few(
 
 
 def refuse_heavy_rows(
-    design: GlmDesign, table: Table, asked: State, least_count: int, of_terms: bool = True
+    design: GlmDesign, table: Table, asked: NewtonState, least_count: int, of_terms: bool = True
 ) -> None:
     """Stop before sums leave that hardly more than one row makes, at the coefficients asked for.
 
@@ -126,7 +175,7 @@ def refuse_heavy_rows(
     ----------
     design : GlmDesign
     table : Table
-    asked : State
+    asked : NewtonState
         Of the fit: its coefficients, and the threshold of rows in the information matrix.
     least_count : int
         Rows of equal weight that a sum must be of; of single terms a few are enough.
@@ -136,8 +185,13 @@ def refuse_heavy_rows(
     # residuals, curvatures and terms: what rows add to each sum
     blocks = _small(read_rows(TableRows(table, RowEncoder.of(design))))
     sums = [_sizes_in_sums(block, design.loss, asked) for block in blocks]
-    residuals, curvatures, terms = map(_least_effective, zip(*sums, strict=True))
-    if min(residuals, curvatures) < least_count or (of_terms and terms < _LEAST_OF_TERM):
+    residuals, curvatures, terms = (np.sum(parts, axis=0) for parts in zip(*sums, strict=True))
+
+    # where all is flat, the gradient of a round beside it shows the few rows that are not
+    is_flat = (curvatures[0] <= _NOTHING).any()
+    least = min(_least_effective(residuals), _least_effective(curvatures))
+    is_few = of_terms and _least_effective(terms) < _LEAST_OF_TERM
+    if is_flat or is_few or least < least_count:
         raise ReplearnError(
             f"sums must be of at least {least_count} rows that weigh about the same, but at these "
             "coefficients a few rows outweigh all others, and would be seen. Ask whoever combines "
@@ -145,13 +199,13 @@ def refuse_heavy_rows(
         )
 
 
-def _sizes_in_sums(block: Block, loss: Loss, asked: State) -> list[Matrix]:
+def _sizes_in_sums(block: Block, loss: Loss, asked: NewtonState) -> list[Matrix]:
     """What rows add to the sums of a Newton step: of each sum the sizes, and their squares."""
     eta = block.scores(asked.theta)
     residuals = np.abs(loss.residual(eta, block.targets)) * block.masses[:, None]
 
-    # the matrix is of a sample
-    chosen = block.marks < asked.sample_threshold
+    # the matrix is of a sample; without one, curvatures tell how two gradients may differ
+    chosen = block.marks < (asked.sample_threshold or EVERY_ROW)
     curvatures = np.abs(loss.curvature(eta[chosen])) * block.masses[chosen, None]
     rows = dense_terms(block.part(chosen).terms)
     terms = np.abs(rows.astype(np.float64)) * 2.0**-ROW_BITS
@@ -161,9 +215,9 @@ def _sizes_in_sums(block: Block, loss: Loss, asked: State) -> list[Matrix]:
     return list(map(np.array, pairs))
 
 
-def _least_effective(parts: Sequence[Matrix]) -> float:
+def _least_effective(summed: Matrix) -> float:
     """Rows of equal weight, ``(sum |a|)^2 / sum a^2``, of the sum that has the fewest."""
-    sums, squares = np.sum(parts, axis=0)
+    sums, squares = summed
     there = sums > _NOTHING
     return float((sums[there] ** 2 / squares[there]).min(initial=np.inf))
 

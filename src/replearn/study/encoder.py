@@ -138,6 +138,14 @@ def projected(terms: Any, directions: Codes) -> Grid:
     return np.clip(scaled, -MAX_ROW, MAX_ROW).astype(np.int16)
 
 
+def refuse_weightless(has_weight: bool) -> None:
+    """Stop where all rows weigh nothing."""
+    if not has_weight:
+        raise ReplearnError(
+            "sample_weight must not be zero in all rows. Pass some that are positive."
+        )
+
+
 @dataclass
 class TableRows(Rows):
     """Encoded rows of a table, read anew at each pass."""
@@ -156,17 +164,14 @@ class TableRows(Rows):
     @cached_property
     def scale(self) -> float:
         """A power of two that no weight exceeds."""
-        if self.table.roles["weights"] is None and self.encoder.class_weight is None:
+        if "weights" not in self.table.roles and self.encoder.class_weight is None:
             return 1.0
         self.table = self.table.kept()  # the largest weight takes a pass of its own
         largest = 0.0
         for batch in self.table.batches():
             masses = self.encoder.masses(batch, self.encoder.targets(batch))
-            largest = max(largest, float(masses.max()) if masses is not None else 1.0)
-        if not largest > 0:
-            raise ReplearnError(
-                "sample_weight must not be zero in all rows. Pass some that are positive."
-            )
+            largest = max(largest, 1.0 if masses is None else float(masses.max()))
+        refuse_weightless(largest > 0)
         return 2.0 ** math.frexp(largest)[1]
 
     def blocks(self) -> Iterator[Block]:

@@ -1,14 +1,14 @@
 """A study of Algorithm 1 or 2: what an original publishes, and what a replication found."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from replearn.codes import CodeSpace, HalfspaceDesign
-from replearn.documents import Range, Sha256, Unfit
+from replearn.documents import Sha256, Unfit
 from replearn.halfspaces.published_plan import PublishedPlan
 from replearn.halfspaces.rounded import BatchPlan
 from replearn.study.replication import Replication, Verdict
-from replearn.study.study import MAX_ROWS, Study
+from replearn.study.study import StatedRows, Study
 from replearn.words import Facts, Row
 
 
@@ -53,7 +53,7 @@ class HalfspaceStudy(Study):
 
     design: HalfspaceDesign
     plan: PublishedPlan
-    n_original: Annotated[int, Range(1, MAX_ROWS)]
+    n_original: StatedRows
     commitment: Sha256
 
     def check(self) -> None:
@@ -76,6 +76,7 @@ class HalfspaceStudy(Study):
 
     def facts(self) -> Facts:
         """The study in words."""
+        # what labs need to know before they fit it
         design = self.design
         return Facts(
             f"A replication from {self.n_original:,} rows gets the original's halfspace, except "

@@ -14,23 +14,14 @@ from typing import Annotated, Any
 import numpy as np
 
 from replearn.codes import Coins, chance_of_each, seed_text, width_for
-from replearn.documents import (
-    Document,
-    Integers,
-    Label,
-    Length,
-    Part,
-    Range,
-    Text,
-    Unfit,
-    decimal_text,
-)
+from replearn.documents import Document, Integers, Label, Length, Part, Range, Unfit, decimal_text
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.glm import (
     RIDGES,
     Coordinates,
     GlmDesign,
     GlmModel,
+    GlmPromise,
     Influence,
     Kind,
     Loss,
@@ -45,7 +36,7 @@ from replearn.study.disclosure import singled_out
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.original import read_labels
 from replearn.study.participants import LabsTogether, Participant
-from replearn.study.passes import LEAST_SUMMED, MAX_ROWS, Fitted
+from replearn.study.passes import LEAST_SUMMED, MAX_POOLED_ROWS, LabName, PooledFit, RowCount
 from replearn.study.study import GlmStudy, bits_each
 from replearn.tables import (
     LEAST_COUNT,
@@ -55,6 +46,7 @@ from replearn.tables import (
     Name,
     NumberColumn,
     Table,
+    TableScan,
     is_number_text,
     learn_encoding,
     make_profile,
@@ -85,8 +77,8 @@ class ColumnCounts(Part):
 
     name: Name
     values: Annotated[tuple[Label, ...], Length(0, 10_001)]
-    counts: Annotated[Codes, Integers(1, 0, MAX_ROWS)]
-    missing: Annotated[int, Range(0, MAX_ROWS)]
+    counts: Annotated[Codes, Integers(1, 0, MAX_POOLED_ROWS)]
+    missing: RowCount
     are_numbers: bool
     hides_levels: bool = False  # of numbers: all of them, because sums would show few
     hides_gaps: bool = False
@@ -109,8 +101,8 @@ class LabColumns(Spoken, Document):
 
     FORMAT = "replearn/columns"
 
-    lab: Annotated[str, Text(200)]
-    rows: Annotated[int, Range(1, MAX_ROWS)]
+    lab: LabName
+    rows: Annotated[int, Range(1, MAX_POOLED_ROWS)]
     kind: Kind
     target: ColumnCounts
     columns: Annotated[tuple[ColumnCounts, ...], Length(1, 10_000)]
@@ -158,35 +150,49 @@ def lab_columns(
     learned = learn_encoding(table, labels, categories=categories)
     refuse_unsafe(learned.remarks)
 
-    encoded = dict[str, Ints]()
+    encoded: dict[str, Ints] | None = None
     if not table.is_sparse:
         encoded = _encoded_counts(table, learned.encoding, known and labels)
-    look, columns = learned.look, []
-    for name, column in look.columns.items():
-        are_numbers = name not in categories and not column.n_texts
-        values, counts, hides_levels = tuple[str, ...](), list[int](), False
-        if not are_numbers:
-            values, counts, hides_levels = _frequent_levels(column.counts, least_count)
-        elif table.is_sparse or not _singles_out(
-            encoded.get(name), look.numbers(name), least_count
-        ):
-            values, counts = _groups(look.numbers(name), column.n_numbers, least_count)
-        if are_numbers:
-            hides_levels = column.n_numbers > 0 and not values
-
-        # few gaps are nobody's business
-        missing = 0
-        if column.n_missing >= least_count and _is_many(column.missing_counts, least_count):
-            missing = column.n_missing
-        hides_gaps = missing < column.n_missing
-        columns.append(
-            ColumnCounts(
-                name, values, np.array(counts), missing, are_numbers, hides_levels, hides_gaps
-            )
-        )
-
+    columns = [
+        _column_counts(learned.look, name, name in categories, encoded, least_count)
+        for name in learned.look.columns
+    ]
     target = _target_counts(str(table.roles["target"]), known, labels, least_count)
     return LabColumns(lab, len(labels), kind, target, tuple(columns))
+
+
+def _column_counts(
+    look: TableScan,
+    name: str,
+    is_category: bool,
+    encoded: Mapping[str, Ints] | None,
+    least_count: int,
+) -> ColumnCounts:
+    """What is shown of a column; ``encoded`` has rows of encoded numbers, of tables not sparse."""
+    column = look.columns[name]
+    are_numbers = not is_category and not column.n_texts
+    if are_numbers:
+        numbers = look.numbers(name)
+        values, counts = tuple[str, ...](), list[int]()
+        if encoded is None or not _singles_out(encoded.get(name), numbers, least_count):
+            values, counts = _groups(numbers, column.n_numbers, least_count)
+        hides_levels = column.n_numbers > 0 and not values
+    else:
+        values, counts, hides_levels = _frequent_levels(column.counts, least_count)
+
+    # few gaps are nobody's business
+    missing = column.n_missing
+    if missing < least_count or not _is_many(column.missing_counts, least_count):
+        missing = 0
+    return ColumnCounts(
+        name,
+        values,
+        np.array(counts),
+        missing,
+        are_numbers,
+        hides_levels,
+        hides_gaps=missing < column.n_missing,
+    )
 
 
 def _is_many(by_class: Array, least_count: int) -> bool:
@@ -291,28 +297,15 @@ def draft_study(
     """
     labs = tuple(sorted(labs, key=lambda one: one.lab))
     _check_labs(labs)
-    n_rows = sum(one.rows for one in labs)
+    kind, n_rows = labs[0].kind, sum(one.rows for one in labs)
 
-    # a table that has the columns of all labs, each by itself
-    size = min(n_rows, _DRAWN)
-    columns = [_summable(parts) for parts in zip(*(one.columns for one in labs), strict=True)]
-    columns = [parts for parts in columns if parts]
-    if not columns:
-        raise ReplearnError(
-            "there must be a column of which all labs show values, got none: each has too few rows "
-            "of some value. Join rows of different labs, or add up in secret shares."
-        )
-    table = open_table(
-        {parts[0].name: _drawn(parts, size) for parts in columns},
-        target=_drawn([one.target for one in labs], size),
-    )
-
-    # its encoding, as an original learns it
-    classes, labels = read_labels(table, labs[0].kind)
+    # a table that has the columns of all labs, and its encoding, as an original learns it
+    columns, table = _table_like(labs, min(n_rows, _DRAWN))
+    classes, labels = read_labels(table, kind)
     levels = [parts[0].name for parts in columns if not parts[0].are_numbers]
     learned = learn_encoding(table, labels, basis=basis, categories=levels)
     learned = replace(learned, encoding=_without_hidden(learned.encoding, columns))
-    loss = loss_of(labs[0].kind, classes, labels)
+    loss = loss_of(kind, classes, labels)
     rows = read_rows(TableRows(table, RowEncoder(learned.encoding, loss, classes)))
 
     # coordinates and cells before any fit
@@ -321,27 +314,46 @@ def draft_study(
         penalty = decimal_text(ridge)
     shares = Summary.of(rows, loss).check(loss).shares
     moments = glm.moments_for(rows)
-    coordinates = Coordinates.of(loss.information(shares), moments, float(penalty))
     n_numbers = loss.n_scores * len(moments)
     deviation = (2 / n_rows) ** 0.5  # a row's influence is about 1 in these coordinates
     width = width_for(chance_of_each(max_disagreement, n_numbers), 0) * deviation
-
     design = GlmDesign(
         target=labs[0].target.name,
         encoding=learned.encoding,
         loss=loss,
         ridge=penalty,
-        coordinates=coordinates,
+        coordinates=Coordinates.of(loss.information(shares), moments, float(penalty)),
         widths=(decimal_text(1.005 * width),) * n_numbers,
         bits=0,
         seed=seed_text(shared_seed),
         classes=classes,
     )
-    profile = make_profile(learned, labels)
-    rho = decimal_text(max_disagreement)
-    spreads, between = ("1",) * n_numbers, ("0",) * n_numbers
+
     _warn_early(loss, shares, [one.rows for one in labs], max_disagreement)
-    return GlmStudy(design, rho, n_rows, n_rows, spreads, between, 0, profile)
+    return GlmStudy(
+        design,
+        decimal_text(max_disagreement),
+        n_original=n_rows,
+        n_replication=n_rows,
+        spreads=("1",) * n_numbers,
+        between=("0",) * n_numbers,
+        n_centres=0,
+        profile=make_profile(learned, labels),
+    )
+
+
+def _table_like(labs: Sequence[LabColumns], n_rows: int) -> tuple[list[list[ColumnCounts]], Table]:
+    """Columns that all labs can sum, and a table that has them, each by itself."""
+    every = zip(*(one.columns for one in labs), strict=True)
+    columns = [parts for parts in map(_summable, every) if parts]
+    if not columns:
+        raise ReplearnError(
+            "there must be a column of which all labs show values, got none: each has too few rows "
+            "of some value. Join rows of different labs, or add up in secret shares."
+        )
+    target = _drawn([one.target for one in labs], n_rows)
+    drawn = {parts[0].name: _drawn(parts, n_rows) for parts in columns}
+    return columns, open_table(drawn, target=target)
 
 
 def _is_finite(value: Label) -> bool:
@@ -351,7 +363,7 @@ def _is_finite(value: Label) -> bool:
 
 def _warn_early(loss: Loss, shares: Vector, sizes: list[int], max_disagreement: float) -> None:
     """Say before the first round what `founded` would refuse after the last one."""
-    promise = glm.Promise(max_disagreement, _BITS, sum(sizes), int(median_low(sizes)))
+    promise = GlmPromise(max_disagreement, _BITS, sum(sizes), int(median_low(sizes)))
     _, problems = without_model(loss, shares, promise, np.zeros((loss.n_scores, 1)))
     for problem in problems:
         warn(f"The last round would make no study. {problem}", ReplicabilityWarning)
@@ -398,7 +410,7 @@ def _summable(parts: Sequence[ColumnCounts]) -> list[ColumnCounts]:
     if not common:
         return []
 
-    found = []
+    summable = []
     for part in parts:
         kept, rest = dict[Label, int](), 0
         for level, count in zip(part.values, part.counts.tolist(), strict=True):
@@ -410,8 +422,8 @@ def _summable(parts: Sequence[ColumnCounts]) -> list[ColumnCounts]:
             kept[OTHER] = rest
         counts = np.array(list(kept.values()), dtype=np.int64)
         missing = part.missing * (not hides_gaps)
-        found.append(replace(part, values=tuple(kept), counts=counts, missing=missing))
-    return found
+        summable.append(replace(part, values=tuple(kept), counts=counts, missing=missing))
+    return summable
 
 
 def _without_hidden(encoding: Encoding, columns: Sequence[Sequence[ColumnCounts]]) -> Encoding:
@@ -520,7 +532,7 @@ class Founded(LabsTogether, Spoken):
 
 def founded(
     draft: GlmStudy,
-    fitted: Fitted,
+    fitted: PooledFit,
     spread: Influence,
     together: LabsTogether,
     replication_rows: int | None,
@@ -531,27 +543,22 @@ def founded(
     """
     coordinates, counts, n_rows = draft.design.coordinates, fitted.counts, fitted.counts.rows
     numbers, fits = coordinates.of_theta(fitted.theta), together.fits
-    between = centres.assumed(coordinates)
-    if len(fits.names) > 1:
+    between, n_there = centres.assumed(coordinates), n_rows
+    if len(fits.names) > 1:  # a new centre is like one of the labs, not like all together
         between = centres.learned(fits, spread.variance, coordinates, numbers)
+        n_there = int(median_low(fits.n_rows.tolist()))
 
     # cells, codes and sketch, as for an original with all rows
     total_spread = glm.NumberSpread(spread, between)
     rho = float(draft.max_disagreement)
-    if replication_rows is None:  # a new centre is like one of the labs, not like all together
-        replication_rows = n_rows
-        if len(fits.names) > 1:
-            replication_rows = int(median_low(fits.n_rows.tolist()))
-    promise = glm.Promise(rho, _BITS, n_rows, replication_rows)
+    promise = GlmPromise(rho, _BITS, n_rows, replication_rows or n_there)
     widths = glm.widths_of(total_spread, promise)
-    design = replace(draft.design, widths=widths, bits=_BITS, sketch=None)
-    codes, sketch = design.cells.publish(numbers)
-    design = replace(design, sketch=sketch)
-    model = GlmModel(design, codes)
+    bare = replace(draft.design, widths=widths, bits=_BITS, sketch=None)
+    model = GlmModel.of_original(bare, numbers)
 
     # why the study must not be published
     shares = Summary.from_totals(n_rows, counts.weight, counts.totals).shares
-    _, problems = without_model(design.loss, shares, promise, fitted.theta)
+    _, problems = without_model(bare.loss, shares, promise, fitted.theta)
     excess = centres.times_typical(between, coordinates)
     unlike = [one for one in together.labs if one.is_unlike]
     if excess > _MOST_EXCESS and unlike:
@@ -560,7 +567,7 @@ def founded(
             f"{_named(unlike)}. Ask them, or begin anew without them."
         )
 
-    study = GlmStudy.of(design, promise, total_spread, draft.profile, problems)
+    study = GlmStudy.of(model.design, promise, total_spread, draft.profile, problems)
     return Founded(study=study.committed_to(model), model=model, **vars(together))
 
 

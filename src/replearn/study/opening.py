@@ -47,15 +47,17 @@ def opened_by(study: GlmStudy, given: Any) -> tuple[GlmModel | None, str | None]
     for one in several:
         if one is None:
             continue
-        where, found = "the opening", getattr(one, "model_", one)
+        # an estimator gives its model, and a path names its file
+        where, part = "the opening", getattr(one, "model_", one)
         if isinstance(one, str | os.PathLike):
-            where, found = os.fspath(one), document_of(one, (GlmModel, Opening))
+            where, part = os.fspath(one), document_of(one, (GlmModel, Opening))
 
-        if isinstance(found, Opening):
-            _check_opening(found, study, where)
-            nonce = found.nonce
-        elif isinstance(found, GlmModel):
-            model = found
+        # whichever of the two it is
+        if isinstance(part, Opening):
+            _check_opening(part, study, where)
+            nonce = part.nonce
+        elif isinstance(part, GlmModel):
+            model = part
         else:
             raise ReplearnError(
                 f"opened must be files, models, openings or fitted estimators, got {short(one)}."

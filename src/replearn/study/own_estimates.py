@@ -37,9 +37,9 @@ def own_estimates(source: TableRows, rows: Rows, theta: Matrix) -> Estimates | N
     stretch = np.diagonal(here) / np.diagonal(there)
 
     summary = Summary.of(kept, wider.loss)
-    found = estimates_of(kept, wider.encoding, wider.loss, start, summary, stretch)
+    estimates = estimates_of(kept, wider.encoding, wider.loss, start, summary, stretch)
     n_beyond = int(source.seen.clipped.sum())
-    return found and replace(found, n_beyond=n_beyond, as_they_are=True)
+    return estimates and replace(estimates, n_beyond=n_beyond, as_they_are=True)
 
 
 def estimates_in_range(
@@ -48,8 +48,8 @@ def estimates_in_range(
     """Estimates of encoded rows, whose numbers beyond the range are set to its ends."""
     n_beyond = int(seen.clipped.sum())
     summary = Summary.of(rows, encoder.loss)
-    found = estimates_of(rows, encoder.encoding, encoder.loss, theta, summary)
-    return found and replace(found, n_beyond=n_beyond)
+    estimates = estimates_of(rows, encoder.encoding, encoder.loss, theta, summary)
+    return estimates and replace(estimates, n_beyond=n_beyond)
 
 
 def _reaching(source: TableRows) -> RowEncoder:

@@ -23,14 +23,14 @@ from replearn.glm import (
     newton,
 )
 from replearn.rows import THETA_BITS, ExactSums, on_grid
-from replearn.study.passes import Fitted
+from replearn.study.passes import PooledFit
 from replearn.study.study import GlmStudy
 from replearn.study.sums import LabSums
 from replearn.types import Matrix, Vector
 from replearn.words import Landed, Table
 
 #: Labs that differ this unlikely much, as centres do, are named.
-UNLIKELY = 0.001
+_UNLIKE = 0.001
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Participant:
     @property
     def is_unlike(self) -> bool:
         """Whether it differs by more than centres do."""
-        return self.p_centre < UNLIKELY
+        return self.p_centre < _UNLIKE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ class LabsTogether:
 
 def labs_together(
     study: GlmStudy,
-    fitted: Fitted,
+    fitted: PooledFit,
     labs: Sequence[LabSums],
     spreads: Vector,
     between_of: Callable[[CentreFits], Between],
@@ -161,7 +161,7 @@ def _numbers_by_one_step(design: GlmDesign, behind: LastIterate) -> Callable[[Ex
 
 
 def _participant(
-    study: GlmStudy, fitted: Fitted, one: LabSums, own: Vector, rest: Vector, spreads: Vector
+    study: GlmStudy, fitted: PooledFit, one: LabSums, own: Vector, rest: Vector, spreads: Vector
 ) -> Participant:
     """A lab with its own numbers, and those of the rest."""
     cells, published, codes = study.design.cells, study.design.published, fitted.model.codes

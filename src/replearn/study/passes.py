@@ -25,13 +25,13 @@ from replearn.glm import (
     Hazard,
     Influence,
     LastIterate,
+    NewtonState,
     Summary,
     influence_of,
     mean_information,
     newton,
     totals_of,
 )
-from replearn.glm import State as NewtonState
 from replearn.rows import (
     EVERY_ROW,
     MOST_TRIED,
@@ -39,14 +39,14 @@ from replearn.rows import (
     WEIGHT_BITS,
     Block,
     ExactSums,
+    WholeNumbers,
     integers,
     joined,
     on_grid,
     row_marks,
     threshold_for,
 )
-from replearn.rows import Integers as Whole
-from replearn.study.encoder import RowEncoder
+from replearn.study.encoder import RowEncoder, refuse_weightless
 from replearn.tables import (
     INTERVAL,
     Batch,
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from replearn.study.study import GlmStudy
 
 #: Rows of all labs, and sums over them, stay below these.
-MAX_ROWS, MAX_SUM = 1 << 50, 1 << 100
+MAX_POOLED_ROWS, MAX_SUM = 1 << 50, 1 << 100
 #: A Newton step from an opened model may promise so many nats a row; beyond, one is not enough.
 LARGEST_GAIN = 0.05
 
@@ -81,6 +81,12 @@ _KEPT = 1 << 8  # numbers of a column that travel from each part, to look at uni
 #: Rows that are encoded at once: their columns stay below the size from which malloc, as Dask sets
 #: it, returns memory to the system each time.
 _ENCODED_ROWS = 1 << 13
+
+#: Parts of files: rows of all labs, sums over them, those of classes, and names of labs.
+RowCount = Annotated[int, Range(0, MAX_POOLED_ROWS)]
+BigSum = Annotated[int, Range(0, MAX_SUM)]
+Totals = Annotated[WholeNumbers, Integers(1, -MAX_SUM, MAX_SUM, 100)]
+LabName = Annotated[str, Text(200)]
 
 Asked = Literal["scale", "counts", "one step", "a step", "spread"]
 
@@ -114,9 +120,9 @@ class Counts(Part):
     Weights are in units of 2^-16.
     """
 
-    rows: Annotated[int, Range(0, MAX_ROWS)]
-    weight: Annotated[int, Range(0, MAX_SUM)]
-    totals: Annotated[Whole, Integers(1, -MAX_SUM, MAX_SUM, 100)]
+    rows: RowCount
+    weight: BigSum
+    totals: Totals
 
     @classmethod
     def of(cls, sums: ExactSums) -> "Counts":
@@ -128,7 +134,7 @@ class Counts(Part):
 class Member(Part):
     """A lab that takes part, and what it counted in the first round."""
 
-    lab: Annotated[str, Text(200)]
+    lab: LabName
     counts: Counts
 
 
@@ -213,6 +219,11 @@ class State(Spoken, Document):
             return 0
         return self.newton.sample_threshold
 
+    def pooled(self) -> "State":
+        """The same for labs, in few rounds."""
+        assert self.newton is not None
+        return replace(self, newton=self.newton.pooled())
+
     def with_all_rows(self) -> "State":
         """The same, where each step takes all rows in place of a share of them."""
         assert self.newton is not None
@@ -231,7 +242,7 @@ class State(Spoken, Document):
 
 
 @dataclass(frozen=True)
-class Fitted:
+class PooledFit:
     """The end of all passes; ``theta`` has units of 2^-26, ``behind`` is the last point before."""
 
     model: GlmModel
@@ -267,7 +278,7 @@ def begin(design: GlmDesign, study: str, opened: GlmModel | None = None) -> Stat
             "its model file."
         )
     theta = on_grid(design.decode(opened.codes), THETA_BITS)
-    return State(study, scale, newton=NewtonState(theta, EVERY_ROW))
+    return State(study, scale, newton=NewtonState(theta, EVERY_ROW).pooled())
 
 
 def add_up(design: GlmDesign, state: State, batches: Iterable[Any]) -> Sums:
@@ -349,25 +360,23 @@ def table_of(
     )
 
 
-def _exponents(design: GlmDesign, batches: Iterable[Any]) -> dict[str, Whole]:
+def _exponents(design: GlmDesign, batches: Iterable[Any]) -> dict[str, WholeNumbers]:
     """How many rows have weights, and the power of two above the largest: it sets the scale."""
     encoder = RowEncoder.of(design)
-    counts = np.zeros(2 * _EXPONENTS + 1, dtype=np.int64)
-    rows = 0
+    largest, n_rows, n_weighted = 0.0, 0, 0
     for source in batches:
         for batch in _batches(design, source):
             masses = encoder.masses(batch, encoder.targets(batch))
             assert masses is not None
-            places = np.frexp(masses[masses > 0])[1] + _EXPONENTS
-            counts += np.bincount(places, minlength=counts.size)
-            rows += batch.n_rows
+            largest = max(largest, float(masses.max(initial=0.0)))
+            n_rows += batch.n_rows
+            n_weighted += int(np.count_nonzero(masses))
 
     # the largest alone is sent: weights of single rows stay here
-    largest = np.flatnonzero(counts)[-1:]
-    n_weighted = counts.sum()
-    counts[:] = 0
-    counts[largest] = n_weighted
-    return {"rows": integers([rows]), "exponents": integers(counts)}
+    counts = np.zeros(2 * _EXPONENTS + 1, dtype=np.int64)
+    if n_weighted:
+        counts[math.frexp(largest)[1] + _EXPONENTS] = n_weighted
+    return {"rows": integers([n_rows]), "exponents": integers(counts)}
 
 
 def _of_block(design: GlmDesign, state: State, block: Block) -> ExactSums:
@@ -380,7 +389,7 @@ def _of_block(design: GlmDesign, state: State, block: Block) -> ExactSums:
     return ExactSums(state.fingerprint, values)
 
 
-def _spread(design: GlmDesign, state: State, block: Block) -> dict[str, Whole]:
+def _spread(design: GlmDesign, state: State, block: Block) -> dict[str, WholeNumbers]:
     """Squares, and squares of squares, of what single rows do to each coded number."""
     asked, counts = state.newton, state.counts
     assert asked is not None
@@ -422,7 +431,7 @@ def spread_of(state: State, sums: ExactSums) -> Influence:
     return Influence(variance, np.zeros_like(effective), effective, effective, n_rows)
 
 
-def advance(design: GlmDesign, state: State, sums: ExactSums) -> State | Fitted:
+def advance(design: GlmDesign, state: State, sums: ExactSums) -> State | PooledFit:
     """What follows from the sums of all rows: the next state, or the fit.
 
     Refuses sums of a different state, and rows that are coded differently or have no model.
@@ -466,32 +475,22 @@ def advance(design: GlmDesign, state: State, sums: ExactSums) -> State | Fitted:
 def _scale_of(sums: ExactSums) -> int:
     """The power of two above the largest weight of all parts."""
     places = np.flatnonzero(sums.values["exponents"])
-    if not places.size:
-        raise ReplearnError(
-            "sample_weight must not be zero in all rows. Pass some that are positive."
-        )
+    refuse_weightless(places.size > 0)
     return int(places[-1]) - _EXPONENTS
 
 
 def _fitted(
     design: GlmDesign, theta: Matrix, counts: Counts, asked: NewtonState, sums: ExactSums
-) -> Fitted:
-    return Fitted(GlmModel(design, design.codes(theta)), theta, counts, behind_of(asked, sums))
+) -> PooledFit:
+    return PooledFit(GlmModel(design, design.codes(theta)), theta, counts, behind_of(asked, sums))
 
 
 def behind_of(asked: NewtonState, sums: ExactSums) -> LastIterate:
     """The point of a pass, with its information or, if none was asked for, the last one."""
-    values = sums.values
+    theta, gradient = asked.theta, sums.values["gradient"]
     if asked.behind is not None and not asked.sample_threshold:
-        return replace(asked.behind, theta=asked.theta, gradient=values["gradient"], direction=None)
-    return LastIterate(
-        asked.theta,
-        values["gradient"],
-        values["information"],
-        sums.count("weight"),
-        sums.count("sampled"),
-        asked.sample_threshold,
-    )
+        return replace(asked.behind, theta=theta, gradient=gradient, direction=None)
+    return LastIterate.at(theta, sums, asked.sample_threshold)
 
 
 def _one_step(design: GlmDesign, state: NewtonState, sums: ExactSums) -> Matrix:

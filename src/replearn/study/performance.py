@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replearn.glm import Loss, decided, shift_of
+from replearn.glm import Loss, Poisson, decided, means_of, shift_of
 from replearn.rows import WEIGHT_BITS
 from replearn.types import Matrix, Vector
 from replearn.words import Facts, Figure, Row, Spoken, forest, in_words
@@ -143,6 +143,9 @@ class Performance(Spoken):
         if weights is not None:
             masses = weights
         values = loss.value(scores, targets)
+        least: Vector | float = 0.0
+        if isinstance(loss, Poisson):  # a deviance is counted from means that equal the counts
+            least = loss.least_value(targets)
 
         # the constant model of these rows
         units = masses * 2.0**WEIGHT_BITS
@@ -153,7 +156,7 @@ class Performance(Spoken):
         if at_risk is not None:  # the events for each unit of time, times the time
             rate = float(targets @ masses) / float(np.exp(at_risk) @ masses)
             constant = (math.log(max(rate, 1e-300)) + at_risk)[:, None]
-        base_values = loss.value(constant, targets)
+        values, base_values = values - least, loss.value(constant, targets) - least
         gain = Measure.mean(base_values - values, masses)
         base = float(base_values @ masses) / float(masses.sum())
 
@@ -194,12 +197,12 @@ class Performance(Spoken):
         ends = (self.loss.value, self.loss.low, self.loss.high)
         unit = "%" if self.words == "error" else ""
         base = in_words([*ends, self.base], unit)[-1]
-        found = [self.loss.row(self.words, f"{self.null} alone {base}", unit)]
+        rows = [self.loss.row(self.words, f"{self.null} alone {base}", unit)]
         if self.auc is not None:
-            found.append(self.auc.row("AUC"))
+            rows.append(self.auc.row("AUC"))
         if self.balanced_accuracy is not None:
-            found.append(self.balanced_accuracy.row("balanced accuracy"))
-        return found
+            rows.append(self.balanced_accuracy.row("balanced accuracy"))
+        return rows
 
     def facts(self) -> Facts:
         """What the model is worth, in words."""
@@ -243,8 +246,8 @@ def calibration_line(scores: Vector, targets: Vector, masses: Vector) -> list[Me
     design = np.column_stack([np.ones(len(scores)), scores])
 
     def loss_at(beta: Vector) -> float:
-        found = design @ beta
-        return float(masses @ (np.logaddexp(0.0, found) - targets * found))
+        eta = design @ beta
+        return float(masses @ (np.logaddexp(0.0, eta) - targets * eta))
 
     mean = float(targets @ masses) / float(masses.sum())
     beta = np.array([math.log(mean / (1 - mean)), 0.0])
@@ -274,12 +277,12 @@ def calibration_line(scores: Vector, targets: Vector, masses: Vector) -> list[Me
 
 
 def observed_to_expected(
-    loss: Loss, found: Matrix, targets: Vector, masses: Vector
+    loss: Loss, scores: Matrix, targets: Vector, masses: Vector
 ) -> Measure | None:
     """Events (or totals) beside what the model predicts; None for many classes."""
     if loss.n_scores > 1 or loss.link == "identity":
         return None
-    return _ratio(targets, loss.residual(found, np.zeros(len(targets)))[:, 0], masses)
+    return _ratio(targets, means_of(loss, scores)[:, 0], masses)
 
 
 def _ratio(observed: Vector, expected: Vector, masses: Vector) -> Measure:
@@ -292,13 +295,13 @@ def _ratio(observed: Vector, expected: Vector, masses: Vector) -> Measure:
 
 
 def base_risk_shifts(
-    loss: Loss, found: Matrix, targets: Vector, masses: Vector
+    loss: Loss, scores: Matrix, targets: Vector, masses: Vector
 ) -> tuple[Measure, ...]:
     """Logarithms of observed to expected, of each class if there are many; of numbers the mean."""
     if loss.link == "identity":  # in standard deviations of the original's target
-        return (Measure.mean(targets - found[:, 0], masses),)
+        return (Measure.mean(targets - scores[:, 0], masses),)
 
-    expected = loss.residual(found, np.zeros(len(targets)))
+    expected = means_of(loss, scores)
     pairs = [(targets, expected[:, 0])]
     if loss.n_scores > 1:
         every = [1.0 - expected.sum(axis=1), *expected.T]
@@ -307,9 +310,11 @@ def base_risk_shifts(
     return tuple(Measure(*map(math.log, (one.value, one.low, one.high))) for one in ratios)
 
 
-def calibration_in_the_large(loss: Loss, found: Matrix, targets: Vector, masses: Vector) -> Measure:
+def calibration_in_the_large(
+    loss: Loss, scores: Matrix, targets: Vector, masses: Vector
+) -> Measure:
     """What must be added to scores so that they predict as many events as there are."""
-    shift = float(shift_of(loss, found, targets, masses)[0])
-    information = float(loss.curvature(found + shift)[:, 0] @ masses)
+    shift = float(shift_of(loss, scores, targets, masses)[0])
+    information = float(loss.curvature(scores + shift)[:, 0] @ masses)
     reach = 1.96 / math.sqrt(max(information, 1e-12))
     return Measure(shift, shift - reach, shift + reach)

@@ -4,11 +4,13 @@ All comparisons are of whole numbers. A lab that makes up whole rows, and adds t
 is not noticed here; it stands beside the others in `replearn.study.participants`.
 """
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 
 from replearn.errors import ReplearnError
-from replearn.glm import GlmDesign, Loss, over_scores, unpacked
-from replearn.glm import State as NewtonState
+from replearn.glm import GlmDesign, Loss, NewtonState, over_scores, unpacked
 from replearn.rows import (
     COARSE,
     EVERY_ROW,
@@ -16,7 +18,7 @@ from replearn.rows import (
     ROW_BITS,
     WEIGHT_BITS,
     ExactSums,
-    Integers,
+    WholeNumbers,
     on_grid,
 )
 from replearn.study.passes import SPREAD_BITS, Counts, State, add_up
@@ -28,32 +30,43 @@ _COARSE_ONE = int(_ONE / COARSE)
 _LARGEST = MAX_ROW // _ONE
 
 
+class _Impossible(Exception):
+    """What no rows can give, in words."""
+
+
+def _must(holds: Any, problem: str) -> None:
+    if not holds:
+        raise _Impossible(problem)
+
+
 def refuse_impossible(
     design: GlmDesign, state: State, sums: ExactSums, lab: str, most_rows: int
 ) -> None:
     """Refuse sums of a lab that no rows can give; ``most_rows`` is what any lab may claim."""
-    problem = _problem(design, state, sums, most_rows)
-    if problem:
-        raise ReplearnError(f"the sums of {lab!r} cannot be of rows: {problem}. Ask that lab.")
+    try:
+        _check(design, state, sums, most_rows)
+    except _Impossible as problem:
+        raise ReplearnError(
+            f"the sums of {lab!r} cannot be of rows: {problem}. Ask that lab."
+        ) from None
 
 
-def _problem(design: GlmDesign, state: State, sums: ExactSums, most_rows: int) -> str:
-    """What is wrong with the sums of a lab, in words; nothing if rows can give them."""
+def _check(design: GlmDesign, state: State, sums: ExactSums, most_rows: int) -> None:
+    """Each check relies on those before it."""
     rows = sums.count("rows")
-    if not 0 < rows <= most_rows:
-        return f"they claim {rows:,} rows, and at most {most_rows:,} are believed"
-    if not _are_asked_for(design, state, sums):
-        return "they are not those that the round asks for"
+    _must(
+        0 < rows <= most_rows, f"they claim {rows:,} rows, and at most {most_rows:,} are believed"
+    )
+    _must(_are_asked_for(design, state, sums), "they are not those that the round asks for")
     if state.scale is None:
-        return _on_exponents(sums)
+        _check_exponents(sums)
+        return
 
-    # each check relies on those before it
-    problem = _on_counts(design, sums)
-    if not problem and state.newton is not None:
-        problem = _on_step(design, state, state.newton, sums)
-    if not problem and state.then:
-        problem = _on_spread(sums)
-    return problem
+    _check_counts(design, sums)
+    if state.newton is not None:
+        _check_step(design, state, state.newton, sums)
+    if state.then:
+        _check_spread(sums)
 
 
 def _are_asked_for(design: GlmDesign, state: State, sums: ExactSums) -> bool:
@@ -67,32 +80,32 @@ def _are_asked_for(design: GlmDesign, state: State, sums: ExactSums) -> bool:
     return True
 
 
-def _on_exponents(sums: ExactSums) -> str:
+def _check_exponents(sums: ExactSums) -> None:
     """Weights are counted once each."""
     counts = sums.values["exponents"]
-    if (counts >= 0).all() and counts.sum() <= sums.count("rows"):
-        return ""
-    return "their weights do not add up to their rows"
+    is_whole = (counts >= 0).all() and counts.sum() <= sums.count("rows")
+    _must(is_whole, "their weights do not add up to their rows")
 
 
-def _on_step(design: GlmDesign, state: State, asked: NewtonState, sums: ExactSums) -> str:
+def _check_step(design: GlmDesign, state: State, asked: NewtonState, sums: ExactSums) -> None:
     """Gradient and information, at the constant model against the labels, too."""
-    problem = _on_gradient(design, asked, sums) or _on_information(design, asked, sums)
-    if problem or asked.behind is not None or state.counts is None:
-        return problem
-    return _on_first_gradient(design, asked, sums)
+    _check_gradient(design, asked, sums)
+    _check_information(design, asked, sums)
+    if asked.behind is None and state.counts is not None:
+        _check_first_gradient(design, asked, sums)
 
 
-def _on_spread(sums: ExactSums) -> str:
+def _check_spread(sums: ExactSums) -> None:
     """Squares of influences, and their squares."""
     squares, fourth = sums.reals("spread") * 2.0**-SPREAD_BITS
     many = 2 * sums.count("sampled") * fourth + 1e-6  # Cauchy and Schwarz; they are on a grid
-    if (squares < 0).any() or (squares * squares > many).any():
-        return "the sums of squared influences that they sent are not possible together"
-    return ""
+    _must(
+        (squares >= 0).all() and (squares * squares <= many).all(),
+        "the sums of squared influences that they sent are not possible together",
+    )
 
 
-def _on_counts(design: GlmDesign, sums: ExactSums) -> str:
+def _check_counts(design: GlmDesign, sums: ExactSums) -> None:
     """Rows, their weights, classes and cells."""
     loss, counts = design.loss, Counts.of(sums)
 
@@ -100,22 +113,23 @@ def _on_counts(design: GlmDesign, sums: ExactSums) -> str:
     most = least = counts.rows << WEIGHT_BITS
     if design.weights or design.class_weight:
         least = counts.rows
-    if not least <= counts.weight <= most:
-        return f"{counts.rows:,} rows cannot have the weight {counts.weight * 2.0**-WEIGHT_BITS:,}"
+    _must(
+        least <= counts.weight <= most,
+        f"{counts.rows:,} rows cannot have the weight {counts.weight * 2.0**-WEIGHT_BITS:,}",
+    )
 
     totals, cut = counts.totals, _cut(loss, counts)
     if loss.by_class:
-        if not (totals >= 0).all() or totals.sum() != counts.weight:
-            return "their classes do not add up to their rows"
-        if least == counts.weight and (totals % (1 << WEIGHT_BITS)).any():
-            return "some class has a part of a row"
-    elif abs(totals[0]) > cut or (loss.least == 0 and totals[0] < 0):
-        return "the mean of their targets is out of reach"
+        adds_up = (totals >= 0).all() and totals.sum() == counts.weight
+        _must(adds_up, "their classes do not add up to their rows")
+        is_whole = least < counts.weight or not (totals % (1 << WEIGHT_BITS)).any()
+        _must(is_whole, "some class has a part of a row")
+    else:
+        is_near = abs(totals[0]) <= cut and (loss.least != 0 or totals[0] >= 0)
+        _must(is_near, "the mean of their targets is out of reach")
 
     cells = sums.values["cells"]
-    if not ((cells >= 0) & (cells <= counts.rows)).all():
-        return "they count more cells than rows"
-    return ""
+    _must(((cells >= 0) & (cells <= counts.rows)).all(), "they count more cells than rows")
 
 
 def _cut(loss: Loss, counts: Counts) -> int:
@@ -123,7 +137,7 @@ def _cut(loss: Loss, counts: Counts) -> int:
     return int(loss.cut) * counts.weight + counts.rows
 
 
-def _residuals(design: GlmDesign, sums: ExactSums) -> "tuple[list[int], list[int], list[int]]":
+def _residuals(design: GlmDesign, sums: ExactSums) -> Iterator[tuple[int, int, int]]:
     """For each score the sum of residuals, at least and at most, and of their sizes at most.
 
     With P the sum of predictions and T that of targets, the residuals add up to P - T, and their
@@ -131,21 +145,17 @@ def _residuals(design: GlmDesign, sums: ExactSums) -> "tuple[list[int], list[int
     """
     loss, counts = design.loss, Counts.of(sums)
     shift, half = loss.bits - WEIGHT_BITS, counts.rows  # half a unit in each row, and more
-    lows, highs, sizes = [], [], []
     for k in range(loss.n_scores):
         # the gradient of the constant is the sum of residuals
         residual = int(sums.values["gradient"][k, 0]) // _ONE
         low, high = (_times(abs(end) * counts.weight, shift) for end in loss.predicted)
         target = _times(counts.totals[k + 1 if loss.by_class else 0], shift)
-        lows.append(-low - target - half)
-        highs.append(high - target + half)
 
         # P + T = (P - T) + 2 T, or, where predictions may be negative, the largest of both
         size = residual + 2 * target
         if low:
             size = high + _times(int(loss.cut) * counts.weight, shift)
-        sizes.append(size + half)
-    return lows, highs, sizes
+        yield -low - target - half, high - target + half, size + half
 
 
 def _times(value: int, shift: int) -> int:
@@ -153,29 +163,28 @@ def _times(value: int, shift: int) -> int:
     return value << shift if shift >= 0 else -(-value >> -shift)
 
 
-def _on_gradient(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> str:
+def _check_gradient(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> None:
     """Residuals, and products of them with encoded numbers, are bounded."""
     gradient = sums.values["gradient"]
-    if gradient.shape != asked.theta.shape:
-        return f"their gradient has the shape {gradient.shape} in place of {asked.theta.shape}"
-    lows, highs, sizes = _residuals(design, sums)
-    for row, low, high, size in zip(gradient, lows, highs, sizes, strict=True):
-        if row[0] % _ONE:
-            return "their gradient has a part of a unit"
-        if not low <= row[0] // _ONE <= high:
-            return "their gradient contradicts their targets"
-        if max(map(abs, row.tolist())) > MAX_ROW * size:
-            return "their gradient is larger than their rows allow"
-    return ""
+    _must(
+        gradient.shape == asked.theta.shape,
+        f"their gradient has the shape {gradient.shape} in place of {asked.theta.shape}",
+    )
+    for row, (low, high, size) in zip(gradient, _residuals(design, sums), strict=True):
+        residual, part = divmod(row[0], _ONE)
+        _must(not part, "their gradient has a part of a unit")
+        _must(low <= residual <= high, "their gradient contradicts their targets")
+        largest = max(map(abs, row.tolist()))
+        _must(largest <= MAX_ROW * size, "their gradient is larger than their rows allow")
 
 
-def _on_first_gradient(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> str:
+def _check_first_gradient(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> None:
     """At the constant model every class has one residual, so that its rows are counted again."""
     loss, counts = design.loss, Counts.of(sums)
     if not loss.by_class or design.offset or (asked.theta[:, 1:]).any():
-        return ""
+        return
     if design.weights or design.class_weight:
-        return ""
+        return
 
     # one residual for each class, the same for all of its rows
     n_classes = len(counts.totals)
@@ -185,20 +194,21 @@ def _on_first_gradient(design: GlmDesign, asked: NewtonState, sums: ExactSums) -
     sizes = counts.totals >> WEIGHT_BITS
     for k in range(loss.n_scores):
         due = sum(int(r) * int(n) for r, n in zip(residuals[:, k], sizes, strict=True))
-        if sums.values["gradient"][k, 0] != due * _ONE:
-            return "their gradient contradicts their labels"
-    return ""
+        is_due = sums.values["gradient"][k, 0] == due * _ONE
+        _must(is_due, "their gradient contradicts their labels")
 
 
-def _on_information(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> str:
+def _check_information(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> None:
     """Sums of curvatures are bounded, and their matrix is positive."""
     loss, weight, sampled = design.loss, sums.count("weight"), sums.count("sampled")
     n_scores, n_columns = asked.theta.shape
     is_sample = asked.sample_threshold != EVERY_ROW
-    if not 0 <= sampled <= weight or (sampled != weight and not is_sample):
-        return "their information is of more or fewer rows than it should be"
+    _must(
+        0 <= sampled <= weight and (sampled == weight or is_sample),
+        "their information is of more or fewer rows than it should be",
+    )
     if not asked.sample_threshold:
-        return ""
+        return
 
     # between which sums of curvatures lie
     slack = sums.count("rows")  # half a unit in each row, and more
@@ -211,36 +221,32 @@ def _on_information(design: GlmDesign, asked: NewtonState, sums: ExactSums) -> s
     blocks = unpacked(sums.values["information"], n_columns)
     pairs = zip(*np.triu_indices(n_scores), strict=True)
     for block, (k, m) in zip(blocks, pairs, strict=True):
-        total = int(block[0, 0]) // _COARSE_ONE**2
-        if block[0, 0] % _COARSE_ONE**2 or abs(total) > most or (k == m and total < 0):
-            return "their information is above its maximum"
-        if k != m:
-            continue
-        if total < least - 2 * slack:
-            return "their information is not that of their rows"
-        if problem := _on_block(block):
-            return problem
+        total, part = divmod(int(block[0, 0]), _COARSE_ONE**2)
+        is_bounded = not part and abs(total) <= most and (k != m or total >= 0)
+        _must(is_bounded, "their information is above its maximum")
+        if k == m:
+            _must(total >= least - 2 * slack, "their information is not that of their rows")
+            _check_block(block)
 
     # curvatures are rounded for each pair of scores, so all blocks are positive up to that
     loose = 0
     if n_scores > 1:
         loose = n_scores * slack * (_LARGEST * _COARSE_ONE) ** 2 * n_columns
-    if _least_eigenvalue(blocks, n_scores) < -loose:
-        return "their information is not positive"
-    return ""
+    _must(_least_eigenvalue(blocks, n_scores) >= -loose, "their information is not positive")
 
 
-def _on_block(block: Integers) -> str:
+def _check_block(block: WholeNumbers) -> None:
     """The information of one score, a matrix."""
     diagonal = np.diagonal(block)
-    if (diagonal < 0).any() or (diagonal > _LARGEST**2 * block[0, 0]).any():
-        return "their information is above its maximum"
-    if (block**2 > diagonal[:, None] * diagonal).any():
-        return "their information breaks the inequality of Cauchy and Schwarz"
-    return ""
+    is_bounded = (diagonal >= 0).all() and (diagonal <= _LARGEST**2 * block[0, 0]).all()
+    _must(is_bounded, "their information is above its maximum")
+    _must(
+        (block**2 <= diagonal[:, None] * diagonal).all(),
+        "their information breaks the inequality of Cauchy and Schwarz",
+    )
 
 
-def _least_eigenvalue(parts: Integers, n_scores: int) -> float:
+def _least_eigenvalue(parts: WholeNumbers, n_scores: int) -> float:
     """Of the whole matrix over scores and columns; what float64 cannot tell from 0 is 0."""
     values = np.linalg.eigvalsh(over_scores(parts.astype(np.float64), n_scores))
     least, most = float(values[0]), float(np.abs(values).max())

@@ -14,7 +14,7 @@ import numpy as np
 from replearn.codes import seed_text
 from replearn.errors import UselessModelWarning, probability, whole_number
 from replearn.exact import algebra
-from replearn.glm import DIRECTION_BITS, GlmDesign, Kind, loss_of
+from replearn.glm import DIRECTION_BITS, GlmDesign, GlmPromise, Kind, loss_of
 from replearn.glm import sketched as glm
 from replearn.rows import MOST_TRIED, MemoryBlocks, Rows, sampled
 from replearn.study.encoder import RowEncoder, TableRows, projected, read_rows
@@ -115,12 +115,12 @@ def register_study(
     rows = read_rows(TableRows(table, RowEncoder(learned.encoding, loss, classes)))
 
     # 2 finished scores are recalibrated; of columns as many directions as pay
-    promise = glm.Promise(max_disagreement, 0, replication_rows, replication_rows)
+    promise = GlmPromise(max_disagreement, 0, replication_rows, replication_rows)
     if scores is not None:
-        directions, found = None, glm.original(rows, loss, promise)[1]
+        directions, chosen = None, glm.original(rows, loss, promise)
     else:
-        directions, found = _worthwhile(rows, loss, promise)
-    worth = worth_of(loss, found.folds)
+        directions, chosen = _worthwhile(rows, loss, promise)
+    worth = worth_of(loss, chosen.folds)
     if worth.is_useless:
         warn(
             f"With {replication_rows:,} rows per lab and no published bits the model is no better "
@@ -133,28 +133,28 @@ def register_study(
         target=pilot_y if isinstance(pilot_y, str) else target,
         encoding=learned.encoding,
         loss=loss,
-        ridge=found.validation.ridge,
-        coordinates=found.coordinates,
-        widths=found.widths,
+        ridge=chosen.validation.ridge,
+        coordinates=chosen.coordinates,
+        widths=chosen.widths,
         bits=0,
         seed=seed_text(shared_seed),
         classes=classes,
         directions=directions,
     )
-    return GlmStudy.of(design, promise, found.spread, make_profile(learned, labels))
+    return GlmStudy.of(design, promise, chosen.spread, make_profile(learned, labels))
 
 
-def _worthwhile(rows: Rows, loss: Any, promise: glm.Promise) -> tuple[Codes, glm.RidgeFit]:
+def _worthwhile(rows: Rows, loss: Any, promise: GlmPromise) -> tuple[Codes, glm.RidgeFit]:
     """As many principal directions as lower the held-out loss after rounding."""
     every = principal_directions(glm.second_moments(rows))[:MOST_DIRECTIONS]
     best: tuple[Codes, glm.RidgeFit] | None = None
     kept = rows if isinstance(rows, MemoryBlocks) else sampled(rows, 1, MOST_TRIED, salt=4)
     for k in range(1, len(every) + 1):
         turned = MemoryBlocks(replace(kept.block, terms=projected(kept.block.terms, every[:k])))
-        trial = glm.original(turned, loss, promise)[1]
-        if best is not None and trial.loss >= best[1].loss:
+        fitted = glm.original(turned, loss, promise)
+        if best is not None and fitted.loss >= best[1].loss:
             break
-        best = every[:k], trial
+        best = every[:k], fitted
     assert best is not None
     return best
 

@@ -222,11 +222,13 @@ class GlmReplication(Replication):
     def _verdict_of_the_same(self) -> Verdict:
         """What the patients say about a model that agrees."""
         support, is_small = self.support, self.n_rows < self.replication_rows
+        # what is denied is so whatever columns look like; what is not may rest on wrong ones
         if support is not None and (support.gain.high < 0 or support.rung in _DENIED):
             return "contradicted"
         if self.look_first:
             return "questioned"
 
+        # then the second leg of support: better than this lab's base rate
         if support is None:
             return "undecided"
         if not support.beats_base_rate and not is_small:
@@ -252,6 +254,7 @@ class GlmReplication(Replication):
             items.append(self.evidence.words())
         if support is not None:
             items += support.rows()
+        # how many: of survival as persons, who have several rows each
         if self.people is None:
             planned = f"planned for {self.replication_rows:,}"
             items.append(Row("rows here", self.n_rows, note=planned))
@@ -312,34 +315,41 @@ class GlmReplication(Replication):
     def _sentence(self) -> str:
         """The verdict, as people say it."""
         verdict, support = self.verdict, self.support
-        same, it, beats = "The same model", "it", "it beats"
-        if self.local_constant:
-            same, it, beats = "The same slopes, with your own constant", "them", "they beat"
-        if verdict == "confirmed":
-            return f"{same}, and your patients support {it}."
-        if verdict == "questioned":
-            return f"{same}, but look at {_listed(self.look_first)}."
-        if verdict == "unsupported":
-            return f"{same}, but your {self._size()} do not show that {beats} your base rate."
-        if verdict == "undecided" and support is None:
-            return f"{same}; whether the patients support {it} was not tested."
-        if verdict == "undecided":
+        # verdicts that do not speak of one and the same model
+        if verdict == "different":
             return (
-                f"{same}; your {self._size()} are too few to show whether {beats} your base rate."
+                "A different model: these rows do not give the original's model. Do not use this."
             )
-        if verdict == "contradicted":
-            assert support is not None
-            return f"{same}, but your patients contradict {it} ({self._why(support)})."
+        if verdict == "untold":
+            made = "A model was made; the study does not tell whether it is the original's."
+            return f"{made} Look at {_listed(self.look_first)}." if self.look_first else made
         if verdict == "same slopes":
             assert support is not None
             what, differs = _base_risk(support)
             if self.same:
                 return f"The same model, but the {what} {differs}."
             return f"The same model but for the {what}, which {differs}."
-        if verdict == "untold":
-            made = "A model was made; the study does not tell whether it is the original's."
-            return f"{made} Look at {_listed(self.look_first)}." if self.look_first else made
-        return "A different model: these rows do not give the original's model. Do not use this."
+
+        # constants that labs fit by themselves are no part of what is the same
+        same, it, beats = "The same model", "it", "it beats"
+        if self.local_constant:
+            same, it, beats = "The same slopes, with your own constant", "them", "they beat"
+        return f"{same}{self._of_the_same(it, beats)}."
+
+    def _of_the_same(self, it: str, beats: str) -> str:
+        """What the patients say about a model that agrees: the rest of a sentence."""
+        verdict, support = self.verdict, self.support
+        if verdict == "confirmed":
+            return f", and your patients support {it}"
+        if verdict == "questioned":
+            return f", but look at {_listed(self.look_first)}"
+        if support is None:
+            return f"; whether the patients support {it} was not tested"
+        if verdict == "contradicted":
+            return f", but your patients contradict {it} ({self._why(support)})"
+        if verdict == "unsupported":
+            return f", but your {self._size()} do not show that {beats} your base rate"
+        return f"; your {self._size()} are too few to show whether {beats} your base rate"
 
     def _why(self, support: Support) -> str:
         if support.rung == "model":
@@ -356,9 +366,9 @@ class GlmReplication(Replication):
         if verdict == "untold":
             return [
                 "Compare the fingerprint with those of other labs, or pass --opened with the "
-                "original's model."
+                "original's model; of a sealed study with its opening."
             ]
-        if verdict == "same slopes":
+        if verdict == "same slopes" and not self.look_first:
             return [_UPDATE_CONSTANT]
         if verdict in ("contradicted", "unsupported"):
             assert support is not None
@@ -366,7 +376,10 @@ class GlmReplication(Replication):
         if verdict == "different":
             return self._why_different()
 
-        if verdict == "questioned":  # whoever updated first would fit the wrong columns
+        if verdict in (
+            "questioned",
+            "same slopes",
+        ):  # whoever updated first would fit the wrong columns
             return [_RECODE]
         if support is None:
             return []
@@ -411,8 +424,6 @@ _RECODE = "Next: give these columns as the study has them, or say why they diffe
 _DENIED = ("factor", "columns")
 #: Columns that a verdict names.
 _MOST_NAMED = 3
-#: Rows that are compared with each other, about.
-_MOST_COMPARED = 1 << 14
 
 
 def _listed(columns: tuple[str, ...]) -> str:

@@ -15,12 +15,11 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from replearn.documents import Document, Integers, Length, Sha256, Text, Unfit
+from replearn.documents import Document, Integers, Length, Sha256, Unfit
 from replearn.errors import ReplearnError, short
-from replearn.rows import ExactSums
-from replearn.rows import Integers as Whole
+from replearn.rows import ExactSums, WholeNumbers
 from replearn.study.disclosure import count_groups, groups_counted, refuse_heavy_rows
-from replearn.study.passes import LEAST_LABS, State, add_up
+from replearn.study.passes import LEAST_LABS, LabName, State, add_up
 from replearn.study.study import GlmStudy
 from replearn.study.sums import at_state, summed
 from replearn.tables import LEAST_COUNT
@@ -29,8 +28,6 @@ from replearn.words import Facts, Row, Spoken
 #: Shares are whole numbers modulo this: far more than any total.
 MODULUS = 1 << 128
 _MOST_LABS = 1000
-
-_Name = Annotated[str, Text(200)]
 
 
 @dataclass(frozen=True)
@@ -55,10 +52,10 @@ class Share(Spoken, Document):
 
     study: Sha256
     state: Sha256
-    labs: Annotated[tuple[_Name, ...], Length(LEAST_LABS, _MOST_LABS)]
-    to: _Name
-    numbers: Annotated[Whole, Integers(1, 0, MODULUS - 1, 1 << 24)]
-    lab: _Name | None = None
+    labs: Annotated[tuple[LabName, ...], Length(LEAST_LABS, _MOST_LABS)]
+    to: LabName
+    numbers: Annotated[WholeNumbers, Integers(1, 0, MODULUS - 1, 1 << 24)]
+    lab: LabName | None = None
 
     def check(self) -> None:
         """Labs are different, and named in order."""
@@ -157,10 +154,12 @@ def lab_shares(
     return shares
 
 
-def add_shares(shares: Iterable[Share]) -> Share | Whole:
+def add_shares(shares: Iterable[Share]) -> Share | WholeNumbers:
     """What one lab got from all labs, added up; or the totals, if all labs did so."""
     shares = list(shares)
     first = shares[0]
+
+    # nothing of two rounds is added up: the result would look as random as any other
     for one in shares:
         if (one.study, one.state, one.labs) != (first.study, first.state, first.labs):
             raise ReplearnError(
@@ -170,6 +169,7 @@ def add_shares(shares: Iterable[Share]) -> Share | Whole:
         if one.numbers.size != first.numbers.size:
             raise ReplearnError("shares must have as many numbers each, got different ones.")
 
+    # a lab has one share of each, or whoever combines has what each lab made of its own
     is_sent = {one.lab is not None for one in shares}
     if is_sent == {True}:
         if len({one.to for one in shares}) > 1:
@@ -191,7 +191,9 @@ def add_shares(shares: Iterable[Share]) -> Share | Whole:
     return np.where(total >= MODULUS // 2, total - MODULUS, total)  # some sums are negative
 
 
-def unpack_total(study: GlmStudy, state: State, total: Whole) -> tuple[ExactSums, Whole]:
+def unpack_total(
+    study: GlmStudy, state: State, total: WholeNumbers
+) -> tuple[ExactSums, WholeNumbers]:
     """The sums of all labs, and counts of rows of each group, from what was added up."""
     groups, classes = groups_counted(study.design)
     asked = dict(add_up(study.design, state, ()).values)
@@ -211,13 +213,13 @@ def unpack_total(study: GlmStudy, state: State, total: Whole) -> tuple[ExactSums
     return ExactSums(state.fingerprint, values), counted
 
 
-def _in_one_line(values: dict[str, Whole]) -> Whole:
+def _in_one_line(values: dict[str, WholeNumbers]) -> WholeNumbers:
     """All numbers, in the order of the names of their arrays, modulo 2^128."""
     line = np.concatenate([values[name].reshape(-1) for name in sorted(values)])
     return np.asarray(line.astype(object) % MODULUS)
 
 
-def _random(size: int) -> Whole:
+def _random(size: int) -> WholeNumbers:
     drawn = secrets.token_bytes(16 * size)
     numbers = [int.from_bytes(drawn[16 * i : 16 * i + 16]) for i in range(size)]
     return np.array(numbers, dtype=object)
@@ -239,13 +241,13 @@ def _checked_names(lab: str, labs: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def _check_all(labs: Sequence[str], found: Sequence[str], what: str) -> None:
+def _check_all(labs: Sequence[str], names: Sequence[str], what: str) -> None:
     """Each lab must be there, once."""
-    absent = sorted(set(labs) - set(found))
+    absent = sorted(set(labs) - set(names))
     if absent:
         raise ReplearnError(f"there must be {what} each lab, got none of {_listed(absent)}.")
-    if len(found) > len(labs):
-        twice = sorted({name for name in found if found.count(name) > 1})
+    if len(names) > len(labs):
+        twice = sorted({name for name in names if names.count(name) > 1})
         raise ReplearnError(f"there must be {what} each lab, got two of {_listed(twice)}.")
 
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -29,17 +29,17 @@ from replearn.glm import (
     GlmDesign,
     GlmModel,
     GlmPlan,
+    GlmPromise,
     Hazard,
     NumberSpread,
-    Promise,
 )
 from replearn.rows import ExactSums
 from replearn.study import passes
 from replearn.study.encoder import RowEncoder
 from replearn.study.evidence import Evidence, guess_bits, rows_to_match
-from replearn.study.passes import Fitted, State, Sums
-from replearn.tables import Profile, persons_of
-from replearn.types import Vector
+from replearn.study.passes import PooledFit, State, Sums
+from replearn.tables import INTERVAL, Profile, persons_of
+from replearn.types import Mask, Vector
 from replearn.words import Facts, Figure, Row, Spoken, by_rows, counted
 
 #: What labs share besides a promise: told apart by its ``kind``.
@@ -47,6 +47,7 @@ Design = GlmDesign | HalfspaceDesign
 
 #: Rows that a study may speak of.
 MAX_ROWS = 1 << 40
+StatedRows = Annotated[int, Range(1, MAX_ROWS)]
 #: Widths may exceed what spread and rows imply by upper confidence bounds, up to this factor.
 _MOST_UPPER = 8.0
 #: Spreads that a study states may differ from those of a lab by this factor.
@@ -216,8 +217,8 @@ class GlmStudy(Study):
 
     design: GlmDesign
     max_disagreement: Share3
-    n_original: Annotated[int, Range(1, MAX_ROWS)]
-    n_replication: Annotated[int, Range(1, MAX_ROWS)]
+    n_original: StatedRows
+    n_replication: StatedRows
     spreads: Annotated[tuple[Positive3, ...], Length(1, MAX_NUMBERS)]
     between: Annotated[tuple[NonNegative3, ...], Length(1, MAX_NUMBERS)]
     n_centres: Annotated[int, Range(0, MAX_ROWS)]
@@ -231,7 +232,7 @@ class GlmStudy(Study):
     def of(
         cls,
         design: GlmDesign,
-        promise: Promise,
+        promise: GlmPromise,
         spread: NumberSpread,
         profile: Profile,
         problems: Iterable[str] = (),
@@ -357,7 +358,7 @@ class GlmStudy(Study):
         """Widths that rows, spreads and centres imply, without what upper bounds add."""
         return self._widths_for(self.promise, self.centres)
 
-    def _widths_for(self, promise: Promise, between: Between) -> Vector:
+    def _widths_for(self, promise: GlmPromise, between: Between) -> Vector:
         """Widths that a promise implies, with the spreads that the original states."""
         widths: Vector = GLM.sizes(promise, self.stated_spreads, between).widths
         return widths
@@ -409,10 +410,10 @@ class GlmStudy(Study):
         return GlmPlan(self.promise, spreads, between, self.widths).of(self.design.is_agreed)
 
     @property
-    def promise(self) -> Promise:
+    def promise(self) -> GlmPromise:
         """To a lab with the rows of the smallest replication."""
         rho, bits = float(self.max_disagreement), self.design.bits
-        return Promise(rho, bits, self.n_original, self.n_replication)
+        return GlmPromise(rho, bits, self.n_original, self.n_replication)
 
     def commits_to_slopes(self, model: GlmModel, nonce: str | None = None) -> bool | None:
         """Whether the original's model is this one but for the constants; None if sealed.
@@ -452,10 +453,7 @@ class GlmStudy(Study):
         evidence : Evidence
             Rows that a match takes, and guesses that find the model.
         """
-        self._refuse_foreign(model)
-        design = self.design
-        decoded = design.cells.decode(model.codes, design.published)
-        counts = ~design.is_constant  # the base rate gives constants away
+        counts = np.ones(self.design.n_numbers, dtype=np.bool_)
         believed = stated = self.stated_spreads
         if spreads is not None:
             if np.shape(spreads) != stated.shape:
@@ -464,18 +462,14 @@ class GlmStudy(Study):
                     "to take those that the study states."
                 )
             ratio = stated / np.maximum(spreads, 1e-30)
-            counts &= (ratio > 1 / MOST_SPREAD) & (ratio < MOST_SPREAD)
+            counts = (ratio > 1 / MOST_SPREAD) & (ratio < MOST_SPREAD)
             # a lab's own rows may show nothing
             believed = np.minimum(stated, np.maximum(spreads, _LEAST_SPREAD * stated))
 
-        # the rows that a match takes
-        rows = rows_to_match(self.plan(believed, self.centres))
-
-        # the guesses that find it
-        offsets = design.cells.offsets(np.zeros(design.n_numbers), design.published)
-        bits = guess_bits(self.widths[counts], offsets[counts], decoded[counts])
+        bits = self._guess_bits(model, self.widths, counts)
         if self.n_centres > 1:  # learned widths tell how strong each slope is, not its sign
-            bits = min(bits, float(np.count_nonzero(counts)))
+            bits = min(bits, float(np.count_nonzero(counts & ~self.design.is_constant)))
+        rows = rows_to_match(self.plan(believed, self.centres))
         return Evidence(rows, bits, is_open=self.commitment is not None and not self.sealed)
 
     def planned_bits(self, model: GlmModel, n_rows: int) -> float:
@@ -493,17 +487,21 @@ class GlmStudy(Study):
         bits : float
             Guesses that find the model, as a power of two.
         """
-        self._refuse_foreign(model)
         n_rows = whole_number("n_rows", n_rows)
-        design = self.design
-        one_population = Between.none(design.n_numbers)
+        one_population = Between.none(self.design.n_numbers)
         widths = self._widths_for(replace(self.promise, n_there=n_rows), one_population)
+        return self._guess_bits(model, widths)
 
-        # slopes alone: the base rate gives constants away
+    def _guess_bits(
+        self, model: GlmModel, widths: Vector, counts: Mask | Literal[True] = True
+    ) -> float:
+        """Guesses that find a model in cells of such widths, of numbers that count."""
+        self._refuse_foreign(model)
+        design = self.design
+        counts = counts & ~design.is_constant  # the base rate gives constants away
         decoded = design.cells.decode(model.codes, design.published)
-        is_slope = ~design.is_constant
         offsets = design.cells.offsets(np.zeros(design.n_numbers), design.published)
-        return guess_bits(widths[is_slope], offsets[is_slope], decoded[is_slope])
+        return guess_bits(widths[counts], offsets[counts], decoded[counts])
 
     def _refuse_foreign(self, model: GlmModel) -> None:
         """A model of other columns or cells has codes of another meaning."""
@@ -554,7 +552,7 @@ class GlmStudy(Study):
             )
         return passes.add_up(self.design, state, batches)
 
-    def step(self, sums: ExactSums, state: State) -> State | Fitted:
+    def step(self, sums: ExactSums, state: State) -> State | PooledFit:
         """What follows from the sums of all rows: the next state, or the fit.
 
         Parameters
@@ -566,7 +564,7 @@ class GlmStudy(Study):
 
         Returns
         -------
-        state : State or Fitted
+        state : State or PooledFit
             What to ask for next, or the model.
         """
         self.check_state(state)
@@ -628,15 +626,12 @@ class GlmStudy(Study):
         """
         design = self.design
 
-        # in a registered study nobody is first
+        verdict = "A study to replicate: labs with rows of their own can get the same model."
         if self.commitment is None:
             verdict = "A registered study: nobody is first, every lab may fit it."
-        else:
-            verdict = "A study to replicate: labs with rows of their own can get the same model."
-
         rows = [
             Row("target", design.target),
-            Row("columns", len(design.encoding.columns)),
+            Row("columns", len(set(design.encoding.names) - {INTERVAL})),
             Row("coefficients", design.n_numbers, note=bits_each(design.bits), key="coded_numbers"),
         ]
         if design.constant:

@@ -11,22 +11,24 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from replearn.documents import Document, Integers, Range, Sha256, Text, Unfit
+from replearn.documents import Document, Integers, Sha256, Unfit
 from replearn.errors import ReplearnError
-from replearn.glm import MOST_STEERED
-from replearn.glm import State as NewtonState
-from replearn.rows import EVERY_ROW, WEIGHT_BITS, ExactSums, integers
-from replearn.rows import Integers as Whole
+from replearn.glm import MOST_STEERED, NewtonState
+from replearn.rows import EVERY_ROW, WEIGHT_BITS, ExactSums, WholeNumbers, integers
 from replearn.study.agreement import spread_findings
 from replearn.study.disclosure import refuse_few_rows, refuse_heavy_rows
 from replearn.study.passes import (
     LEAST_LABS,
     LEAST_SUMMED,
-    MAX_ROWS,
+    MAX_POOLED_ROWS,
     MAX_SUM,
+    BigSum,
     Counts,
+    LabName,
+    RowCount,
     State,
     Sums,
+    Totals,
     behind_of,
     findings_of,
     refuse_other_codes,
@@ -39,7 +41,7 @@ from replearn.tables import LEAST_COUNT, Finding, Table
 from replearn.types import Codes
 from replearn.words import Facts, Row, Spoken
 
-_SUM = Integers(2, -MAX_SUM, MAX_SUM, 1 << 24)
+_Sums = Annotated[WholeNumbers, Integers(2, -MAX_SUM, MAX_SUM, 1 << 24)]
 #: Sums that are one number, and those that are arrays.
 _COUNTED = ("rows", "weight", "sampled")
 _ARRAYS = ("totals", "cells", "gradient", "information", "exponents", "spread")
@@ -61,6 +63,9 @@ class LabSums(Spoken, Document):
         Columns that look different here: for the lab itself, no part of the file.
     rows : int
         Rows of the lab.
+    n_shown : int
+        Rows that share two terms with few others, so that whoever sees the file can work them
+        out: for the lab itself, no part of the file.
 
     See Also
     --------
@@ -89,17 +94,18 @@ class LabSums(Spoken, Document):
 
     study: Sha256
     state: Sha256
-    lab: Annotated[str, Text(200)]
-    rows: Annotated[int, Range(0, MAX_ROWS)]
-    weight: Annotated[int, Range(0, MAX_SUM)] | None = None
-    sampled: Annotated[int, Range(0, MAX_SUM)] | None = None
-    totals: Annotated[Whole, Integers(1, -MAX_SUM, MAX_SUM, 100)] | None = None
-    cells: Annotated[Codes, Integers(2, 0, MAX_ROWS)] | None = None
-    gradient: Annotated[Whole, _SUM] | None = None
-    information: Annotated[Whole, _SUM] | None = None
-    exponents: Annotated[Codes, Integers(1, 0, MAX_ROWS, 1 << 12)] | None = None
-    spread: Annotated[Whole, _SUM] | None = None
+    lab: LabName
+    rows: RowCount
+    weight: BigSum | None = None
+    sampled: BigSum | None = None
+    totals: Totals | None = None
+    cells: Annotated[Codes, Integers(2, 0, MAX_POOLED_ROWS)] | None = None
+    gradient: _Sums | None = None
+    information: _Sums | None = None
+    exponents: Annotated[Codes, Integers(1, 0, MAX_POOLED_ROWS, 1 << 12)] | None = None
+    spread: _Sums | None = None
     findings: tuple[Finding, ...] = field(default=(), compare=False, repr=False)
+    n_shown: int = field(default=0, compare=False, repr=False)
 
     def check(self) -> None:
         """Information is that of the gradient's columns."""
@@ -129,9 +135,18 @@ class LabSums(Spoken, Document):
     def facts(self) -> Facts:
         """What is sent, in words."""
         size = sum(np.size(value) for value in self.sums.values.values())
+        is_safe = "no individual data"
+        shown: list[str] = []
+        if self.n_shown:
+            is_safe = "but some show single rows"
+            shown = [
+                f"{self.n_shown:,} rows share two terms with few others, and can be worked out "
+                "from the file: --shares hides them in totals."
+            ]
         return Facts(
-            f"Sums over {self.rows:,} rows of {self.lab!r}: {size:,} integers, no individual data.",
+            f"Sums over {self.rows:,} rows of {self.lab!r}: {size:,} integers, {is_safe}.",
             [
+                *shown,
                 "Send the file to the lab that combines: it sees these sums.",
                 "With three or more labs the others see totals only; two labs get no totals.",
                 *(f"{found.column or 'The target'}: {found.sentence}" for found in self.findings),
@@ -202,10 +217,11 @@ def lab_sums(
         )
     refuse_two(len(state.members))
     source, sums = summed(study, table, state)
+    _refuse_changed(state, sums, lab)
 
     # sums of few rows, or with a level or class that few have, never leave the lab
     refuse_small(state, sums)
-    refuse_few_rows(design, source, state.sample_threshold, least_count)
+    n_shown = refuse_few_rows(design, source, state.sample_threshold, least_count)
     if asked is not None:
         refuse_heavy_rows(design, source, asked, least_count)
 
@@ -217,7 +233,7 @@ def lab_sums(
         findings += spread_findings(study, np.sqrt(spread.variance), spread.n_rows)
 
     shown = LabSums.of(study, lab, _without_few_cells(sums, least_count))
-    return replace(shown, findings=tuple(findings))
+    return replace(shown, findings=tuple(findings), n_shown=n_shown)
 
 
 def at_state(
@@ -275,6 +291,17 @@ def _without_few_cells(sums: ExactSums, least_count: int) -> ExactSums:
     cells = sums.values["cells"]
     shown = np.where(cells < least_count, 0, cells)
     return ExactSums(sums.of, {**sums.values, "cells": shown})
+
+
+def _refuse_changed(state: State, sums: ExactSums, lab: str) -> None:
+    """Refuse rows that have changed since a lab counted them: what was added would be seen."""
+    for member in state.members:
+        if member.lab == lab and member.counts != Counts.of(sums):
+            raise ReplearnError(
+                f"all rounds must be over the same rows, but {lab!r} had {member.counts.rows:,} in "
+                f"the first and has {sums.count('rows'):,} now, or other targets: the difference "
+                "would show single rows. Use the table of the first round."
+            )
 
 
 def refuse_two(n_labs: int) -> None:

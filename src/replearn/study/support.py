@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from replearn.documents import Label
 from replearn.errors import ReplearnError
 from replearn.glm import (
     Between,
@@ -37,7 +38,7 @@ from replearn.study.performance import (
     observed_to_expected,
 )
 from replearn.study.study import GlmStudy
-from replearn.tables import NumberColumn
+from replearn.tables import INTERVAL
 from replearn.types import Matrix, Vector
 from replearn.words import Facts, Row, Spoken, p_value
 from replearn.words import Table as FactTable
@@ -60,11 +61,17 @@ class ColumnDifference:
     """A coefficient of the model beside this lab's own estimate, per unit of its column."""
 
     name: str
+    label: Label  # of many classes the one whose score it belongs to
     model: float
     own: float
     low: float  # 95% interval of the own estimate
     high: float
     p: float  # of the whole column
+
+    @property
+    def shown(self) -> str:
+        """The name, of many classes with the class."""
+        return self.name if self.label == "" else f"{self.name}, {self.label}"
 
 
 @dataclass(frozen=True)
@@ -181,7 +188,8 @@ class Support(Spoken):
             return "model"
         if self.test.p_slopes >= UNLIKELY:
             return "slopes"
-        if self.test.p_factor >= UNLIKELY:
+        # a factor of 0 suits labels that no column tells anything about
+        if self.test.p_factor >= UNLIKELY and self.gain.high >= 0:
             return "factor"
         return "columns"
 
@@ -193,7 +201,8 @@ class Support(Spoken):
     @property
     def culprits(self) -> tuple[str, ...]:
         """Columns that contradict the model by themselves."""
-        return tuple(one.name for one in self.columns if one.p < UNLIKELY)[:3]
+        names = dict.fromkeys(one.name for one in self.columns if one.p < UNLIKELY)
+        return tuple(names)[:3]
 
     def facts(self) -> Facts:
         """In words: whether the rows contradict the model, first."""
@@ -230,7 +239,7 @@ class Support(Spoken):
 
     def details(self) -> list[Row | FactTable]:
         """The rest."""
-        found: list[Row | FactTable] = [
+        rows: list[Row | FactTable] = [
             Row("patients fit the model", p_value(self.p_value), key="compatible"),
             Row(
                 "if centres did not differ",
@@ -243,17 +252,22 @@ class Support(Spoken):
             self.gain.row("gain over the base rate", "constant fitted here"),
         ]
         if self.line is not None:
-            found.append(self.line[0].row("calibration in the large", "0 is perfect"))
-        found.append(
+            rows.append(self.line[0].row("calibration in the large", "0 is perfect"))
+        rows.append(
             FactTable(
                 f"The model, and one step towards your patients ({self.measure})",
                 ("column", "model", "step", "from", "to", "p"),
-                [(c.name, c.model, c.own, c.low, c.high, c.p) for c in self.columns],
+                [(c.shown, c.model, c.own, c.low, c.high, c.p) for c in self._shown()],
                 key="coefficients",
             )
         )
 
-        return found
+        return rows
+
+    def _shown(self) -> list[ColumnDifference]:
+        """Effects; intervals of time are the baseline, and shown where they contradict it."""
+        is_baseline = f"{INTERVAL} = "
+        return [c for c in self.columns if c.p < UNLIKELY or not c.name.startswith(is_baseline)]
 
 
 @dataclass(frozen=True)
@@ -274,19 +288,19 @@ class ScoredRows:
         return cls(tuple(by_model), targets, np.concatenate([p.masses for p in parts]))
 
 
-def rungs_of(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> ScoreTest:
+def rungs_of(rows: Rows, n_rows: int, reference: Reference) -> ScoreTest:
     """The score test, with the lower rungs tested where their free numbers are fitted.
 
     Far away from the model its curvature is a different one: slopes, and single columns, are
     tested at constants of these rows, and slopes up to a factor at the factor of these rows.
     """
-    test = score_test(rows, loss, n_rows, reference)
+    loss, test = reference.loss, score_test(rows, n_rows, reference)
     slopes = slopes_of(reference.theta * 2.0**-THETA_BITS)
 
     def tested_at(factor: str) -> ScoreTest:
         theta = slopes_of(slopes * 2.0**-THETA_BITS, factor)
         theta[:, 0] = fit_constants(rows, loss, theta)
-        return score_test(rows, loss, n_rows, replace(reference, theta=theta))
+        return score_test(rows, n_rows, replace(reference, theta=theta))
 
     own = test
     with suppress(ReplearnError):  # these rows have no bounded constant beside the slopes
@@ -308,11 +322,11 @@ def rungs_of(rows: Rows, loss: Loss, n_rows: int, reference: Reference) -> Score
 
 
 def p_if_centres_did_not_differ(
-    rows: Rows, loss: Loss, n_rows: int, reference: Reference, of_slopes: bool
+    rows: Rows, n_rows: int, reference: Reference, of_slopes: bool
 ) -> float:
     """What a test says that knows of no difference between centres, so that nothing hides there."""
     alike = Between.none(reference.theta.size)
-    test = score_test(rows, loss, n_rows, replace(reference, between=alike))
+    test = score_test(rows, n_rows, replace(reference, between=alike))
     if of_slopes:
         return combined(test.p_slopes, *test.of_directions)
     return test.p_all
@@ -328,9 +342,9 @@ def support_of(
     design, loss = study.design, study.design.loss
     theta = on_grid(model.fitted_theta, THETA_BITS)
     reference = Reference(
-        theta, float(design.ridge), design.coordinates, study.centres, study.n_original
+        loss, theta, float(design.ridge), design.coordinates, study.centres, study.n_original
     )
-    test = rungs_of(rows, loss, n_rows, reference)
+    test = rungs_of(rows, n_rows, reference)
     is_local = design.constant == "local"
 
     scored = ScoredRows.of(rows, n_rows, theta, own_theta, np.zeros_like(theta))
@@ -346,7 +360,7 @@ def support_of(
         observed_to_expected(loss, ours, targets, masses),
         base_risk_shifts(loss, ours, targets, masses),
         calibration_of(loss, ours, targets, masses),
-        p_if_centres_did_not_differ(rows, loss, n_rows, reference, of_slopes=is_local),
+        p_if_centres_did_not_differ(rows, n_rows, reference, of_slopes=is_local),
         study.centres.n_centres > 1,
         n_rows,
         _columns(model, test),
@@ -365,38 +379,47 @@ def gain_of(loss: Loss, ours: Matrix, base: Matrix, targets: Vector, masses: Vec
 
 
 def calibration_of(
-    loss: Loss, found: Matrix, targets: Vector, masses: Vector
+    loss: Loss, scores: Matrix, targets: Vector, masses: Vector
 ) -> tuple[Measure, Measure] | None:
     """Calibration in the large and slope, for two classes."""
     if loss.kind != "bernoulli":
         return None
-    line = calibration_line(found[:, 0], targets, masses)
+    line = calibration_line(scores[:, 0], targets, masses)
     if line is None:
         return None
-    return calibration_in_the_large(loss, found, targets, masses), line[1]
+    return calibration_in_the_large(loss, scores, targets, masses), line[1]
 
 
 def _columns(model: GlmModel, test: ScoreTest) -> tuple[ColumnDifference, ...]:
-    """Coefficients per unit, the model's and the lab's own, those that differ most first."""
+    """Coefficients per unit, the model's and the lab's own, those that differ most first.
+
+    On the scale of all other tables: who multiplies and adds gets the prediction.
+    """
     design = model.design
     if design.directions is not None or test.step.shape[1] != design.coordinates.n_columns:
         return ()
 
-    encoding, differences = design.encoding, []
-    for place, (name, term) in enumerate(zip(encoding.term_names, encoding.terms, strict=True)):
-        # numbers were standardised: back to the unit of their column
-        unit = design.loss.scale[0]
-        column = encoding.columns[term.columns[0]]
-        if term.kind == "z" and isinstance(column, NumberColumn):
-            unit /= float(column.spread)
+    # from encoded columns to units
+    turn = design.encoding.per_unit(np.eye(test.step.shape[1])) * design.loss.scale[0]
+    theirs, ours = model.theta @ turn, (model.theta + test.step) @ turn
 
-        p = test.p_of([place + 1])
-        for k in range(design.loss.n_scores):
-            value = float(model.theta[k, place + 1])
-            own, error = value + test.step[k, place + 1], test.errors[k, place + 1]
-            ends = (value, own, own - 1.96 * error, own + 1.96 * error)
-            model_value, own_value, low, high = (_printed(unit * x, design.loss) for x in ends)
-            differences.append(ColumnDifference(name, model_value, own_value, low, high, p))
+    differences, n_columns = [], len(turn)
+    labels: tuple[Label, ...] = ("",)
+    if design.loss.n_scores > 1:
+        labels = design.score_labels
+    for place, name in enumerate(design.encoding.term_names, 1):
+        p = test.p_of([place])
+        for k, label in enumerate(labels):
+            part = slice(k * n_columns, (k + 1) * n_columns)
+            weights = turn[:, place]
+            variance = float(weights @ test.own_covariance[part, part] @ weights)
+            reach = math.inf
+            if np.isfinite(test.errors[k, place]):
+                reach = 1.96 * math.sqrt(max(variance, 0.0))
+            own = float(ours[k, place])
+            ends = float(theirs[k, place]), own, own - reach, own + reach
+            model_value, own, low, high = (_printed(value, design.loss) for value in ends)
+            differences.append(ColumnDifference(name, label, model_value, own, low, high, p))
     return tuple(sorted(differences, key=lambda one: one.p))
 
 

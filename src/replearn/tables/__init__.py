@@ -1,6 +1,7 @@
 """Frames and files to blocks of whole numbers."""
 
 from replearn.tables.cells import (
+    BOOLEANS,
     MISSING_WORDS,
     WHITE_SPACE,
     Column,

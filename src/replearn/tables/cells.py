@@ -38,11 +38,11 @@ _HALF = re.compile("[\ud800-\udfff]")  # of a character
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _INFINITY = ("-Infinity", "Infinity")  # by whether it is positive
 _INFINITE = frozenset(("inf", "-inf", *_INFINITY))  # as programs write them
-_BOOLS = {"true": "true", "True": "true", "TRUE": "true"} | dict.fromkeys(
-    ("false", "False", "FALSE"), "false"
-)
 
-_BOOL_NUMBERS = {text: float(meaning == "true") for text, meaning in _BOOLS.items()}
+#: How booleans may be spelled.
+BOOLEANS = {"true": ("true", "True", "TRUE"), "false": ("false", "False", "FALSE")}
+_BOOLS = {spelled: text for text, spellings in BOOLEANS.items() for spelled in spellings}
+_BOOL_NUMBERS = {spelled: float(text == "true") for spelled, text in _BOOLS.items()}
 
 #: What a column may not hold, and the remedy.
 _REMEDIES = {
@@ -151,9 +151,17 @@ def levels_of(column: Column) -> tuple[Ints32, tuple[str, ...]]:
         texts = [number_text(number) for number in distinct.tolist()]
 
     # several texts may be one level, such as "1" and "1.0"
-    places: dict[str, int] = {}
-    joined = [places.setdefault(text, len(places)) for text in texts]
-    return np.array([*joined, -1], dtype=np.int32)[codes], tuple(places)
+    known: dict[str, int] = {}
+    return _places_among(known, texts)[codes], tuple(known)
+
+
+def _places_among(known: dict[str, int], texts: Iterable[str | None]) -> Ints32:
+    """The place of each text among those that are known, which new ones join; -1 for None.
+
+    One more -1 stands behind them: what the code of a missing cell, -1 too, finds there.
+    """
+    places = [-1 if text is None else known.setdefault(text, len(known)) for text in texts]
+    return np.array([*places, -1], dtype=np.int32)
 
 
 def _distinct(column: Vector) -> tuple[Vector, Ints32]:
@@ -180,13 +188,10 @@ def join_columns(parts: list[Column]) -> Column:
         return np.concatenate(parts)  # type: ignore[arg-type]
 
     # one list of texts for all parts, in which each part's codes are looked up
-    places: dict[str, int] = {}
-    codes = []
-    for part in parts:
-        texts = texts_of(part)
-        joined = [places.setdefault(text, len(places)) for text in texts.values]
-        codes.append(np.array([*joined, -1], dtype=np.int32)[texts.codes])
-    return Texts(np.concatenate(codes), tuple(places))
+    known: dict[str, int] = {}
+    columns = [texts_of(part) for part in parts]
+    codes = [_places_among(known, texts.values)[texts.codes] for texts in columns]
+    return Texts(np.concatenate(codes), tuple(known))
 
 
 def texts_of(column: Column) -> Texts:
@@ -290,15 +295,9 @@ def _from_objects(items: list[Any]) -> Column:
 
 def _coded(codes: Ints32, items: list[Any]) -> Texts:
     """Texts of coded objects, whatever these are; negative codes are missing cells."""
-    places: dict[str, int] = {}
-    joined = []
-    for item in items:
-        text = _cell_text(item)
-        place = -1
-        if text is not None:
-            place = places.setdefault(text, len(places))
-        joined.append(place)
-    return Texts(np.array([*joined, -1], dtype=np.int32)[codes], tuple(places))
+    known: dict[str, int] = {}
+    places = _places_among(known, map(_cell_text, items))
+    return Texts(places[codes], tuple(known))
 
 
 def _cell_text(value: Any) -> str | None:
@@ -362,7 +361,8 @@ def from_arrow(array: Any, rewrite: Callable[[str], str] | None = None) -> Colum
     """A column of an Arrow array; ``rewrite`` is applied to its texts, as they stand."""
     import pyarrow as pa
 
-    array = _one_chunk(array)
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
     kind, types = array.type, pa.types
     check_arrow_type(kind)
     if types.is_null(kind):
@@ -388,18 +388,6 @@ def from_arrow(array: Any, rewrite: Callable[[str], str] | None = None) -> Colum
 
     renumbered = np.searchsorted(used, codes)
     return _coded(np.where(codes < 0, -1, renumbered).astype(np.int32), items)
-
-
-def _one_chunk(array: Any) -> Any:
-    import pyarrow as pa
-
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-    if not isinstance(array, pa.ChunkedArray):
-        return array
-    if array.chunks:  # older versions leave it so
-        return pa.concat_arrays(array.chunks)
-    return pa.array([], array.type)
 
 
 def arrow_numbers(array: Any, missing: float = np.nan) -> Array:

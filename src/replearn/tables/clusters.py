@@ -7,7 +7,7 @@ up within groups, and this is its variance. Kish's design effect is the case of 
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,9 @@ from replearn.tables.safety import LEAST_COUNT
 from replearn.tables.scan import TableScan
 from replearn.tables.table import Table
 from replearn.types import Array, Ints, Ints32, Vector
+
+#: Of one column: rows of each level by group.
+_Shared = dict[str, Counter[int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +43,7 @@ class Clusters:
     @classmethod
     def of(cls, table: Table, labels: Array) -> "Clusters | None":
         """The groups that a table names; rows without a group are one each."""
-        if table.roles.get("groups") is None:
+        if "groups" not in table.roles:
             return None
 
         levels, names = levels_of(table.whole("groups"))
@@ -50,8 +53,8 @@ class Clusters:
         n_groups = len(names) + alone.size
         return cls(codes, n_groups, correlation_within(labels, codes, n_groups))
 
-    def worth(self, rows_by_group: Vector) -> float:
-        """Independent rows that a level's rows are worth, from their number in each group.
+    def n_independent(self, rows_by_group: Vector) -> float:
+        """Independent rows for those of a level, from their number in each group.
 
         A level of fewer than ten groups may tell of a person, and a lab may not have it; where
         there are fewer than twenty groups it must be in half of them.
@@ -65,8 +68,8 @@ class Clusters:
         return total / (1.0 + (together - 1.0) * self.correlation)
 
     def count(self, table: Table, look: TableScan) -> None:
-        """Say of each level of a look, and of missing cells, what their rows are worth."""
-        shared: dict[str, Counter[tuple[str, int]]] = {name: Counter() for name in look.columns}
+        """Say of each level of a look, and of missing cells, how many independent rows have it."""
+        shared: dict[str, _Shared] = {name: defaultdict(Counter) for name in look.columns}
         for batch in table.batches():
             groups = self.codes[batch.rows]
             for name, column in look.columns.items():
@@ -77,18 +80,16 @@ class Clusters:
                     codes, texts = np.where(absent, -1, 0).astype(np.int32), ("",)
                 else:
                     continue
-                shared[name].update(_pairs(codes, (*texts, MISSING), groups, self.n_groups))
+                _add_pairs(shared[name], codes, (*texts, MISSING), groups)
 
-        for name, pairs in shared.items():
-            by_text: dict[str, list[int]] = {}
-            for (text, _), n_rows in pairs.items():
-                by_text.setdefault(text, []).append(n_rows)
-            look.columns[name].worths = {
-                text: self.worth(np.array(counts)) for text, counts in by_text.items()
+        for name, levels in shared.items():
+            look.columns[name].independent = {
+                text: self.n_independent(np.array(list(rows.values())))
+                for text, rows in levels.items()
             }
 
-    def worth_apart(self, table: Table, centres: dict[str, float]) -> dict[str, float]:
-        """What rows are worth that differ from the centre of their column."""
+    def independent_apart(self, table: Table, centres: dict[str, float]) -> dict[str, float]:
+        """Independent rows of those that differ from the centre of their column."""
         counts = {name: np.zeros(self.n_groups) for name in centres}
         for batch in table.batches():
             groups = self.codes[batch.rows]
@@ -96,19 +97,19 @@ class Clusters:
                 values = numbers_of(batch.column(name))[0]
                 apart = (values != centre) & ~np.isnan(values)
                 counts[name] += np.bincount(groups[apart], minlength=self.n_groups)
-        return {name: self.worth(by_group[by_group > 0]) for name, by_group in counts.items()}
+        return {
+            name: self.n_independent(by_group[by_group > 0]) for name, by_group in counts.items()
+        }
 
 
-def _pairs(
-    codes: Ints32, texts: tuple[str, ...], groups: Ints, n_groups: int
-) -> dict[tuple[str, int], int]:
-    """Rows of each level in each group; the last text is that of missing cells."""
+def _add_pairs(shared: _Shared, codes: Ints32, texts: tuple[str, ...], groups: Ints) -> None:
+    """Count rows of each level in each group; the last text is that of missing cells."""
+    n_groups = int(groups.max()) + 1
     places = np.where(codes < 0, len(texts) - 1, codes).astype(np.int64)
     joint, counts = np.unique(places * n_groups + groups, return_counts=True)
-    return {
-        (texts[pair // n_groups], pair % n_groups): n_rows
-        for pair, n_rows in zip(joint.tolist(), counts.tolist(), strict=True)
-    }
+    for pair, n_rows in zip(joint.tolist(), counts.tolist(), strict=True):
+        place, group = divmod(pair, n_groups)
+        shared[texts[place]][group] += n_rows
 
 
 def correlation_within(labels: Array, codes: Ints, n_groups: int) -> float:

@@ -22,8 +22,8 @@ _FEW_LEVELS, _MOST_OF_MANY = 3, 1 / 3
 MOST_MISSING = 0.2
 
 _FEWEST_ROWS = 20  # of which a share says anything
-_MOST_KEPT = 1 << 16  # numbers of a column that are kept to look at their quantiles
-KEPT_PER_BATCH = 1 << 10
+#: Numbers of a column that are kept to look at their quantiles; R and the page keep all.
+_MOST_KEPT = KEPT_PER_BATCH = 1 << 14
 _MOST_LEVELS = 1 << 12
 _MOST_ODD = 1000  # texts
 _EXAMPLES = 4
@@ -150,9 +150,9 @@ class EncodingCounts:
             "where the study has no coefficient for gaps"
         )
 
-    def refuse(self, show_values: bool = False) -> None:
+    def refuse(self) -> None:
         """Stop at a table that is coded differently from the study, with counts."""
-        troubles = self.troubles(show_values)
+        troubles = self.troubles()
         if not troubles:
             return
 

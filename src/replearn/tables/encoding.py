@@ -93,7 +93,7 @@ class LevelColumn(Part):
 
     def check(self) -> None:
         """Refuse a level that stands there twice."""
-        if len({*self.levels, self.reference}) <= len(self.levels):
+        if len(set(self.named)) <= len(self.levels):
             raise Unfit(f"levels of {self.name!r} must be different from each other")
 
     @cached_property
@@ -103,6 +103,11 @@ class LevelColumn(Part):
         if MISSING in terms:
             terms[MISSING] = "missing", f"{self.name} missing"
         return tuple(terms.values())
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The reference, then the levels with a term."""
+        return self.reference, *self.levels
 
     @cached_property
     def places(self) -> dict[str, int]:

@@ -19,7 +19,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from threading import Event
 from typing import Any
+from weakref import finalize
 
 import numpy as np
 
@@ -59,6 +61,7 @@ _BATCH_BYTES = 1 << 26  # of texts that share parts, decoded
 _MOST_PREFIXED = 1 << 22  # bytes of a column of such texts
 _UNPACKED, _UNPACKED_PER_BYTE = 1 << 26, 100  # bytes of a row group
 _CHEAP_ROWS, _ROWS_PER_BYTE = 10_000_000, 64
+_PATIENCE = 10.0  # seconds until Arrow's threads let go of a file, which takes milliseconds
 
 
 @dataclass(frozen=True)
@@ -241,25 +244,30 @@ class CsvFile:
             with (
                 reading(self.path),
                 pa.input_stream(self.path, compression=_packing(self.path)) as file,
-                arrow_csv.open_csv(
-                    pa.PythonFile(watched := _Watched(file), mode="r"),
-                    arrow_csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
-                    arrow_csv.ParseOptions(
-                        delimiter=self.options.delimiter, newlines_in_values=True
-                    ),
-                    arrow_csv.ConvertOptions(
-                        column_types=kinds,
-                        include_columns=raw,
-                        null_values=list(MISSING_WORDS),
-                        strings_can_be_null=False,
-                        decimal_point=self.options.decimal,
-                    ),
-                ) as stream,
             ):
-                n_rows = 0
-                for batch in stream:
-                    n_rows += batch.num_rows
-                    yield batch
+                watched, stream, n_rows = _Watched(file), None, 0
+                source, returned = watched.lent()
+                try:
+                    stream = arrow_csv.open_csv(
+                        source,
+                        arrow_csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
+                        arrow_csv.ParseOptions(
+                            delimiter=self.options.delimiter, newlines_in_values=True
+                        ),
+                        arrow_csv.ConvertOptions(
+                            column_types=kinds,
+                            include_columns=raw,
+                            null_values=list(MISSING_WORDS),
+                            strings_can_be_null=False,
+                            decimal_point=self.options.decimal,
+                        ),
+                    )
+                    for batch in stream:
+                        n_rows += batch.num_rows
+                        yield batch
+                finally:
+                    source = stream = None
+                    returned.wait(_PATIENCE)
         except ReplearnError as problem:
             raise self._in_words(problem, names) from None
 
@@ -293,10 +301,10 @@ class CsvFile:
         """What Arrow's complaint means: a column that is no number, or a fault of the file."""
         text = str(problem)
         if "conversion error to double" in text:
-            # all columns, if Arrow does not say which one
             match = re.search(r"CSV column #([0-9]+)", text)
-            odd = {name for i, name in enumerate(self.names) if match and i == int(match[1])}
-            return _NoNumbers(odd.intersection(names) or set(names))
+            if match is None:  # Arrow does not say which one
+                return _NoNumbers(set(names))
+            return _NoNumbers({self.names[int(match[1])]})
 
         if "straddl" in text:
             self._refuse_swallowed_rows()
@@ -346,6 +354,19 @@ class _Watched:
         self.n_quotes = self.n_breaks = 0
         self.before_last, self.end = b"", b"\n"  # signs before the last quote, and at the end
 
+    def lent(self) -> tuple[Any, Event]:
+        """A file for Arrow, and the event that no thread of Arrow has it any longer.
+
+        Arrow reads ahead. A thread that still has a file of Python's while Python ends aborts the
+        process, whatever its exit code was to be.
+        """
+        import pyarrow as pa
+
+        lent = _Lent(self)
+        returned = Event()
+        finalize(lent, returned.set).atexit = False
+        return pa.PythonFile(lent, mode="r"), returned
+
     def read(self, size: int = -1) -> bytes:
         """Some bytes, which are counted."""
         block: bytes = self._file.read(size)
@@ -357,14 +378,6 @@ class _Watched:
         return block
 
     @property
-    def closed(self) -> bool:
-        """Whether the file is closed."""
-        return bool(self._file.closed)
-
-    def close(self) -> None:
-        """Leave that to whoever opened the file."""
-
-    @property
     def n_lines(self) -> int:
         """Lines, blank ones too."""
         return self.n_breaks + (self.end != b"\n")
@@ -372,6 +385,16 @@ class _Watched:
     def may_end_in_quotes(self, delimiter: str) -> bool:
         """Whether a quote is left over, or the last one may open a cell."""
         return self.n_quotes % 2 == 1 or self.before_last in (b"\n", b"\r", delimiter.encode())
+
+
+class _Lent:
+    """A file as Arrow has it."""
+
+    def __init__(self, file: _Watched) -> None:
+        self.read, self.closed = file.read, False
+
+    def close(self) -> None:
+        """Leave that to whoever opened the file."""
 
 
 def _allow_long_cells() -> None:
@@ -455,7 +478,7 @@ def _head(path: str) -> tuple[str, bool]:
 
 def _delimiter(text: str) -> str:
     """The sign that the first line has most of, outside of quotes."""
-    unquoted = re.sub(r'"[^"]*"', "", text[:_HEAD_BYTES].lstrip("\r\n"))
+    unquoted = re.sub(r'"[^"]*"', "", text.lstrip("\r\n"))
     lines = unquoted.splitlines() or [""]
     return max((",", ";", "\t", "|"), key=lines[0].count)
 
@@ -473,7 +496,7 @@ class ParquetFile:
         with reading(path):
             n_bytes = os.stat(path).st_size
             metadata = parquet.read_metadata(path)
-            schema = metadata.schema.to_arrow_schema()
+            schema = self._schema = metadata.schema.to_arrow_schema()
             # nothing is asked of single columns: on a damaged footer that ends the process
             parts = [metadata.row_group(part) for part in range(metadata.num_row_groups)]
             self._group_bytes = max((part.total_byte_size for part in parts), default=0)
@@ -516,11 +539,7 @@ class ParquetFile:
 
     def _sort_texts(self, names: Sequence[str], raw: Sequence[str]) -> None:
         """Find the columns that Arrow cannot read as dictionaries, and refuse what is no text."""
-        from pyarrow import parquet
-
-        with reading(self.path):
-            schema = parquet.read_schema(self.path)
-            kinds = {name: schema.field(self._raw[name]).type for name in names}
+        kinds = {name: self._schema.field(self._raw[name]).type for name in names}
         columns_from(self.path, {n: partial(check_arrow_type, kind) for n, kind in kinds.items()})
 
         for name in set(raw) & set(self._coded):

@@ -1,6 +1,6 @@
 """From an original's table to its encoding: what is published about columns, and what is not."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_EVEN, Decimal
 from itertools import combinations, product
@@ -32,6 +32,7 @@ from replearn.types import Array, Vector
 QUANTILE_ROWS = 50
 
 _TAIL = 0.05  # the spread is that of the middle 90%
+_KNOT_SHARES = np.linspace(_TAIL, 1 - _TAIL, 5).tolist()  # of the rows that are below a knot
 _FAR_TAIL = 0.01  # at most so many rows on one side are clipped
 _ENOUGH_APART = 200  # rows of the sample that differ from the others, if not all shall be counted
 _HARDLY = "is the same in all but a few rows (50 must differ), so it is left out"
@@ -60,19 +61,19 @@ def learn_encoding(
     categories: Sequence[str] = (),
     numeric: Sequence[str] = (),
     least_rows: int = 50,
-    n_knots: int = 5,
     clusters: Clusters | None = None,
 ) -> Learned:
     """Learn how the columns of an original become numbers.
 
     The result depends on the rows alone: not on their order, on batches, or on the kind of source.
     ``labels`` are class numbers or numbers to regress on. With splines, numbers have hats at knots:
-    at most ``n_knots`` quantiles from 5% to 95%. Columns in ``categories`` are levels, whatever
+    at most five quantiles from 5% to 95%. Columns in ``categories`` are levels, whatever
     they look like, others if a cell is no number; no remark is made about those in ``numeric``. A
     level or a missing indicator needs ``least_rows``, at least 10, to have a term; a product 50.
     With ``clusters`` these are independent rows.
     """
-    names = _wanted(table, categories, numeric)
+    _check_names(table, categories, numeric)
+    names = table.names
     levels = {*categories, *table.levels.intersection(names).difference(numeric)}
     if table.is_sparse and (basis == "splines" or interactions or categories):
         raise ReplearnError(
@@ -99,19 +100,7 @@ def learn_encoding(
     scales = _scales(table, look, numbers, least_rows, clusters)
     remarks += tuple(_unscaled(name, look) for name in numbers if name not in scales)
 
-    columns: list[NumberColumn | LevelColumn] = []
-    for name in names:
-        scan = look.columns[name]
-        if name in levels:
-            if (levelled := _level_column(name, scan, least_rows)) is not None:
-                columns.append(levelled)
-        elif name in scales:
-            column = _number_column(name, scales[name], scan.worth_missing >= least_rows)
-            if basis == "splines":
-                share = look.n_sampled / look.n_rows
-                apart = max(QUANTILE_ROWS, least_rows) * min(1.0, share)
-                column = replace(column, knots=_knots(look.numbers(name), column, n_knots, apart))
-            columns.append(column)
+    columns = _columns(look, levels, scales, least_rows, basis == "splines")
     if not columns:
         raise ReplearnError(
             f"{table.place} must have a column that varies in enough rows, got none among "
@@ -126,12 +115,34 @@ def learn_encoding(
     return Learned(encoding, look, remarks)
 
 
-def _wanted(table: Table, categories: Sequence[str], numeric: Sequence[str]) -> list[str]:
+def _columns(
+    look: TableScan,
+    levels: Collection[str],
+    scales: Mapping[str, tuple[float, float]],
+    least_rows: int,
+    has_knots: bool,
+) -> list[NumberColumn | LevelColumn]:
+    """What is published about levels that have enough rows, and numbers that have a scale."""
+    columns: list[NumberColumn | LevelColumn] = []
+    share = min(1.0, look.n_sampled / look.n_rows)
+    apart = max(QUANTILE_ROWS, least_rows) * share  # rows of the sample between knots
+    for name, scan in look.columns.items():
+        if name in levels:
+            if (levelled := _level_column(name, scan, least_rows)) is not None:
+                columns.append(levelled)
+        elif name in scales:
+            column = _number_column(name, scales[name], scan.n_independent_missing >= least_rows)
+            if has_knots:
+                column = replace(column, knots=_knots(look.numbers(name), column, apart))
+            columns.append(column)
+    return columns
+
+
+def _check_names(table: Table, categories: Sequence[str], numeric: Sequence[str]) -> None:
     for option, given in (("categories", categories), ("numeric", numeric)):
         table.require_names(option, given)
     if both := [name for name in categories if name in numeric]:
         raise ReplearnError(f"{named_columns(both)} cannot be levels and numbers. Choose one.")
-    return list(table.names)
 
 
 def _refuse_gaps(look: TableScan) -> None:
@@ -152,12 +163,18 @@ def _refuse_lost_gaps(
         has_term = any(kind == "missing" for kind, _ in column.terms)
         if has_term or scan.n_missing <= MOST_MISSING * look.n_rows:
             continue
+        worth = f"{least_rows} must stand behind a coefficient of gaps"
+        remedy = f"Leave the column out (drop=['{column.name}']) or fill its gaps in."
+        if scan.independent is None:
+            worth += ", or the smallest lab has too few"
+            remedy += " Or plan for larger labs (replication_rows)."
+        else:
+            worth += f", and they are worth {scan.n_independent_missing:.0f} independent ones: "
+            worth += "groups are few, or alike"
+            remedy += " If the groups are hospitals, name them as centres."
         raise ReplearnError(
-            f"column {column.name!r} is missing in {scan.n_missing:,} of {look.n_rows:,} rows. "
-            f"They are worth {scan.worth_missing:.0f} independent ones, and {least_rows} must "
-            "stand behind a coefficient of gaps: groups are few, or alike. Leave the column out "
-            f"(drop=['{column.name}']) or fill its gaps in. If the groups are hospitals, name them "
-            "as centres."
+            f"column {column.name!r} is missing in {scan.n_missing:,} of {look.n_rows:,} rows; "
+            f"{worth}. {remedy}"
         )
 
 
@@ -187,16 +204,16 @@ def _scales(
             scales[name] = centre, spread
 
     if alike:
-        worths = {}
+        independent = {}
         if clusters is not None:
-            worths = clusters.worth_apart(table, alike)
+            independent = clusters.independent_apart(table, alike)
         for name, apart in numbers_apart(table, alike).items():
             # of two values, 0 and 1 say, no quantile is published: they are like two levels
             least = max(least_rows, QUANTILE_ROWS)
             if apart.size and apart[0] == apart[-1] and not table.is_sparse:
                 least = least_rows
 
-            if worths.get(name, apart.size) >= least:
+            if independent.get(name, apart.size) >= least:
                 scales[name] = alike[name], _spread_apart(apart, alike[name])
     return {name: scales[name] for name in names if name in scales}
 
@@ -270,18 +287,14 @@ def place_text(value: float, spread: str) -> str:
     return decimal_text(float(exact.quantize(Decimal(1).scaleb(step), ROUND_HALF_EVEN)), 17)
 
 
-def _knots(values: Vector, column: NumberColumn, n_knots: int, apart: float) -> tuple[str, ...]:
+def _knots(values: Vector, column: NumberColumn, apart: float) -> tuple[str, ...]:
     """Quantiles with so many rows between them."""
     # constant, z and hats together are at most as many as there are different values
     most = np.count_nonzero(np.diff(values[values <= quantile(values, 0.99)]) > 0) - 1
-    shares = np.array([0.5])
-    if n_knots > 1:
-        shares = np.linspace(_TAIL, 1 - _TAIL, n_knots)
-
     low, high = column.nodes[0], column.nodes[-1]
     knots: list[str] = []
     n_below = 0  # rows up to the last knot
-    for share in shares.tolist():
+    for share in _KNOT_SHARES:
         text = place_text(quantile(values, share), column.spread)
         knot = float(text)
         below = int(np.searchsorted(values, knot, side="left"))
@@ -301,7 +314,7 @@ def _level_column(name: str, look: ColumnScan, least_rows: int) -> LevelColumn |
     if look.too_many:
         return None
     counts = {text: rows for text, rows in look.counts.items() if text not in (OTHER, MISSING)}
-    kept = {text for text in counts if look.worth(text) >= least_rows}
+    kept = {text for text in counts if look.n_independent(text) >= least_rows}
     if not kept:
         return None
 
@@ -311,9 +324,9 @@ def _level_column(name: str, look: ColumnScan, least_rows: int) -> LevelColumn |
 
     folded = [text for text in look.counts if text not in kept]
     n_folded = sum(int(look.counts[text].sum()) for text in folded)
-    if folded and n_folded >= LEAST_COUNT and sum(map(look.worth, folded)) >= least_rows:
+    if folded and n_folded >= LEAST_COUNT and sum(map(look.n_independent, folded)) >= least_rows:
         levels.append(OTHER)
-    if look.worth_missing >= least_rows:
+    if look.n_independent_missing >= least_rows:
         levels.append(MISSING)
     if not levels:
         return None

@@ -67,6 +67,11 @@ class NumberProfile(Part):
     missing: Share3
     kind: Literal["number"] = "number"
 
+    def is_of(self, column: NumberColumn | LevelColumn) -> bool:
+        """Whether it is that of this column, with all quantiles or none."""
+        is_named = (self.kind, self.name) == (column.kind, column.name)
+        return is_named and len(self.quantiles) in (0, len(_SHARES))
+
 
 @dataclass(frozen=True)
 class LevelProfile(Part):
@@ -75,6 +80,12 @@ class LevelProfile(Part):
     name: Name
     shares: Annotated[tuple[Share3, ...], Length(0, 10_001)]
     kind: Literal["levels"] = "levels"
+
+    def is_of(self, column: NumberColumn | LevelColumn) -> bool:
+        """Whether it is that of this column, with all levels."""
+        if not isinstance(column, LevelColumn) or self.name != column.name:
+            return False
+        return len(self.shares) == len(column.named)
 
 
 @dataclass(frozen=True)
@@ -88,19 +99,12 @@ class Profile(Part):
     target: tuple[Place, ...] = ()
 
     def is_of(self, encoding: Encoding, classes: Sequence[Any] | None) -> bool:
-        """Whether it has the columns and the target, with all quantiles or none, and all levels."""
+        """Whether it has the columns, and the target with all quantiles or none."""
         n_target = len(_SHARES if classes is None else classes)
         if len(self.columns) != len(encoding.columns) or len(self.target) not in (0, n_target):
             return False
-        return all(
-            (theirs.kind, theirs.name) == (column.kind, column.name)
-            and (
-                len(theirs.quantiles) in (0, len(_SHARES))
-                if isinstance(theirs, NumberProfile)
-                else len(theirs.shares) == 1 + len(getattr(column, "levels", ()))
-            )
-            for column, theirs in zip(encoding.columns, self.columns, strict=True)
-        )
+        pairs = zip(encoding.columns, self.columns, strict=True)
+        return all(theirs.is_of(column) for column, theirs in pairs)
 
 
 class Finding(NamedTuple):
@@ -152,10 +156,10 @@ def make_profile(learned: Learned, labels: Array) -> Profile:
             continue
 
         totals = {text: int(rows.sum()) for text, rows in scan.counts.items()}
-        named = {*column.levels, column.reference}
+        named = set(column.named)
         totals[OTHER] = sum(total for text, total in totals.items() if text not in named)
         totals[MISSING] = scan.n_missing
-        counts = [totals[text] for text in (column.reference, *column.levels)]
+        counts = [totals[text] for text in column.named]
         # in one interval a row is a person
         each = 1.0 if column.name == INTERVAL else n_each
         columns.append(LevelProfile(column.name, _shares(counts, look.n_rows, each)))
@@ -214,17 +218,17 @@ def compare_profiles(
     rows = _Rows(seen.n_rows, *planned, *_persons(encoding, profile, seen))
     findings = []
     for place, (column, theirs) in enumerate(zip(encoding.columns, profile.columns, strict=True)):
-        odd = _FINE
+        odd = Finding(column.name, "")
         n_known = seen.n_rows - int(seen.missing[place] + seen.unreadable[place])
         if n_known == 0:
             is_first = rows.is_odd_constant(_usual_gaps(theirs))
-            odd = Finding("", "has no value in any row here", is_first)
+            odd = Finding(column.name, "has no value in any row here", is_first)
         elif isinstance(theirs, NumberProfile) and isinstance(column, NumberColumn):
             odd = _on_numbers(column, theirs, seen, place, rows)
         elif isinstance(theirs, LevelProfile) and isinstance(column, LevelColumn):
             odd = _on_levels(column, theirs, seen, place, rows)
         if odd.sentence:
-            findings.append(odd._replace(column=column.name))
+            findings.append(odd)
 
     if label_counts is not None and (sentence := _on_labels(profile.target, label_counts, rows)):
         findings.append(Finding("", sentence))
@@ -240,7 +244,7 @@ def _persons(encoding: Encoding, profile: Profile, seen: EncodingCounts) -> tupl
     for place, (column, theirs) in enumerate(zip(encoding.columns, profile.columns, strict=True)):
         if column.name == INTERVAL and isinstance(theirs, LevelProfile):
             assert isinstance(column, LevelColumn)
-            here = [seen.levels[place][name] for name in (column.reference, *column.levels)]
+            here = [seen.levels[place][name] for name in column.named]
             return _independent(here), _independent(list(map(float, theirs.shares)))
     return 1.0, 1.0
 
@@ -271,10 +275,6 @@ def _independent(at_risk: Sequence[float]) -> float:
     if n_squared == 0:
         return 1.0
     return sum(at_risk) / n_squared
-
-
-#: Nothing is odd about a column.
-_FINE = Finding("", "")
 
 
 def _usual_gaps(theirs: NumberProfile | LevelProfile) -> float:
@@ -314,11 +314,6 @@ class _Rows(NamedTuple):
         return n_independent * math.log(max(share, 1e-300)) < math.log(1e-4)
 
 
-_CONSTANT = Finding(
-    "", "is the same in all rows here, so nothing can be replicated about it", first=True
-)
-
-
 def _on_numbers(
     column: NumberColumn, theirs: NumberProfile, seen: EncodingCounts, place: int, rows: _Rows
 ) -> Finding:
@@ -329,28 +324,30 @@ def _on_numbers(
         share = 1 - _SHARES[0]
         if (study == values[0]).all():
             share = 1.0
-        return _on_constant(share, rows)
+        return _on_constant(column.name, share, rows)
 
     ours = np.array(quantiles_of(values))
     spread = float(column.spread)
     is_known = ours.size > 0 and study.size > 0
     is_moved = is_known and _is_moved(values, ours, study, spread, rows)
     if is_moved and (words := _other_unit(ours, study, spread)):
-        return Finding("", words, first=True)
+        return Finding(column.name, words, first=True)
     if words := missing_code(values):
-        return Finding("", words)
+        return Finding(column.name, words)
 
     counts_as = ""
     if not column.indicator:
         counts_as = f"{column.centre}, the study's median"
-    return Finding("", _on_missing(int(seen.missing[place]), theirs.missing, counts_as, rows))
+    words = _on_missing(int(seen.missing[place]), theirs.missing, counts_as, rows)
+    return Finding(column.name, words)
 
 
-def _on_constant(share: float, rows: _Rows) -> Finding:
+def _on_constant(name: str, share: float, rows: _Rows) -> Finding:
     """A column that is the same in all rows here, as in this share of the original's."""
-    if rows.is_odd_constant(share):
-        return _CONSTANT
-    return _FINE
+    if not rows.is_odd_constant(share):
+        return Finding(name, "")
+    words = "is the same in all rows here, so nothing can be replicated about it"
+    return Finding(name, words, first=True)
 
 
 def _is_moved(values: Vector, ours: Vector, study: Vector, spread: float, rows: _Rows) -> bool:
@@ -401,14 +398,21 @@ def _distance(ours: Vector, study: Vector, spread: float) -> float:
     return float(np.abs(ours - study)[1:4].max()) / spread
 
 
+#: How much of the rows is above a quartile.
+_ABOVE = {1: "three quarters", 2: "half", 3: "a quarter"}
+
+
 def _other_unit(ours: Vector, study: Vector, spread: float) -> str:
     """The change of unit or code that brings the lab's quantiles to the study's.
 
     Other patients are no other unit: without such a change nothing is said of quartiles among the
     values that 90% of the original's patients have.
     """
-    middle = f"half of the rows are above {number_text(ours[2])} here, in the study above "
-    middle += number_text(study[2])
+    place = 2  # the median, unless both are the same, such as 0
+    if ours[2] == study[2]:
+        place = max((1, 3), key=lambda i: abs(ours[i] - study[i]))
+    middle = f"{_ABOVE[place]} of the rows are above {number_text(ours[place])} here, in the study "
+    middle += f"above {number_text(study[place])}"
 
     # whole codes that begin elsewhere
     shift = ours[2] - study[2]
@@ -428,9 +432,9 @@ def _other_unit(ours: Vector, study: Vector, spread: float) -> str:
     best = int(np.argmin(away))
     factor, zero, words = ways[best]
 
-    # a spread may be wide: the medians themselves must fit, too
-    medians_fit = abs((ours[2] - zero) / factor - study[2]) <= 0.15 * abs(study[2])
-    if away[best] < 0.5 and medians_fit:
+    # a spread may be wide: the medians themselves must fit, too; a 0 fits any factor
+    fits = abs((ours[2] - zero) / factor - study[2]) <= 0.15 * abs(study[2])
+    if away[best] < 0.5 and fits and (zero or study[2]):
         return f"seems to have a different unit: it is {words}; {middle}"
     if (ours[1:4] < study[0]).any() or (ours[1:4] > study[4]).any():
         return f"has very different values: {middle}"
@@ -462,26 +466,28 @@ def _on_levels(
     column: LevelColumn, theirs: LevelProfile, seen: EncodingCounts, place: int, rows: _Rows
 ) -> Finding:
     counts, n_rows = seen.levels[place], rows.here
-    study = dict(zip((column.reference, *column.levels), map(float, theirs.shares), strict=False))
+    if column.name == INTERVAL:
+        return _on_times(column, theirs, counts, rows)
+    study = dict(zip(column.named, map(float, theirs.shares), strict=False))
     present = [name for name, count in counts.items() if count]
     if len(present) == 1 and not seen.missing[place]:
-        return _on_constant(study.get(present[0], study.get(OTHER, 0.0)), rows)
+        share = study.get(present[0], study.get(OTHER, 0.0))
+        return _on_constant(column.name, share, rows)
 
-    names = [name for name in (column.reference, *column.levels) if name not in (OTHER, MISSING)]
-    if exchanged := _exchanged(
-        {name: counts[name] / max(1, n_rows) for name in names}, study, rows
-    ):
-        return Finding("", exchanged, first=True)
+    names = [name for name in column.named if name not in (OTHER, MISSING)]
+    shares = {name: counts[name] / n_rows for name in names}
+    if words := _exchanged(shares, study, rows):
+        return Finding(column.name, words, first=True)
 
     # unknown levels, then gaps
     others = column.reference
     if OTHER in column.levels:
         others = OTHER
-    n_known = max(1, n_rows - int(seen.missing[place]))
+    n_known = n_rows - int(seen.missing[place])
     unknown, usual = int(seen.unknown[place]) / n_known, float(column.folded)
     if unknown > usual + max(MOST_UNKNOWN, rows.chance(usual, unknown)):
         return Finding(
-            "",
+            column.name,
             f"has levels here that the study does not have, in {unknown:.0%} of the rows: they "
             f"count as {others!r}",
         )
@@ -489,7 +495,30 @@ def _on_levels(
     stated, counts_as = None, repr(others)
     if MISSING in column.levels:
         stated, counts_as = str(study[MISSING]), ""
-    return Finding("", _on_missing(int(seen.missing[place]), stated, counts_as, rows))
+    words = _on_missing(int(seen.missing[place]), stated, counts_as, rows)
+    return Finding(column.name, words)
+
+
+def _on_times(
+    column: LevelColumn, theirs: LevelProfile, counts: Mapping[str, int], rows: _Rows
+) -> Finding:
+    """Times in years where the study has days leave nobody at risk after its first interval.
+
+    Or everybody at risk to its last one, the other way round.
+    """
+    shares = list(map(float, theirs.shares))
+    at_risk = [counts[name] for name in (column.reference, *column.levels)]
+    is_short = at_risk[0] == rows.here and rows.is_odd_constant(shares[0])
+    is_long = at_risk[-1] > max(LEAST_APART, 0.95 * at_risk[0]) and shares[-1] < shares[0] / 2
+    if is_short or is_long:
+        return Finding(column.name, _SAME_TIMES, first=True)
+    return Finding(column.name, "")
+
+
+_SAME_TIMES = (
+    "is the same for everybody here: do the times have the study's unit (days and years)? If not, "
+    "convert them"
+)
 
 
 def _on_labels(target: Sequence[str], counts: Sequence[int], rows: _Rows) -> str:

@@ -44,8 +44,12 @@ _ID_NAME = re.compile(
     r"|person|subject)($|[^a-z])"
 )
 _CENTRE_WORD = re.compile(
-    r"cent(er|re)s?|sites?|hospitals?|clinics?|labs?|laborator(y|ies)|practices?|institutions?"
+    r"(cent(er|re)|site|hosp|hospital|clinic|lab|laboratory|practice|inst|institution)(s|id)?"
+    r"|laboratories"
 )
+#: The last word of a column whose values stand for persons or clusters, in one row or several.
+_PERSON_WORD = re.compile(r"p?ids?|nr|nbr|key|uuid|guid|mrn|ssn|patients?|persons?|subjects?")
+_MANY_PERSONS, _MOST_VISITS = 50, 20  # different values, and rows of one of them on average
 _CODE_WORD = re.compile(r"ids?|code|type")
 _NUMBER_WORD = re.compile(r"ids?|key|nr|no|nbr|num|number|code|name|index")
 #: Words before a centre's that make it something else: time_in_hospital, distance to the clinic.
@@ -150,6 +154,7 @@ def remarks_on(
     """
     remarks: list[Remark | None] = []
     dull = look.mostly_zero()
+    _refuse_mixed(look, levels, numeric)
     for name, column in look.columns.items():
         if name in dull:
             continue
@@ -157,12 +162,11 @@ def remarks_on(
         share = column.n_missing / look.n_rows
         if MANY_GAPS <= share < 1:
             remarks.append(Remark(name, "gaps", f"is missing in {share:.0%} of the rows"))
+        remarks.append(_on_gaps(name, column.missing_counts, look.class_counts, meant))
 
         if column.n_missing == look.n_rows:
             remarks.append(Remark(name, "empty", "has no value in any row"))
         elif name in levels or column.n_texts:
-            if name not in levels:
-                _refuse_mixed(name, column, name in numeric)
             remarks.append(_on_levels(name, column, meant, least_rows))
             if len(column.counts) <= _MOST_ANSWERS:
                 joint = np.array(list(column.counts.values()))
@@ -195,21 +199,33 @@ def _on_sampled_numbers(name: str, look: TableScan, meant: bool) -> list[Remark 
     return remarks
 
 
-def _refuse_mixed(name: str, column: ColumnScan, numeric: bool) -> None:
-    """Refuse numbers with other signs, and numbers among which some cells are texts."""
-    texts = [text for text in column.counts if not is_number_text(text)]
-    if signs := signs_meant(texts):
-        raise ReplearnError(
-            f"column {name!r} must hold numbers with a decimal point, got numbers with other signs "
-            f"in {column.n_texts:,} cells. Say how the file writes numbers: {signs}."
-        )
+def _refuse_mixed(look: TableScan, levels: Collection[str], numeric: Sequence[str]) -> None:
+    """Refuse numbers with other signs; and columns that mix numbers and texts, all at once."""
+    mixed = list[str]()
+    for name, column in look.columns.items():
+        if name in levels or not column.n_texts:
+            continue
+        texts = [text for text in column.counts if not is_number_text(text)]
+        if signs := signs_meant(texts):
+            raise ReplearnError(
+                f"column {name!r} must hold numbers with a decimal point, got numbers with other "
+                f"signs in {column.n_texts:,} cells. Say how the file writes numbers: {signs}."
+            )
 
-    looks_numeric = column.n_numbers > column.n_texts
-    if numeric or (looks_numeric and len(column.counts) - len(texts) > _MOST_ANSWERS):
+        looks_numeric = column.n_numbers > column.n_texts
+        has_many = looks_numeric and len(column.counts) - len(texts) > _MOST_ANSWERS
+        if name in numeric or has_many:
+            mixed.append(name)
+
+    if mixed:
+        first = look.columns[mixed[0]]
+        others = ""
+        if len(mixed) > 1:
+            others = f" in {mixed[0]!r}"
         raise ReplearnError(
-            f"column {name!r} must hold numbers only, or levels, got {column.n_texts:,} texts "
-            f"among {column.n_numbers:,} numbers. Leave such cells empty; or if it has levels, "
-            "name it in categories."
+            f"{named_columns(mixed)} must hold numbers only, or levels, got {first.n_texts:,} "
+            f"texts among {first.n_numbers:,} numbers{others}. Leave such cells empty. Or, if "
+            f"these are levels: categories={','.join(mixed)}."
         )
 
 
@@ -234,12 +250,17 @@ def _on_levels(name: str, column: ColumnScan, meant: bool, least_rows: int) -> R
     # what cannot help: one level, or rare ones only
     if n_values == 1:
         return Remark(name, "constant", "is the same in all rows, so it cannot help")
-    folded = {text: total for text, total in totals.items() if column.worth(text) < least_rows}
+    folded = {
+        text: total for text, total in totals.items() if column.n_independent(text) < least_rows
+    }
     few = f"fewer than {least_rows:,} rows each"
-    if column.worths is not None:
+    if column.independent is not None:
         few = f"rows worth fewer than {least_rows:,} independent ones each"
     if len(folded) == n_values:
-        return Remark(name, "rare", f"has all of its levels in {few} ({how_many})")
+        belong = ""
+        if _PERSON_WORD.fullmatch(_last_word(name)):
+            belong = f"; if it names persons, rows of one belong together (groups={name})"
+        return Remark(name, "rare", f"has all of its levels in {few} ({how_many}{belong})")
 
     if not meant and _names_centres(name):
         return _centre(name)
@@ -282,14 +303,14 @@ def _on_numbers(name: str, n_known: int, distinct: Vector, meant: bool) -> Remar
 
     if distinct.size > 2 and _names_centres(name):
         return _centre(name)
-    words = re.findall(r"[a-z]+", _spaced(name))
-    if distinct.size > 2 and words and _CODE_WORD.fullmatch(words[-1]):
-        return Remark(
-            name,
-            "coded",
-            f"holds {distinct.size:,} whole numbers that its name calls codes, and counts as a "
-            f"quantity: if they are levels, say so (--categories {name})",
-        )
+    is_person = _PERSON_WORD.fullmatch(_last_word(name)) is not None
+    if is_person and distinct.size >= _MANY_PERSONS and n_known <= _MOST_VISITS * distinct.size:
+        how_many = f"{distinct.size:,} different whole numbers in {n_known:,} rows"
+        belong = f"rows of one person belong together: groups={name}"
+        return Remark(name, "identifier", f"looks like a number of persons ({how_many}; {belong})")
+    if distinct.size > 2 and _CODE_WORD.fullmatch(_last_word(name)):
+        reason = "holds whole numbers that its name calls codes, and counts as a quantity"
+        return Remark(name, "coded", f"{reason}: if they are levels, say so (--categories {name})")
     return None
 
 
@@ -420,6 +441,32 @@ def _on_label(name: str, joint: Ints, has_all: bool, meant: bool) -> Remark | No
     )
 
 
+def _on_gaps(name: str, missing: Ints, in_class: Ints, meant: bool) -> Remark | None:
+    """A column that has values, or gaps, in rows of one class only: the cause of each death."""
+    known = in_class - missing
+    if in_class.size < 2 or not known.any() or not missing.any():
+        return None
+
+    # no class has both: gaps alone tell the outcome
+    fewest = min(known.sum(), missing.sum())
+    if not ((known > 0) & (missing > 0)).any() and fewest >= LEAST_COUNT and not meant:
+        reason = "has its gaps in all rows of one outcome, and in no others: it is the outcome"
+        return Remark(name, "copy", reason)
+
+    shares = in_class / in_class.sum()
+    for part, verb in ((known, "has values"), (missing, "has gaps")):
+        here = int(part.argmax())
+        n_rows = int(part.sum())
+        if part[here] == n_rows and n_rows * math.log(shares[here]) < math.log(_CHANCE):
+            return Remark(
+                name,
+                "tells",
+                f"{verb} in rows of one outcome only, {n_rows:,} of them: is it known before the "
+                "outcome? If not, leave it out",
+            )
+    return None
+
+
 def _is_graded_outcome(joint: Ints) -> bool:
     """Whether the outcome is a column of few numbers, cut: grades 0 to 4, and the label from 1 on.
 
@@ -451,6 +498,10 @@ def _are_day_numbers(distinct: Vector) -> bool:
         return False
     month, day = distinct // 100 % 100, distinct % 100
     return bool(((month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)).all())
+
+
+def _last_word(name: str) -> str:
+    return ["", *re.findall(r"[a-z]+", _spaced(name))][-1]
 
 
 def _spaced(name: str) -> str:

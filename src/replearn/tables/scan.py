@@ -25,8 +25,8 @@ class ColumnScan:
     """What all rows say about one column: how many cells are numbers, and texts (true is one).
 
     ``counts`` has the rows of each level by class of the label, ``missing_counts`` those without a
-    value. It knows all rows if ``is_counted``; columns of numbers have none. ``worths`` has what
-    the rows of a level are worth, where rows come in groups: `replearn.tables.clusters`.
+    value. It knows all rows if ``is_counted``; columns of numbers have none. ``independent``
+    has the independent rows of each level, where rows come in groups: `Clusters`.
     """
 
     n_numbers: int = 0
@@ -34,19 +34,19 @@ class ColumnScan:
     counts: dict[str, Ints] = field(default_factory=dict)
     is_counted: bool = True
     missing_counts: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
-    worths: dict[str, float] | None = None
+    independent: dict[str, float] | None = None
 
-    def worth(self, text: str) -> float:
+    def n_independent(self, text: str) -> float:
         """Independent rows of a level."""
-        if self.worths is not None:
-            return self.worths.get(text, 0.0)
+        if self.independent is not None:
+            return self.independent.get(text, 0.0)
         return float(self.counts[text].sum())
 
     @property
-    def worth_missing(self) -> float:
+    def n_independent_missing(self) -> float:
         """Independent rows without a value."""
-        if self.worths is not None:
-            return self.worths.get(MISSING, 0.0)
+        if self.independent is not None:
+            return self.independent.get(MISSING, 0.0)
         return float(self.n_missing)
 
     @property
@@ -62,11 +62,12 @@ class ColumnScan:
 
 @dataclass(eq=False)
 class TableScan:
-    """What one pass found: a `ColumnLook` for each column, and sampled rows with their classes."""
+    """What one pass found: a `ColumnScan` for each column, and sampled rows with their classes."""
 
     n_rows: int
     columns: dict[str, ColumnScan]
     classes: Array | None
+    class_counts: Ints
     n_sampled: int
     _sample: Any  # numbers with a row for each column, or a CSC array
     _places: dict[str, int]
@@ -129,7 +130,7 @@ def look_at(
     looks = {name: ColumnScan(missing_counts=np.zeros(n_classes, np.int64)) for name in names}
     sample = _Sample(names)
 
-    done = 0
+    class_counts = np.zeros(n_classes, np.int64)
     for batch in table.batches():
         mine = np.zeros(batch.n_rows, np.int64)  # one class, if there are no labels
         if classes is not None:
@@ -140,7 +141,7 @@ def look_at(
             for name in names:
                 _look_at_column(looks[name], batch.column(name), mine, name in as_levels)
         sample.add(batch, mine)
-        done += batch.n_rows
+        class_counts += np.bincount(mine, minlength=n_classes)
 
     flipped = {name for name, look in looks.items() if look.n_texts and not look.is_counted}
     if flipped:  # numbers at first, texts later: their levels are counted from the beginning
@@ -148,7 +149,8 @@ def look_at(
 
     rows, sampled = sample.result()
     places = {name: place for place, name in enumerate(names)}
-    scan = TableScan(done, looks, sampled, sampled.size, rows, places)
+    done = int(class_counts.sum())
+    scan = TableScan(done, looks, sampled, class_counts, sampled.size, rows, places)
     if n_classes == 1:
         scan.classes = None
     return scan

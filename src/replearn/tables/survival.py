@@ -6,7 +6,6 @@ alike.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -18,8 +17,10 @@ from replearn.tables.labels import target_numbers
 from replearn.tables.table import Batch, Table
 from replearn.types import Vector
 
-#: Columns that expanded rows have: the interval, the logarithm of the time at risk, and a group.
-INTERVAL, AT_RISK, _GROUP = "(interval)", "(log time at risk)", "(group)"
+#: Columns that expanded rows have: the interval, and the logarithm of the time at risk.
+INTERVAL, AT_RISK = "(interval)", "(log time at risk)"
+#: What all rows at risk of a person have in common, if the table says it: role, and column.
+_OF_PERSONS = {"groups": "(group)", "centres": "(centre)"}
 #: Events in each interval, at least; and intervals, at most.
 LEAST_EVENTS, _MOST_INTERVALS = 20, 20
 
@@ -32,11 +33,16 @@ def event_numbers(column: Column) -> Vector:
         return values
 
     shown = ", ".join(f"{value:g}" for value in sorted(distinct)[:5])
+    remedy = "Recode it so, such as 1 and 2 of R's tables as 0 and 1."
+    if len(distinct) > 2:
+        remedy = (
+            "Competing events (a death from something else) are no censoring: they need a model "
+            "for each, which a study does not have. Count all of them as the event, or study one "
+            "outcome at a fixed time with a logistic model."
+        )
     raise ReplearnError(
-        f"the event must be 1 where it was seen and 0 where the time is censored, got {shown}. "
-        "Recode R's 1 and 2 as 0 and 1. Competing events (a death from something else) are no "
-        "censoring: they need a model for each, which a study does not have. Count all of them as "
-        "the event, or study one outcome at a fixed time with a logistic model."
+        "the event must be 1 where it was seen and 0 where the time is censored, got "
+        f"{shown}. {remedy}"
     )
 
 
@@ -93,7 +99,7 @@ def rows_at_risk(table: Table, cuts: Sequence[str], event: str) -> Table:
     for name in (INTERVAL, AT_RISK):
         if name in table.names:
             raise ReplearnError(f"no column may be called {name!r}. Rename it.")
-    if table.roles.get("weights") is not None:
+    if "weights" in table.roles:
         raise ReplearnError("a survival study takes no weights of rows. Leave them out.")
     table.require("target")
     table.require("offset")
@@ -105,9 +111,8 @@ def rows_at_risk(table: Table, cuts: Sequence[str], event: str) -> Table:
             columns = _expanded(batch, cuts, intervals, event)
             yield {name: columns[name] for name in names}
 
-    roles: dict[str, Any] = {"target": event, "weights": None, "offset": AT_RISK, "groups": None}
-    if table.roles.get("groups") is not None:
-        roles["groups"] = _GROUP
+    roles = {"target": event, "offset": AT_RISK}
+    roles |= {role: name for role, name in _OF_PERSONS.items() if role in table.roles}
     return Table(
         table.place, (*table.names, INTERVAL), None, read, levels=table.levels, roles=roles
     )
@@ -130,6 +135,8 @@ def _expanded(
     # a library's logarithm differs in the last bit between machines
     columns[AT_RISK] = log(exposure[row, interval])
     columns[event] = seen[row] * is_last
-    if batch.groups is not None:
-        columns[_GROUP] = batch.groups[row]
+    for role, name in _OF_PERSONS.items():
+        of_persons = getattr(batch, role)
+        if of_persons is not None:
+            columns[name] = of_persons[row]
     return columns

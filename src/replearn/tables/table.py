@@ -120,14 +120,13 @@ class Table:
     # categories of whole numbers, as pandas has them; texts say what they are
     levels: frozenset[str] = frozenset()
     is_file: bool = False  # whether each pass reads a file
-    # of target, weights, offset, groups and centres the name of a column, a column, or None
+    # of target, weights, offset, groups and centres: the name of a column, or a column
     roles: dict[str, Any] = field(default_factory=dict)
     stamp: tuple[int, int] | None = None
 
     def batches(self, n_rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """The rows from the beginning, at most ``n_rows`` at a time."""
-        named = [role for role in self.roles.values() if isinstance(role, str)]
-        wanted = tuple(dict.fromkeys([*self.names, *named]))
+        wanted = self._wanted()
         done = 0
         for columns in self.read(wanted, n_rows):
             everything = _batch_of(wanted, columns, done)
@@ -137,7 +136,7 @@ class Table:
 
             # roles stand behind the features, which alone are the matrix of a batch
             matrix = everything.matrix
-            if matrix is not None and named:
+            if matrix is not None and len(wanted) > len(self.names):
                 matrix = matrix[:, : len(self.names)]
             yield replace(everything, names=self.names, matrix=matrix, **roles)
 
@@ -148,13 +147,18 @@ class Table:
         self._check_lengths(done)
         self.n_rows = done
 
+    def _wanted(self) -> tuple[str, ...]:
+        """Columns that a pass reads: features, then those of the roles."""
+        named = (role for role in self.roles.values() if isinstance(role, str))
+        return tuple(dict.fromkeys([*self.names, *named]))
+
     def _roles_of(self, batch: Batch) -> dict[str, Any]:
         """Targets, weights and so on of a batch."""
         roles = {}
         for name, role in self.roles.items():
             if isinstance(role, str):
                 roles[name] = batch.column(role)
-            elif role is not None:
+            else:
                 roles[name] = role[batch.rows]
         if "target" in roles:
             roles["y"] = roles.pop("target")
@@ -184,7 +188,7 @@ class Table:
 
     def require(self, role: str) -> Any:
         """The name or the values of a role, which must have some."""
-        if self.roles[role] is None:
+        if role not in self.roles:
             raise ReplearnError(f"the column of the {role} must be known. Name it: {role}=NAME.")
         return self.roles[role]
 
@@ -216,14 +220,13 @@ class Table:
         """The same table for several passes, of which the first alone reads the file."""
         if not self.is_file:
             return self
-        named = [role for role in self.roles.values() if isinstance(role, str)]
-        columns = ScratchColumns(self.read, tuple(dict.fromkeys([*self.names, *named])))
+        columns = ScratchColumns(self.read, self._wanted())
         return replace(self, read=columns.read, is_file=False)
 
     def _check_lengths(self, n_rows: int, is_all: bool = True) -> None:
         """Refuse columns that have fewer rows than the table; or more, if these are all."""
         for name, role in self.roles.items():
-            if role is None or isinstance(role, str):
+            if isinstance(role, str):
                 continue
             if len(role) < n_rows or (is_all and len(role) > n_rows):
                 raise ReplearnError(
@@ -283,15 +286,16 @@ def open_table(
         table = _in_memory(source, names, is_finite)
 
     # columns by name are read with the features; values are kept
-    roles = {
+    given = {
         "target": target,
         "weights": weights,
         "offset": offset,
         "groups": groups,
         "centres": centres,
     }
+    roles = {name: role for name, role in given.items() if role is not None}
     for name, role in roles.items():
-        if role is not None and not isinstance(role, str):
+        if not isinstance(role, str):
             refuse_lazy(role)
             try:
                 roles[name] = column_from(role)

@@ -2,7 +2,7 @@
 
 from replearn.words.facts import Facts, Spoken
 from replearn.words.items import Figure, Row, Table
-from replearn.words.meter import followed, progress, threads, tracked, warn, warned_once
+from replearn.words.meter import PATIENCE, followed, progress, threads, tracked, warn, warned_once
 from replearn.words.pictures import (
     MOST_DRAWN,
     Landed,

@@ -12,10 +12,8 @@ from replearn.words.items import Figure, Item, Table
 from replearn.words.pages import PAGE, STYLE, figure_html, items_html, safe
 from replearn.words.terminal import item_lines, shortened, wrapped
 
-#: Lines below the verdict, without details.
+#: Lines of items below the verdict, without details.
 MAX_LINES = 10
-#: Lines of items, whatever is told about rows.
-LEAST_LINES = 4
 
 
 @dataclass(frozen=True)
@@ -48,8 +46,7 @@ class Facts:
     ) -> str:
         """Lines for a terminal: the verdict, then at most ten lines unless details are wanted.
 
-        What is told about rows comes first, all of it; the most important items follow even if
-        that takes more than ten lines.
+        What is told about rows comes before these, all of it: it never displaces the answer.
 
         ``more`` is how a reader asks for the details.
         """
@@ -58,7 +55,7 @@ class Facts:
         if details:
             others = self._all_lines(width)
         else:
-            others = self._first_lines(width, more, max(MAX_LINES - len(told), LEAST_LINES))
+            others = self._first_lines(width, more)
         return "\n".join([*wrapped(self.verdict, width), *told, *others])
 
     def _all_lines(self, width: int) -> list[str]:
@@ -74,13 +71,13 @@ class Facts:
             after_table = is_table
         return lines
 
-    def _first_lines(self, width: int, more: str, n_most: int) -> list[str]:
+    def _first_lines(self, width: int, more: str) -> list[str]:
         """As many items as fit, and how a reader asks for the others."""
         # all that is not shown must be asked for
         blocks = item_lines(self.items, width)
-        if self.details or sum(map(len, blocks)) > n_most:
+        if self.details or sum(map(len, blocks)) > MAX_LINES:
             last = wrapped(f"More: {more}", width)
-            n_free, fitting = n_most - len(last), []
+            n_free, fitting = MAX_LINES - len(last), []
             for item, block in zip(self.items, blocks, strict=True):
                 if isinstance(item, Table) and len(block) > n_free:
                     block = shortened(item, width, n_free)

@@ -91,9 +91,10 @@ tbody th { font-weight: 400; color: var(--soft); min-width: 10rem; }
 .number { text-align: right; white-space: nowrap; }
 figure { margin: 1.2rem 0; } figure svg { max-width: 100%; height: auto; }
 .figures figure { flex: 1 1 14rem; min-width: 0; max-width: 100%; } p { overflow-wrap: anywhere; }
-.figures figure:has([width="640"]) { flex-basis: 100%; }
+.figures figure:has([width="600"]) { flex-basis: 100%; }
 figcaption { color: var(--soft); font-size: .92rem; }
-@media (max-width: 600px) { figure { overflow-x: auto; } figure svg { min-width: 30rem; } }
+@media (max-width: 600px) { figure svg[width="600"] {
+  max-width: none; width: calc(100% + 1.5rem); margin-left: -.75rem; } }
 @page { size: A4; margin: 15mm; }
 @media print {
   :root { font-size: 9pt; --ink: #000; --soft: #333; --line: #bbb; --back: #fff; }

@@ -1,5 +1,6 @@
 """Pictures as plain SVG: they need no package, and follow light and dark."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,15 +13,18 @@ if TYPE_CHECKING:  # help needs no NumPy
 #: The palette of Okabe and Ito, which colour-blind readers tell apart; shapes say the same.
 _MARKS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 
+#: A page of 400 pixels shows 392 of a picture, so that text of 14 units has more than 9 pixels.
+WIDTH = 600
+
 #: Numbers of a forest plot, at most.
 MOST_DRAWN = 40
 
 
 class Rung(NamedTuple):
-    """A step of the ladder: a model, what it is worth (0 to 1), and who gets it."""
+    """A step of the ladder: a model, its performance (0 to 1), and who gets it."""
 
     name: str
-    worth: float
+    performance: float
     value: str
     agree: str
     ours: bool = False
@@ -52,7 +56,7 @@ def where_we_landed(
     span = min(reach, max(0.75, *map(float, ends)) + 0.05)  # with intervals
 
     # lines of cells, and a legend of four labs in each line below
-    row, left, width = 20 + 4 * len(labs), 230, 640
+    row, left, width = 20 + 4 * len(labs), 236, WIDTH
     legend = 20 * -(-len(labs) // 4)
     height = row * len(shown) + 54 + legend
     edge = 10  # half a mark: none is cut off
@@ -82,17 +86,17 @@ def where_we_landed(
                 side = 10 if at > 0 else -10
                 anchor = "start" if at < 0 else "end"
                 parts.append(
-                    f'<text x="{across(at) - side:.1f}" y="{level + 4}" text-anchor="{anchor}" '
-                    f'font-size="12">{at:+.1f} cells</text>'
+                    f'<text x="{across(at) - side:.1f}" y="{level + 4}" '
+                    f'text-anchor="{anchor}">{at:+.1f} cells</text>'
                 )
 
     axis = 26 + row * len(shown)
     parts.append(
-        f'<text x="{middle:.1f}" y="{axis}" text-anchor="middle" font-size="13">'
+        f'<text x="{middle:.1f}" y="{axis}" text-anchor="middle">'
         "distance from the cell's centre; a box is one cell</text>"
     )
     for number, name in enumerate(labs):
-        x, y = 12 + 156 * (number % 4), height - legend + 4 + 20 * (number // 4)
+        x, y = 12 + 147 * (number % 4), height - legend + 4 + 20 * (number // 4)
         parts.append(f'{dot(x, y - 4, number)}<text x="{x + 9}" y="{y}">{_short(name, 16)}</text>')
 
     # in words, for those who do not see it
@@ -103,17 +107,17 @@ def where_we_landed(
 
 
 def ladder(rungs: Sequence[Rung], unit: str) -> str:
-    """Draw what models are worth, from nothing up, and how often labs get each."""
-    left, right, width, row = 236, 470, 640, 40
+    """Draw the performance of models, from nothing up, and how often labs get each."""
+    left, right, width, row = 224, 420, WIDTH, 40
     parts = [f'<text x="{left}" y="18" fill-opacity="0.8">{escape(unit)}</text>']
     if any(rung.agree for rung in rungs):
         parts.append(f'<text x="{right + 60}" y="18" fill-opacity="0.8">same model at</text>')
 
-    most = max(rung.worth for rung in rungs) or 1.0
+    most = max(rung.performance for rung in rungs) or 1.0
     said = []
     for number, rung in enumerate(rungs):
         y = 32 + number * row
-        length = max(2.0, (right - left - 10) * rung.worth / most)
+        length = max(2.0, (right - left - 10) * rung.performance / most)
         weight, color = "400", 'fill="currentColor" fill-opacity="0.3"'
         if rung.ours:  # the one that a reader looks for
             weight, color = "600", f'fill="{_MARKS[0]}"'
@@ -161,7 +165,7 @@ def forest(
     places = sorted(furthest)
     shown = [marks[i] for i in places]
     first, last = _span(shown, line)
-    left, right, width, row = 236, 530, 640, 22
+    left, right, width, row = 236, 490, WIDTH, 22
     height = row * len(shown) + 32 + 18 * bool(ticks)
     foot = row * len(shown) + 10
 
@@ -178,7 +182,7 @@ def forest(
         if first < value < last:
             parts.append(
                 f'<text x="{across(value):.1f}" y="{foot + 14}" text-anchor="middle" '
-                f'font-size="12" fill-opacity="0.8">{escape(text)}</text>'
+                f'fill-opacity="0.8">{escape(text)}</text>'
             )
 
     # a line for each number, from the top
@@ -210,10 +214,10 @@ def forest(
 def _span(marks: Sequence[Mark], line: float) -> tuple[float, float]:
     """All numbers, and what most of their intervals take: one long line leaves no room for others.
 
-    An interval may be three times as long as the fourth longest of five.
+    An interval may be three times as long as the fourth longest of five. Fewer are drawn in full.
     """
     lengths = sorted(high - low for *_, low, high in marks)
-    most = 1.5 * lengths[4 * (len(lengths) - 1) // 5] if lengths else 0.0
+    most = 1.5 * lengths[4 * (len(lengths) - 1) // 5] if len(lengths) >= 5 else math.inf
     first, last = line, line
     for *_, at, low, high in marks:
         first = min(first, at, max(low, at - most))
@@ -255,7 +259,7 @@ def dot(x: float, y: float, number: int, radius: int = 4) -> str:
 
 def _name_at(x: float, y: float, name: str) -> str:
     """The name of a line, which ends there."""
-    return f'<text x="{x}" y="{y}" text-anchor="end" font-size="13">{_short(name, 32)}</text>'
+    return f'<text x="{x}" y="{y}" text-anchor="end">{_short(name, 29)}</text>'
 
 
 def _short(name: str, most: int) -> str:

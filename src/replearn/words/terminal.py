@@ -80,10 +80,10 @@ def _beside(cells: Sequence[tuple[str, int, bool]]) -> list[str]:
         line = ""
         for part, (_, width, at_right) in zip(parts, cells, strict=True):
             space = " " * (width - _columns_of(part))
-            pair = (part, space)
+            cell = part + space
             if at_right:
-                pair = (space, part)
-            line += "  " + "".join(pair)
+                cell = space + part
+            line += f"  {cell}"
         lines.append(line.rstrip())
     return lines
 

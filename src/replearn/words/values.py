@@ -120,18 +120,15 @@ def p_value(p: float) -> str:
     return f"p = {p:.3f}"
 
 
-def counted(number: int, one: str, many: str = "") -> str:
+def counted(number: int, noun: str) -> str:
     """A number with its noun.
 
     Examples
     --------
-    >>> counted(1, "row"), counted(2000, "row"), counted(2, "batch", "batches")
-    ('1 row', '2,000 rows', '2 batches')
+    >>> counted(1, "row"), counted(2000, "row")
+    ('1 row', '2,000 rows')
     """
-    noun = many or f"{one}s"
-    if number == 1:
-        noun = one
-    return f"{number:,} {noun}"
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def _exponent(number: float) -> int:

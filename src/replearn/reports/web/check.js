@@ -246,8 +246,11 @@ const distance = (ours, study, spread) =>
  * quartiles are among the values that 90% of the original's have.
  */
 function otherUnit(ours, study, spread) {
-  const middle = `half of the rows are above ${ours[2]} here, in the study above ${study[2]}`;
   const shift = ours[2] - study[2];
+  const gap = (i) => Math.abs(ours[i] - study[i]);
+  const place = shift !== 0 ? 2 : gap(1) >= gap(3) ? 1 : 3;  // the median, unless both are the same, such as 0
+  const above = { 1: "three quarters", 2: "half", 3: "a quarter" }[place];
+  const middle = `${above} of the rows are above ${ours[place]} here, in the study above ${study[place]}`;
   if (ours.every((value, i) => value - study[i] === shift) && Number.isInteger(shift)) {
     return `is ${Math.abs(shift)} ${shift > 0 ? "larger" : "smaller"} throughout than in the ` +
       "study: is it coded differently, such as 1 and 2 for 0 and 1?";
@@ -262,7 +265,7 @@ function otherUnit(ours, study, spread) {
   const best = away.indexOf(Math.min(...away));
   const [factor, moved] = ways[best];
   const isNear = Math.abs((ours[2] - moved) / factor - study[2]) <= 0.15 * Math.abs(study[2]);
-  if (away[best] < 0.5 && isNear) {
+  if (away[best] < 0.5 && isNear && (moved || study[2])) {  // a 0 fits any factor
     return `seems to have a different unit: it is ${ways[best][2]}; ${middle}`;
   }
   const isBeyond = ours.slice(1, 4).some((value) => value < study[0] || value > study[4]);
@@ -280,6 +283,7 @@ function isExchanged(first, second, { names, ours, study, rows }) {
 
 function onLevels({ column, counts, missing, odd }, theirs, rows) {
   const all = [column.reference, ...column.levels];
+  if (column.name === INTERVAL) return onTimes(all.map((name) => counts.get(name) ?? 0), theirs, rows);
   const study = (name) => Number(theirs.shares[all.indexOf(name)]);
   if (counts.size === 1 && !missing) {
     const [only] = counts.keys();
@@ -305,6 +309,17 @@ function onLevels({ column, counts, missing, odd }, theirs, rows) {
   const usual = all.includes(MISSING) ? study(MISSING) : null;
   return [onMissing(missing, usual, hasTerm(column) ? "" : others, rows), false];
 }
+
+/** Times in years where the study has days leave nobody at risk after its first interval; or the reverse. */
+function onTimes(atRisk, theirs, rows) {
+  const shares = theirs.shares.map(Number), last = atRisk.length - 1;
+  const isShort = atRisk[0] === rows.here && rows.isOddConstant(shares[0]);
+  const isLong = atRisk[last] > Math.max(LEAST_APART, 0.95 * atRisk[0]) && shares[last] < shares[0] / 2;
+  return isShort || isLong ? SAME_TIMES : FINE;
+}
+
+const SAME_TIMES = ["is the same for everybody here: do the times have the study's unit (days and years)? " +
+  "If not, convert them", true];
 
 function onLabels(study, counts, rows) {
   const total = counts.reduce((sum, count) => sum + count, 0);

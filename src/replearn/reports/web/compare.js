@@ -6,6 +6,7 @@ import { deniedSpreads, evidence, statesTooMuch } from "./evidence.js";
 import { placeboMatches } from "./placebo.js";
 import { updated } from "./recalibration.js";
 import { disagreement, isAgreed, isConstant } from "./stability.js";
+import { INTERVAL } from "./table.js";
 import { counted, fixed, general, numbersInWords, pValue, percent, quoted, real, termNames } from "./words.js";
 import { UNLIKELY, supportOf } from "./worth.js";
 
@@ -238,7 +239,7 @@ export function copiesFinding(rows) {
 }
 
 const culpritsOf = ({ columns }) =>
-  columns.filter(({ p }) => p < UNLIKELY).slice(0, 3).map(({ name }) => name).join(", ");
+  [...new Set(columns.filter(({ p }) => p < UNLIKELY).map(({ column }) => column))].slice(0, 3).join(", ");
 
 /** Why patients contradict a model. */
 function whyContradicted(support) {
@@ -322,14 +323,16 @@ function nextCommand({ rung, gain }) {
 }
 
 /** What differs, by how much, and what to do. */
-function nextSteps(study, { word, support, nRows, people, size, disagreement: rate, apart, nearest }) {
+function nextSteps(study, reached) {
+  const { word, support, lookFirst, nRows, people, size, disagreement: rate, apart, nearest } = reached;
   if (word === "untold") {
     return ["Compare the fingerprint with those of other labs, or pass --opened with the " +
-      "original's model."];
+      "original's model; of a sealed study with its opening."];
   }
-  if (word === "same slopes") return [UPDATE_CONSTANT];
+  if (word === "same slopes" && !lookFirst.length) return [UPDATE_CONSTANT];
   if (word === "contradicted" || word === "unsupported") return [nextCommand(support)];
-  if (word === "questioned") return [RECODE];  // whoever updated first would fit the wrong columns
+  // whoever updated first would fit the wrong columns
+  if (word === "questioned" || word === "same slopes") return [RECODE];
   if (word !== "different") return support ? miscalibrated(support) : [];
   const found = [];
   if (nRows < study.n_replication && rate > 0.05) {
@@ -393,9 +396,11 @@ function supportDetails({ test, p: pAll, pOnePopulation, gain, line, columns, sc
     ["slopes alone", pValue(test.pSlopes)], ["slopes up to a factor", pValue(test.pFactor)],
     rowOf("gain over the base rate", gain, "constant fitted here")];
   if (line) found.push(rowOf("calibration in the large", line.inTheLarge, "0 is perfect"));
+  // intervals of time are the baseline, and shown where they contradict it
+  const shown = columns.filter(({ name, p }) => p < UNLIKELY || !name.startsWith(`${INTERVAL} = `));
   found.push(tableOf(`The model, and one step towards your patients (${scale})`,
     ["column", "model", "step", "from", "to", "p"],
-    columns.map(({ name, model, own, low, high, p }) => [name, model, own, low, high, p])));
+    shown.map(({ name, model, own, low, high, p }) => [name, model, own, low, high, p])));
   return found;
 }
 

@@ -1,8 +1,9 @@
 // Sums of few rows, which would show single patients and must not leave: the twin of disclosure.py.
 import { Refusal, curvature, marks, residual, scoresInto, toMeans } from "./exact.js";
-import { quoted } from "./words.js";
+import { counted, quoted } from "./words.js";
 
 const LEAST_COUNT = 10, FEW_VALUES = 3, NAMED = 5, LEAST_OF_TERM = 3, NOTHING = 2 ** -24;
+const MOST_SHOWN = 0.5;
 const ONE = 1 << 12, MAX_ROW = 1 << 14;
 const ALL_ROWS = { name: "all rows", holds: () => true };
 
@@ -92,6 +93,7 @@ function groupsOf({ columns, products }, terms) {
  * @param terms encoded columns before they are combined to directions
  * @param rows as a fit takes them
  * @param share rows whose mark is below it make the information matrix
+ * @returns how many rows share two groups with few others
  */
 export function refuseFewRows(design, terms, rows, share) {
   const { target, classes } = design, { targets, nRows } = rows;
@@ -118,12 +120,36 @@ export function refuseFewRows(design, terms, rows, share) {
       }
     });
   }
-  if (!few.length) return;
+  if (!few.length) return shownByPairs(groups, nRows, share, some);
   const more = few.length > NAMED ? ` and ${few.length - NAMED} more` : "";
   throw new Refusal(`sums must be of at least ${LEAST_COUNT} rows of each term and class, or of ` +
     `none: those of fewer show single patients. Here are fewer of ` +
     `${few.slice(0, NAMED).join(", ")}${more}. Join these rows with those of a different lab, ask ` +
     "for a study without such terms, or add up in secret shares (guide: Pool small centres).");
+}
+
+/** Rows of the matrix that share two groups with few others; refused if they are most. */
+function shownByPairs(groups, nRows, share, rowMarks) {
+  if (!share) return 0;
+  const n = groups.length, together = new Int32Array(n * n), memberships = [];
+  for (let i = 0; i < nRows; i++) {
+    if (rowMarks && rowMarks[i] >= share) continue;
+    const inside = [];
+    groups.forEach((group, k) => { if (group.holds(i)) inside.push(k); });
+    for (const k of inside) for (const l of inside) together[k * n + l]++;
+    memberships.push(inside);
+  }
+
+  const isAlone = (inside) =>
+    inside.some((k) => inside.some((l) => together[k * n + l] < LEAST_COUNT));
+  const nShown = memberships.filter(isAlone).length;
+  if (nShown > MOST_SHOWN * memberships.length) {
+    throw new Refusal("sums must show at most half of the rows by pairs of terms, but " +
+      `${counted(nShown)} of ${counted(memberships.length)} rows share two terms with fewer than ` +
+      `${LEAST_COUNT}. Ask for a study with fewer levels and knots, or add up in secret shares ` +
+      "(guide: Pool small centres).");
+  }
+  return nShown;
 }
 
 /** Rows of equal weight that a sum is worth, (sum |a|)^2 / sum a^2; infinite if it is nothing. */
@@ -158,16 +184,18 @@ export function refuseHeavyRows({ loss }, rows, { theta, sample_threshold: share
   });
   toMeans(loss, means, nRows);
 
-  const made = () => new Effective(), rowMarks = share ? (rows.marks ??= marks(rows)) : null;
+  // without a matrix, curvatures tell how two gradients may differ
+  const isSample = share > 0 && share < 2 ** 32;
+  const made = () => new Effective(), rowMarks = isSample ? (rows.marks ??= marks(rows)) : null;
   const residuals = theta.map(made), curvatures = [], terms = [];
   for (let k = 0; k < q; k++) {
     for (let i = 0; i < nRows; i++) {
       residuals[k].add(residual(loss, k, means[k][i], targets[i]) * (weights ? weights[i] : 1));
     }
-    for (let l = k; l < q && share; l++) {
+    for (let l = k; l < q; l++) {
       const own = made(), ofTerms = columns.map(made);
       for (let i = 0; i < nRows; i++) {
-        if (rowMarks[i] >= share) continue;
+        if (rowMarks && rowMarks[i] >= share) continue;
         const value = curvature(loss, k, l, means[k][i], means[l][i]) * (weights ? weights[i] : 1);
         own.add(value);
         columns.forEach((column, j) => ofTerms[j].add(value * column[i] / ONE));
@@ -178,7 +206,8 @@ export function refuseHeavyRows({ loss }, rows, { theta, sample_threshold: share
   }
 
   const isLess = (sums, least) => sums.some((sum) => sum.rows < least);
-  if (isLess(residuals, LEAST_COUNT) || isLess(curvatures, LEAST_COUNT) ||
+  const isFlat = curvatures.some(({ sum }) => sum <= NOTHING);
+  if (isFlat || isLess(residuals, LEAST_COUNT) || isLess(curvatures, LEAST_COUNT) ||
       isLess(terms, LEAST_OF_TERM)) {
     throw new Refusal(`sums must be of at least ${LEAST_COUNT} rows that weigh about the same, but ` +
       "at these coefficients a few rows outweigh all others, and would be seen. Ask whoever " +

@@ -434,7 +434,7 @@ export function scoresInto(out, columns, theta, start, n, offset) {
  * of each class; "alone", by a first row and a diagonal of each class.
  */
 export function formOf(q, p) {
-  if (q * p <= MOST_STEERED) return "pairs";
+  if (q * p <= MOST_STEERED && (q - 2) * p <= MOST_PAIRED) return "pairs";
   return p <= MOST_STEERED ? "classes" : "alone";
 }
 
@@ -565,6 +565,7 @@ export const MAX_THETA = 16;
 const NEAR = 1 << 20, NEAR_ENOUGH = 1 << 16, ROWS_PER_COEFFICIENT = 128;
 const LARGE_STEP = 1 / 8, MOST_STEPS = 5000, LEAST_LENGTH = 1 / (1 << 20);
 export const MOST_STEERED = 500;
+const MOST_PAIRED = 64;  // columns for each score after the second one
 const MEMORY = 10, LEAST_PIVOT = 2 ** -24;
 /** By class, the information is made again after larger steps, and after so many. */
 const LARGE_BY_CLASS = 1, MOST_BY_CLASS = 10;

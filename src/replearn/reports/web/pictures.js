@@ -1,7 +1,7 @@
 // Pictures of a replication, to the letter as Python draws them, but for their style.
 import { fixed, general } from "./words.js";
 
-const MARK = "#0072b2", MOST_DRAWN = 40;
+const MARK = "#0072b2", MOST_DRAWN = 40, WIDTH = 600;
 const RATIO_TICKS = [0.01, 0.03, 0.1, 0.25, 0.5, 1, 2, 4, 10, 30, 100];
 
 const svg = (width, height, parts, label) =>
@@ -14,7 +14,7 @@ const dot = (x, y, radius = 4) =>
   `<circle cx="${fixed(x, 1)}" cy="${fixed(y, 1)}" r="${radius}" fill="${MARK}"/>`;
 
 const nameAt = (x, y, name) =>
-  `<text x="${x}" y="${y}" text-anchor="end" font-size="13">${short(name, 32)}</text>`;
+  `<text x="${x}" y="${y}" text-anchor="end">${short(name, 29)}</text>`;
 
 const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;")
   .replaceAll('"', "&quot;").replaceAll("'", "&#x27;");
@@ -23,7 +23,7 @@ const short = (name, most) =>
 
 /** Estimates and rounding cells of one lab. */
 export function picture({ names, positions, reach }) {
-  const far = positions.map(Math.abs), row = 24, left = 230, width = 640;
+  const far = positions.map(Math.abs), row = 24, left = 236, width = WIDTH;
   const shown = names.map((_, i) => i).sort((a, b) => far[b] - far[a]).slice(0, 30)
     .sort((a, b) => a - b);
   const ends = shown.map((i) => far[i] + reach[i]);  // with intervals
@@ -36,8 +36,8 @@ export function picture({ names, positions, reach }) {
       middle + cell * Math.max(-span, Math.min(span, one)));
     const side = at > 0 ? 10 : -10, anchor = at < 0 ? "start" : "end";
     const beyond = Math.abs(at) <= span ? "" :
-      `<text x="${fixed(x - side, 1)}" y="${fixed(y + 4, 1)}" text-anchor="${anchor}" ` +
-      `font-size="12">${at < 0 ? "-" : "+"}${fixed(Math.abs(at), 1)} cells</text>`;
+      `<text x="${fixed(x - side, 1)}" y="${fixed(y + 4, 1)}" text-anchor="${anchor}">` +
+      `${at < 0 ? "-" : "+"}${fixed(Math.abs(at), 1)} cells</text>`;
     return nameAt(left - 12, y + 4, names[i]) +
       `<rect x="${fixed(middle - cell / 2, 1)}" y="${fixed(y + 2 - row / 2, 1)}" ` +
       `width="${fixed(cell, 1)}" height="${row - 4}" rx="2" fill="currentColor" ` +
@@ -45,8 +45,8 @@ export function picture({ names, positions, reach }) {
       `<line x1="${fixed(low, 1)}" x2="${fixed(high, 1)}" y1="${level}" y2="${level}" ` +
       `stroke="${MARK}" stroke-opacity="0.55"/>${dot(x, y)}${beyond}`;
   });
-  parts.push(`<text x="${fixed(middle, 1)}" y="${26 + row * shown.length}" text-anchor="middle" ` +
-    'font-size="13">distance from the cell\'s centre; a box is one cell</text>');
+  parts.push(`<text x="${fixed(middle, 1)}" y="${26 + row * shown.length}" text-anchor="middle">` +
+    'distance from the cell\'s centre; a box is one cell</text>');
   parts.push(`${dot(12, height - 20)}<text x="21" y="${height - 16}">this lab</text>`);
   const outside = far.filter((place) => place > 0.5).length;
   const what = outside ? `${outside} ${outside === 1 ? "has" : "have"} a mark outside` :
@@ -69,7 +69,7 @@ export function forest({ columns, scale }) {
   const shown = marks.map((_, i) => i)
     .sort((a, b) => Math.abs(marks[b].at) - Math.abs(marks[a].at) || a - b).slice(0, MOST_DRAWN)
     .sort((a, b) => a - b).map((i) => marks[i]);
-  const [first, last] = spanOf(shown), left = 236, right = 530, row = 22;
+  const [first, last] = spanOf(shown), left = 236, right = 490, row = 22;
   const ticks = isRatio ? RATIO_TICKS.map((tick) => [Math.log(tick), `${tick}`]) : [];
   const height = row * shown.length + 32 + (isRatio ? 18 : 0), foot = row * shown.length + 10;
   const across = (value) => left + 8 +
@@ -83,7 +83,7 @@ export function forest({ columns, scale }) {
     `<text x="${line}" y="${height - 6}" text-anchor="middle">${words}</text>`];
   for (const [value, text] of ticks) {
     if (first < value && value < last) parts.push(`<text x="${fixed(across(value), 1)}" ` +
-      `y="${foot + 14}" text-anchor="middle" font-size="12" fill-opacity="0.8">${text}</text>`);
+      `y="${foot + 14}" text-anchor="middle" fill-opacity="0.8">${text}</text>`);
   }
   shown.forEach(({ name, text, at, low, high }, number) => {
     const y = 16 + number * row;
@@ -95,15 +95,18 @@ export function forest({ columns, scale }) {
     parts.push(`${dot(across(at), y, 5)}<text x="${right + 16}" y="${y + 4}">${text}</text>`);
   });
   const said = shown.map(({ name, text }) => `${name} ${text}`).join("; ");
-  return svg(640, height, parts, escaped(`${said}; line: ${words}.`));
+  return svg(WIDTH, height, parts, escaped(`${said}; line: ${words}.`));
 }
 
 const signed = (value) => (value < 0 ? "" : "+") + general(value, 3);
 
-/** All effects, and what most intervals take: one may be three times as long as the fourth longest of five. */
+/**
+ * All effects, and what most intervals take: one may be three times as long as the fourth longest of five.
+ * Fewer are drawn in full.
+ */
 function spanOf(marks) {
   const lengths = marks.map(({ low, high }) => high - low).sort((a, b) => a - b);
-  const most = 1.5 * lengths[Math.floor(4 * (lengths.length - 1) / 5)];
+  const most = lengths.length < 5 ? Infinity : 1.5 * lengths[Math.floor(4 * (lengths.length - 1) / 5)];
   return [Math.min(0, ...marks.map(({ at, low }) => Math.min(at, Math.max(low, at - most)))),
     Math.max(0, ...marks.map(({ at, high }) => Math.max(at, Math.min(high, at + most))))];
 }

@@ -1,4 +1,4 @@
-// A lab's part of a joint fit: integers, and no individual data. The bytes that `replearn sums` writes.
+// A lab's part of a joint fit: whole numbers. The bytes that `replearn sums` writes.
 import {
   MOST_STEERED, Refusal, canonicalJson, contentOf, fingerprintOf, nScores, power2, sumsAt, totalsOf,
 } from "./exact.js";
@@ -47,6 +47,16 @@ function checkedState(given, { design }, study, nColumns) {
   return state;
 }
 
+/** Refuse rows that have changed since the lab counted them: what was added would be seen. */
+function refuseChanged({ members }, { lab, rows, weight, totals }) {
+  const counts = members.find((member) => member.lab === lab)?.counts;
+  if (!counts || (counts.rows === rows && String(counts.weight) === weight &&
+      counts.totals.map(String).join() === totals.join())) return;
+  throw new Refusal(`all rounds must be over the same rows, but ${quoted(lab)} had ` +
+    `${counted(counts.rows)} in the first and has ${counted(rows)} now, or other targets: the ` +
+    "difference would show single rows. Use the table of the first round.");
+}
+
 /**
  * @param study the content of a study file
  * @param read what `readTable` gives
@@ -86,6 +96,7 @@ export function labSums(study, read, given, lab) {
       .map((count) => table.terms.map((terms) => asksCells ? withoutFew(count(terms)) : 0));
     Object.assign(content, { rows: rows.nRows, weight: String(weight), cells,
       totals: Array.from(totals, String) });
+    refuseChanged(state, content);
     if (state.newton) Object.assign(content, stepOf(rows, design.loss, state.newton));
   }
   if (content.rows < LEAST_ROWS) {
@@ -101,14 +112,16 @@ export function labSums(study, read, given, lab) {
   const plain = design.directions ? { ...read, columns: table.encoded() } : read;
   const raw = rowsOf(design, plain, scaleOf(read));
   const fitted = rowsOf(design, read, scaleOf(read));
-  refuseFewRows(design, raw.columns, fitted, share);
+  const nShown = refuseFewRows(design, raw.columns, fitted, share);
   if (state.newton) refuseHeavyRows(design, fitted, state.newton);
   const numbers = Object.values(content).filter((value) => Array.isArray(value)).flat(2).length +
     ["rows", "weight", "sampled"].filter((name) => name in content).length;
   return {
     file: canonicalJson({ ...content, fingerprint: fingerprintOf(content) }) + "\n",
     words: `Sums over ${counted(content.rows)} rows of ${quoted(lab)}: ${counted(numbers)} ` +
-      "integers, no individual data.",
+      (nShown ? `integers, but some show single rows. ${counted(nShown)} rows share two terms with ` +
+        "few others, and can be worked out from the file: secret shares, which Python makes, hide " +
+        "them in totals." : "integers, no individual data."),
   };
 }
 

@@ -7,7 +7,7 @@ const MOST_TESTED = 600, UNIT = 2 ** -26;
 // coefficients for each row of the original: at most, and beyond which constants are not tested
 const MOST_LEVERAGE = 0.9, CONSTANTS_TOLD = 0.1;
 // a change of scores that changes their curvature by a tenth at most; such changes that are followed
-const NEARBY = 0.1, MOST_MOVES = 6;
+const NEARBY = 0.1, FAR = 1, MOST_MOVES = 12;
 // standard error of a coefficient, in encoded units, up to which its column counts by itself
 const KNOWN = 0.25;
 // weight of the test of all coefficients beside single directions; what is added to harmonic means
@@ -330,9 +330,11 @@ function compared(study, theta, rows, isWide) {
       value - byCentres[i] - ratio * byOriginal[i], -MAX_THETA), MAX_THETA) - value);
     const step = next.map((value, i) => value - away[i]);
     const constants = theta.reduce((sum, _, k) => sum + information[k * at.width][k * at.width], 0);
-    const change = Math.max(dot(step, applied(information, step)), 0) / Math.max(constants, ABSENT);
-    if (Math.sqrt(change) < NEARBY) break;
-    away = next;
+    const change = Math.sqrt(
+      Math.max(dot(step, applied(information, step)), 0) / Math.max(constants, ABSENT));
+    if (change < NEARBY) break;
+    // not further at once: steps at rare events lead too far
+    away = away.map((value, i) => value + step[i] * Math.min(1, FAR / change));
   }
   return found;
 }
@@ -410,6 +412,7 @@ export function scoreTest(study, theta, rows) {
     return tailOf(dot(steps, fitted.map(([value]) => value)), q, below);
   };
   return { pValue, pConstants, pSlopes, pSize, pFactor, nEffective, step, width, spreads, pOf, isWide,
+    ownCovariance: own,
     errors: own.map((row, i) => curved[i] > ABSENT ? Math.sqrt(Math.max(row[i], 0)) : Infinity) };
 }
 

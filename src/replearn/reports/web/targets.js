@@ -121,11 +121,14 @@ export class RowsAtRisk {
     }
     const distinct = [...new Set(this.events.finished())].sort((a, b) => a - b);
     if (!distinct.every((value) => value === 0 || value === 1)) {
+      const shown = distinct.slice(0, 5).map((value) => general(value, 6)).join(", ");
+      const remedy = distinct.length > 2 ?
+        "Competing events (a death from something else) are no censoring: they need a model for each, " +
+          "which a study does not have. Count all of them as the event, or study one outcome at a " +
+          "fixed time with a logistic model." :
+        "Recode it so, such as 1 and 2 of R's tables as 0 and 1.";
       throw new Refusal("the event must be 1 where it was seen and 0 where the time is censored, got " +
-        `${distinct.slice(0, 5).map((value) => general(value, 6)).join(", ")}. Recode R's 1 and 2 as ` +
-        "0 and 1. Competing events (a death from something else) are no censoring: they need a model " +
-        "for each, which a study does not have. Count all of them as the event, or study one outcome " +
-        "at a fixed time with a logistic model.");
+        `${shown}. ${remedy}`);
     }
     return { targets: Float64Array.from(this.targets), offset: Float64Array.from(this.offset) };
   }

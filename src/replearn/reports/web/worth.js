@@ -34,7 +34,9 @@ function lossOf(loss, scores, target) {
   const [score] = scores, family = familyOf(loss);
   if (family === "gaussian") return 0.5 * (score - target) ** 2;
   if (family === "poisson") {
-    return Math.exp(Math.min(Math.max(score, -30), loss.cap_bits * Math.LN2)) - target * score;
+    // half the deviance, counted from a mean that equals the count
+    const mean = Math.exp(Math.min(Math.max(score, -30), loss.cap_bits * Math.LN2));
+    return mean - target * score - (target - target * Math.log(target || 1));
   }
   const top = Math.max(0, ...scores);
   const sum = scores.reduce((total, s) => total + Math.exp(s - top), Math.exp(-top));
@@ -182,21 +184,54 @@ function lineOf(loss, scores, targets, masses) {
   return { inTheLarge: around(shift, 1.96 / Math.sqrt(Math.max(information, 1e-12))), slope };
 }
 
+/** A score's coefficients as readers multiply and add them: uncentred, and of products per unit of both. */
+function perUnit({ columns, products, products_halved: halved }, row) {
+  const found = [...row], isZ = [false], places = [[0, 1]];
+  for (const column of columns) {
+    const isNumber = column.kind === "number";
+    const others = isNumber ? column.knots.length + (column.indicator ? 1 : 0) : column.levels.length;
+    if (isNumber) places.push([Number(column.centre), Number(column.spread)]);
+    for (let i = 0; i < others; i++) places.push([0, 1]);
+    isZ.push(...(isNumber ? [true] : []), ...new Array(others).fill(false));
+  }
+  places.forEach(([centre, spread], i) => {
+    found[i] /= spread;
+    if (i) found[0] -= found[i] * centre;
+  });
+
+  // p (x - a)(y - b) = p x y - p b x - p a y + p a b
+  products.forEach(({ first, second }, j) => {
+    const i = places.length + j, f = first + 1, s = second + 1;
+    const [[a, aSpread], [b, bSpread]] = [places[f], places[s]];
+    found[i] /= 2 ** (halved + (isZ[f] && isZ[s] ? 2 : 0)) * aSpread * bSpread;
+    found[f] -= found[i] * b;
+    found[s] -= found[i] * a;
+    found[0] += found[i] * a * b;
+  });
+  return found;
+}
+
 /** Coefficients per unit, the model's and the lab's own, those that differ most first. */
-function columnsOf({ directions, encoding, loss }, theta, test) {
+function columnsOf({ directions, encoding, loss, classes }, theta, test) {
   if (directions || test.isWide) return [];
-  const scale = loss.kind === "gaussian" ? Number(loss.spread) : 1;
-  const units = encoding.columns.flatMap((column) => column.kind !== "number" ?
-    column.levels.map(() => 1) : [1 / Number(column.spread), ...column.knots.map(() => 1),
-      ...(column.indicator ? [1] : [])]);
+  const scale = loss.kind === "gaussian" ? Number(loss.spread) : 1, { width } = test;
+  const turn = Array.from({ length: width }, (_, i) =>
+    perUnit(encoding, Array.from({ length: width }, (__, j) => (i === j ? scale : 0))));
   const printed = (value) => loss.kind === "gaussian" ? value : Math.exp(Math.min(value, 700));
-  return termNames(encoding).flatMap((name, place) => {
-    const p = test.pOf(place + 1), unit = scale * (units[place] ?? 1);
+
+  return termNames(encoding).flatMap((column, place) => {
+    const p = test.pOf(place + 1), weights = turn.map((row) => row[place + 1]);
     return theta.map((row, k) => {
-      const value = row[place + 1], at = k * test.width + place + 1;
-      const own = value + test.step[at], reach = 1.96 * test.errors[at];
-      const [model, ...rest] = [value, own, own - reach, own + reach].map((x) => printed(unit * x));
-      return { name, model, own: rest[0], low: rest[1], high: rest[2], p };
+      const start = k * width, name = theta.length > 1 ? `${column}, ${classes[k + 1]}` : column;
+      const block = test.ownCovariance.slice(start, start + width);
+      const variance = sumOf(block.map((one, i) =>
+        weights[i] * sumOf(weights.map((weight, j) => weight * one[start + j]))));
+      const isKnown = Number.isFinite(test.errors[start + place + 1]);
+      const reach = isKnown ? 1.96 * Math.sqrt(Math.max(variance, 0)) : Infinity;
+      const model = sumOf(weights.map((weight, i) => weight * row[i]));
+      const own = model + sumOf(weights.map((weight, i) => weight * test.step[start + i]));
+      const [ours, low, high] = [own, own - reach, own + reach].map(printed);
+      return { name, column, model: printed(model), own: ours, low, high, p };
     });
   }).sort((a, b) => a.p - b.p);
 }
@@ -242,12 +277,13 @@ function pIfCentresDidNotDiffer(study, theta, rows) {
  * not its columns. Base risks differ where events are shown to be a quarter more, or fewer, than
  * expected. What centres showed of their differences excuses it; an assumption does not.
  */
-function rungOf(study, { pConstants, pSlopes, pFactor }, p, shifts) {
+function rungOf(study, { pConstants, pSlopes, pFactor }, p, shifts, gain) {
   const isShown = shifts.some(({ low, high }) => low > MARGIN || high < -MARGIN);
   const differs = isShown && !(study.n_centres > 1 && pConstants >= UNLIKELY);
   if (p >= UNLIKELY && !differs) return "model";
   if (pSlopes >= UNLIKELY) return "slopes";
-  return pFactor >= UNLIKELY ? "factor" : "columns";
+  // a factor of 0 suits labels that no column tells anything about
+  return pFactor >= UNLIKELY && gain.high >= 0 ? "factor" : "columns";
 }
 
 /**
@@ -271,11 +307,12 @@ export function supportOf(study, codes, rows, ownTheta) {
     .map((one) => scoresOf(rows, one));
   const p = isLocal ? test.pSlopes : test.pValue;  // of all that labs agree on
   const shifts = isLocal ? [] : shiftsOf(loss, ours, targets, masses);
+  const gain = gainOf(loss, ours, base, targets, masses);
   return {
     test,
     p,
-    rung: rungOf(study, test, p, shifts),
-    gain: gainOf(loss, ours, base, targets, masses),
+    rung: rungOf(study, test, p, shifts, gain),
+    gain,
     measure: MEASURES[familyOf(loss)] ?? "log-loss",
     base: mean(lossesOf(loss, baseScores(rows, loss, masses), targets), masses).value,
     model: performance(loss, ours, targets, masses),

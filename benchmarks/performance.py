@@ -1,6 +1,6 @@
-"""What replicated models are worth on real tables, and how often labs get them.
+"""Performance of replicated models on real tables, and how often labs get them.
 
-    python benchmarks/worth.py DATA [--quick] [--tasks A;B] [--pairs 60] [--results FILE]
+    python benchmarks/performance.py DATA [--quick] [--tasks A;B] [--pairs 60] [--results FILE]
 
 DATA is a folder of public tables (benchmarks/tasks.py names them). Each task is split into an
 original, a replication of the same size and rows to test on, again and again. The original's
@@ -123,7 +123,7 @@ class Pair:
         widths = self.study.widths * width_for(chance_of_each(rho, self.z.size), bits) / planned
         return Cells.drawn(widths, bits, Coins(self.design.seed))
 
-    def worth(self, rows: MemoryBlocks, theta: np.ndarray) -> dict[str, float | None]:
+    def performance(self, rows: MemoryBlocks, theta: np.ndarray) -> dict[str, float | None]:
         """Log-loss and AUC (or balanced accuracy) of coefficients on rows to test on."""
         whole = np.floor(theta * 2.0**26 + 0.5)
         found = worth_of(self.design.loss, (Fold(rows, rows.block, None, whole),))  # type: ignore[arg-type]
@@ -169,7 +169,7 @@ def measure(
         "inflation": certificate.inflation,
         "problems": list(certificate.problems),
         "square": float(np.mean(((z - pair.z) / deviations) ** 2)),
-        "own": pair.worth(test, pair.theta * 2.0**-26),
+        "own": pair.performance(test, pair.theta * 2.0**-26),
         "match_rows": evidence.rows,
         "match_bits": evidence.bits,
         "plans": {},
@@ -182,7 +182,7 @@ def measure(
         line["plans"][plan] = {
             "differ": bool((cells.replicate(z, sketch) != codes).any()),
             "coins": over_coins(cells, z - pair.z),
-            **pair.worth(test, rounded),
+            **pair.performance(test, rounded),
         }
     if share == 1:
         codes, sketch = pair.cells().publish(pair.z)
@@ -197,7 +197,7 @@ def measure(
                 same = False
             line["small"][str(n_rows)] = bool(same)
     if rivals:
-        line["rivals"] = rival_worth(task, pair)
+        line["rivals"] = rival_performance(task, pair)
     return line
 
 
@@ -237,7 +237,7 @@ def many(task: Task, n_labs: int, seeds: range) -> dict[str, Any]:
 # --- rivals ---------------------------------------------------------------------------------------
 
 
-def rival_worth(task: Task, pair: Pair) -> dict[str, Any]:
+def rival_performance(task: Task, pair: Pair) -> dict[str, Any]:
     """Scikit-learn on one lab's rows, on the same rows to test on."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegressionCV
@@ -311,10 +311,12 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0, help="rows of the replication")
     parser.add_argument("--labs", type=int, help="so many replications at once, and nothing else")
     parser.add_argument("--rivals", type=int, default=5, help="pairs with scikit-learn beside")
-    parser.add_argument("--results", type=Path, default=Path("worth.jsonl"))
-    parser.add_argument("--before", type=Path, help="worth.csv of an earlier run: its pairs count")
+    parser.add_argument("--results", type=Path, default=Path("performance.jsonl"))
+    parser.add_argument(
+        "--before", type=Path, help="performance.csv of an earlier run: its pairs count"
+    )
     parser.add_argument("--table", action="store_true", help="no measurement: only the table")
-    parser.add_argument("--write", type=Path, help="folder for worth.csv and worth.md")
+    parser.add_argument("--write", type=Path, help="folder for performance.csv and performance.md")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     if options.labs:
@@ -350,8 +352,8 @@ def main() -> None:
     text = splits_of(known, before) + markdown(table)
     print(text)
     if options.write is not None:
-        table.to_csv(options.write / "worth.csv", index=False)
-        (options.write / "worth.md").write_text(text + "\n")
+        table.to_csv(options.write / "performance.csv", index=False)
+        (options.write / "performance.md").write_text(text + "\n")
 
 
 def _ridge(lines: list[dict[str, Any]], *key: Any) -> float | str:

@@ -1,0 +1,1 @@
+"""Measurements, each a script; a package, because Arrow 17 installs one of the same name."""
