@@ -2164,8 +2164,8 @@ other_unit <- function(ours, study, away) {
   shift <- ours[3] - study[3]
   if (all(ours - study == shift) && shift == floor(shift))
     return(paste0("is ", number_texts(abs(shift)), if (shift > 0) " larger" else " smaller",
-                  " throughout than in the study: is it coded differently, such as 1 and 2 for 0 ",
-                  "and 1?"))
+                  " throughout than in the study, as if it were coded differently, such as 1 and 2 ",
+                  "for 0 and 1"))
   times <- paste0(number_texts(UNITS), " times %s (", names(UNITS), "?)")
   factors <- c(1.8, 1 / 1.8, rbind(UNITS, 1 / UNITS))
   moves <- c(32, -32 / 1.8, rep(0, 2 * length(UNITS)))
@@ -2230,11 +2230,13 @@ on_times <- function(names, study, cells, rows) {
 SAME_TIMES <- paste("is the same for everybody here: do the times have the study's unit (days and",
                     "years)? If not, convert them")
 
+MOST_ROUNDED <- 25  # rows by which a published share of a class may be off
+
 on_labels <- function(study, counts, rows) {
   shares <- counts / max(1, sum(counts))
   if (length(shares) != length(study)) return("")
   away <- abs(shares - study)
-  is_odd <- away > chance(rows, study, shares)
+  is_odd <- away > chance(rows, study, shares) + MOST_ROUNDED / rows$original
   if (length(study) == 2 && abs(study[2] - 0.5) > 0.1 && is_odd[2] &&
       abs(shares[2] - study[1]) < away[2] / 3)
     return(sprintf(paste0("the labels may be exchanged: the second class has %.0f%% of the rows here, ",

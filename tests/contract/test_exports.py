@@ -445,15 +445,18 @@ def _level(cell: Any) -> str:
 
 
 @pytest.mark.parametrize("name", ["logistic", "classes"])
-def test_coefficients_replace_coefficients_alone(tmp_path: Path, name: str) -> None:
+def test_exports_replace_exports_alone(tmp_path: Path, name: str) -> None:
     path = tmp_path / "model.csv"
     to_csv(MODELS[name], path)
     before = path.read_bytes()
     to_csv(MODELS[name], path)
     assert path.read_bytes() == before
+    to_onnx(MODELS[name], graph := tmp_path / "model.onnx")
+    to_onnx(MODELS[name], graph)
     path.write_text(patients := "age,term\n61,1\n")
-    with pytest.raises(ReplearnError, match="is no table of coefficients"):
-        to_csv(MODELS[name], path)
+    for write, words in ((to_csv, "no table of coefficients"), (to_onnx, "no ONNX file")):
+        with pytest.raises(ReplearnError, match=words):
+            write(MODELS[name], path)
     assert path.read_text() == patients
 
 

@@ -299,6 +299,21 @@ def test_rows_that_a_pair_of_terms_shows_are_told(tmp_path):
         assert word in (found["sums"].get("words") or found["sums"]["refused"])
 
 
+@needs_node
+def test_sums_of_few_persons_are_refused(tmp_path):
+    """One patient with a level has many rows at risk."""
+    frame = trial(1500, 0).assign(ward=["A", "B", "C"] * 500)
+    frame.to_csv(path := tmp_path / "a.csv", index=False)
+    study = publish_trial(path).study
+    frame["ward"] = ["A", "B"] * 750
+    frame.loc[frame.days.nlargest(8).index[7], "ward"] = "C"
+    frame.to_csv(path, index=False)
+    with pytest.raises(ReplearnError, match="'ward = C'") as caught:
+        lab_sums(study, table_of(study.design, path))
+    (found,) = answers([call(study, path, Case())])
+    assert found["sums"]["refused"] == str(caught.value)
+
+
 @pytest.mark.slow
 @needs_node
 def test_sums_that_are_refused(tmp_path):

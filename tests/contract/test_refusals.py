@@ -7,7 +7,9 @@ import pytest
 from tests.contract.commands import replearn
 
 REFUSALS = [
-    ("frobnicate", "invalid choice"),
+    ("frobnicate", "there is no command 'frobnicate'. See replearn --help."),
+    ("replicat", "there is no command 'replicat', but there is 'replicate'."),
+    ("publish a.csv --kind ordinal --out {tmp}/s.json", "--kind must be one of"),
     ("publish a.csv", "required: --out"),
     ("publish a.csv --out {tmp}/s.json", "Name it: --target NAME"),
     ("publish a.csv --target nope --out {tmp}/s.json", "has no column 'nope'"),

@@ -49,7 +49,7 @@ def questions(original, labels, lab, lab_labels, planned):
     seen = EncodingCounts(learned.encoding)
     for batch in open_table(lab).batches():
         learned.encoding.encode(batch, seen)
-    counts = np.bincount(lab_labels, minlength=3).tolist()
+    counts = np.bincount(lab_labels, minlength=int(labels.max()) + 1).tolist()
     sizes = (len(labels), planned)
     asked = compare_profiles(learned.encoding, profile, seen, counts, sizes)
     return [*(tuple(finding[:2]) for finding in asked), *seen.troubles()]
@@ -117,3 +117,15 @@ def test_gaps_without_a_coefficient_and_zeros_of_most_rows_get_no_question():
         n_asked += bool(compare_profiles(learned.encoding, profile, seen, counts, (4000, 300)))
     # before, gaps were said to be 0% in the study: more than half of these labs were asked
     assert_rate_at_most(n_asked, trials=60, bound=0.01, false_alarm=1e-6)
+
+
+def test_shares_of_small_originals_are_rounded_and_no_question():
+    """Of 94 rows with 71 in one class a study states steps of a half: 100%, which nobody has."""
+    rng = np.random.default_rng(9)
+    original, lab = ({"age": rng.normal(60, 9, n_rows)} for n_rows in (94, 60))
+    here, there = (np.arange(94) % 4 == 3) * 1, (np.arange(60) % 8 < 3) * 1
+    assert questions(original, here, lab, there, 94) == []
+    # labels that are exchanged are still asked about where shares say something
+    original, lab = ({"age": rng.normal(60, 9, n_rows)} for n_rows in (2000, 2000))
+    here = (np.arange(2000) % 4 == 0).astype(np.int64)
+    assert "labels may be exchanged" in questions(original, here, lab, 1 - here, 2000)[0][1]

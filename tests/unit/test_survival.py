@@ -12,7 +12,8 @@ from replearn.errors import ReplearnError
 from replearn.exact import log
 from replearn.glm import concordance
 from replearn.reports.horizon import brier_score, evaluate_at, kaplan_meier
-from replearn.study import Request, publish
+from replearn.study import Request, lab_sums, publish
+from replearn.study.passes import table_of
 from replearn.tables import AT_RISK, INTERVAL, cuts_of, open_table, rows_at_risk
 from tests.error_budget import assert_rate_at_most
 
@@ -485,3 +486,19 @@ def test_centres_of_a_survival_study_are_learned(tmp_path):
     wide = rl.ReplicableSurvivalAnalysis().fit(features(frame), outcome(frame), centres=names)
     widths = [float(one.study_.widths[0]) for one in (first, wide)]
     assert widths[1] > widths[0]
+
+
+def test_sums_of_few_persons_with_a_level_are_refused():
+    """A person has a row in each interval: twenty rows at risk may be one patient."""
+    wards = np.array(["A", "B", "C"])
+    frame = trial(3000, 0).assign(ward=wards[np.arange(3000) % 3])
+    request = Request(kind="survival", time="days", target="died")
+    study = publish(open_table(frame, target="days", offset="died"), request).study
+    longest = np.argsort(-frame.days.to_numpy())[5:14]
+    for n_persons in (1, 9):
+        few = frame.assign(ward=wards[np.arange(3000) % 2])
+        few.loc[longest[:n_persons], "ward"] = "C"
+        assert len(table_of(study.design, few[few.ward == "C"]).whole("target")) > 15
+        with pytest.raises(ReplearnError, match="Here are fewer of 'ward = C'"):
+            lab_sums(study, few)
+    assert lab_sums(study, frame).rows > 3000

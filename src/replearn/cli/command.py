@@ -1,6 +1,7 @@
 """What all commands share: their outcome, their parser, options that mean the same everywhere."""
 
 import argparse
+import difflib
 import json
 import os
 import re
@@ -94,8 +95,26 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with the code of bad usage."""
-        complain("error", f"{message}. See {self.prog} --help.")  # it may hold what was typed
+        said = _CHOICE.sub(_one_of, message)
+        complain("error", f"{said}. See {self.prog} --help.")  # it may hold what was typed
         self.exit(BAD_INPUT)
+
+
+#: What argparse says of a word that is none of a list; some versions quote those of the list.
+_CHOICE = re.compile(r"^argument (.+): invalid choice: ('.*') \(choose from (.+)\)$")
+
+
+def _one_of(match: re.Match[str]) -> str:
+    """Rule, value and remedy: all of a short list, of commands those that look alike."""
+    name, typed, listed = match.groups()
+    listed = listed.replace("'", "")
+    if name != "COMMAND":
+        return f"{name} must be one of {listed}, got {typed}"
+    known = re.findall(r"\w+", listed)
+    said = f"there is no command {typed}"
+    for alike in difflib.get_close_matches(typed.strip("'"), known, n=1, cutoff=0.75):
+        said += f", but there is {alike!r}"
+    return said
 
 
 def names(text: str) -> list[str]:

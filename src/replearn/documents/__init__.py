@@ -32,6 +32,7 @@ from replearn.documents.files import (
     FilePath,
     check_page,
     check_replaced,
+    check_start,
     in_place_of,
     read_json,
     system_words,

@@ -112,12 +112,19 @@ def _granted(rights: int) -> int:
 
 def check_page(path: FilePath) -> None:
     """Stop before a page replaces what is no page of replearn."""
+    check_start(path, _GENERATOR, "page of replearn")
+
+
+def check_start(path: FilePath, mark: bytes, what: str) -> None:
+    """Stop before a file is lost that is not of the own kind, as a mark at its start tells."""
     if not os.path.isfile(path):
         return
     with open(path, "rb") as file:
         start = file.read(1 << 10)
-    if start and _GENERATOR not in start:
-        raise ReplearnError(f"{path} is there and is no page of replearn. Name a new file.")
+    if start and mark not in start:
+        raise ReplearnError(
+            f"{path} is there and is no {what}. Name a new file, or delete it first."
+        )
 
 
 @contextmanager

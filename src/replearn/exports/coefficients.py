@@ -3,14 +3,12 @@
 import csv
 import io
 import math
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from replearn.documents import FilePath, write_atomically
-from replearn.errors import ReplearnError
+from replearn.documents import FilePath, check_start, write_atomically
 from replearn.exports.rules import Rule, rule_of
 from replearn.glm import Coefficients
 from replearn.tables import NumberColumn, is_number_text, per_unit
@@ -91,7 +89,7 @@ def to_csv(source: Any, path: FilePath) -> None:
     ...     file.readline().split(",")[:2]
     ['"term"', '"column"']
     """
-    _refuse_tables(path)
+    check_start(path, b'"term","column","level",', "table of coefficients")
     rule = rule_of(source, as_table=True)
     known = getattr(source, "coefficients_", None) or getattr(source, "coefficients", None)
     own = None
@@ -119,18 +117,6 @@ def to_csv(source: Any, path: FilePath) -> None:
                 place += 1
             writer.writerow(row)
     write_atomically(path, text.getvalue().encode())
-
-
-def _refuse_tables(path: FilePath) -> None:
-    """Stop before a file is lost that is no table of coefficients."""
-    if not os.path.isfile(path):
-        return
-    with open(path, "rb") as file:
-        start = file.readline(1 << 10)
-    if start and not start.startswith((b'"term",', b'"class","term",')):
-        raise ReplearnError(
-            f"{path} is there and is no table of coefficients. Name a new file, or delete it first."
-        )
 
 
 def _header(rule: Rule, own: Any) -> list[str]:

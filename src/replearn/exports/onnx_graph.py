@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from replearn.documents import FilePath, write_atomically
+from replearn.documents import FilePath, check_start, write_atomically
 from replearn.errors import ReplearnError
 from replearn.exports.rules import Rule, rule_of
 from replearn.tables import LevelColumn
@@ -15,6 +15,8 @@ from replearn.tables import LevelColumn
 #: Of the year 2020, so that old runtimes read the file; set, so that new releases of onnx write
 #: the same bytes.
 _OPSET, _ML_OPSET, _IR_VERSION = 13, 2, 7
+#: Stands at the start of a file.
+_PRODUCER = "replearn"
 
 
 def to_onnx(source: Any, path: FilePath) -> None:
@@ -70,6 +72,7 @@ def to_onnx(source: Any, path: FilePath) -> None:
             'an ONNX export needs the package onnx. Install it: pip install "replearn[onnx]"'
         ) from None
 
+    check_start(path, _PRODUCER.encode(), "ONNX file of replearn")
     rule = rule_of(source)
     kinds = {column.name: TensorProto.STRING for column in rule.levels}
     inputs = [_tensor(name, kinds.get(name, TensorProto.DOUBLE)) for name in rule.names]
@@ -81,7 +84,7 @@ def to_onnx(source: Any, path: FilePath) -> None:
     versions = {"": _OPSET, "ai.onnx.ml": _ML_OPSET}
     proto = helper.make_model(
         helper.make_graph(graph.nodes, "replearn", inputs, outputs, graph.constants),
-        producer_name="replearn",
+        producer_name=_PRODUCER,
         ir_version=_IR_VERSION,
         opset_imports=[helper.make_opsetid(*version) for version in versions.items()],
     )

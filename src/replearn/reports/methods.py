@@ -26,8 +26,11 @@ def methods(study: GlmStudy) -> str:
 
     # who published what, and what was planned
     if study.commitment is not None:
+        whose = "The original centre"
+        if study.n_centres > 1:
+            whose = f"The original, of {study.n_centres} centres or more,"
         sentences.append(
-            f"The original centre ({study.sized(study.n_original)}, as it states) published the "
+            f"{whose} ({study.sized(study.n_original)}, as it states) published the "
             f"study file {study.fingerprint[:16]} with {counted(design.bits, 'bit')} per "
             "coefficient, and not the model."
         )

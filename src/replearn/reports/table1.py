@@ -158,7 +158,8 @@ class Table1(Spoken):
             ends = [math.log10(rows) for rows in modes.values() if rows is not None]
             if (rows := modes["practical"]) is not None:
                 marks.append((name, rows_text(rows), math.log10(rows), min(ends), max(ends)))
-        return forest(marks, 3.0, "1,000 rows")
+        ticks = [(float(power), f"1e{power}") for power in range(5, 40, 5)]
+        return forest(marks, 3.0, "1,000 rows", ticks=ticks)
 
 
 def line_title(recipe: Recipe, bits: int) -> str:

@@ -18,7 +18,7 @@ from replearn.errors import ReplearnError
 from replearn.glm import GlmDesign, Loss, NewtonState
 from replearn.rows import EVERY_ROW, MAX_ROW, ROW_BITS, Block, Rows, dense_terms, marks, pieces
 from replearn.study.encoder import RowEncoder, TableRows, projected, read_rows
-from replearn.tables import Encoding, NumberColumn, Table, spelled
+from replearn.tables import INTERVAL, Encoding, LevelColumn, NumberColumn, Table, spelled
 from replearn.types import Array, Ints, Mask, Matrix
 
 #: Up to so many different numbers of a column, a line and a square single out each of them.
@@ -109,18 +109,36 @@ def _count(
     design: GlmDesign, rows: Rows, groups: list[Group], classes: list[Group], sample_threshold: int
 ) -> Ints:
     total, sampled = counts = np.zeros((2, len(groups), len(classes)), dtype=np.int64)
+    intervals = [i for i, group in enumerate(groups) if group.name in _interval_names(design)]
+    at_risk = np.zeros((len(groups), len(intervals)), dtype=np.int64)
     for block in _small(rows):
         terms = dense_terms(block.terms)
         inside = np.array([group.holds(terms) for group in groups])
         of_class = np.array([group.holds(block.targets[:, None]) for group in classes])
         total += inside.astype(np.int64) @ of_class.T
+        at_risk += inside.astype(np.int64) @ inside[intervals].T
 
         # the matrix is of a sample, which must not be small either
         if 0 < sample_threshold < EVERY_ROW:
             seen = terms if design.directions is None else projected(terms, design.directions)
             chosen = marks(seen) < sample_threshold
             sampled += inside[:, chosen].astype(np.int64) @ of_class[:, chosen].T
+
+    # a person has many rows at risk, but one in each interval
+    if intervals:
+        total[:, 0] = at_risk.max(axis=1)
     return counts
+
+
+def _interval_names(design: GlmDesign) -> set[str]:
+    """Groups that are the intervals of a survival study."""
+    found = [column for column in design.encoding.columns if column.name == INTERVAL]
+    return {
+        f"{INTERVAL} = {level}"
+        for column in found
+        if isinstance(column, LevelColumn)
+        for level in (*column.levels, column.reference)
+    }
 
 
 def _shown_by_pairs(

@@ -33,6 +33,8 @@ _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 CHANCE = 4.5
 #: Rows of the smallest lab that differ in a column, at least, if it has a coefficient.
 LEAST_APART = 20
+#: Rows by which a published share may be off: half of a step, which has 20 to 50 rows.
+MOST_ROUNDED = 25
 #: A larger share of gaps is told where the study has no coefficient for them.
 MOST_GAPS = 0.05
 
@@ -419,8 +421,8 @@ def _other_unit(ours: Vector, study: Vector, spread: float) -> str:
     if (ours - study == shift).all() and shift == np.floor(shift):
         how = "larger" if shift > 0 else "smaller"
         return (
-            f"is {number_text(abs(shift))} {how} throughout than in the study: is it coded "
-            "differently, such as 1 and 2 for 0 and 1?"
+            f"is {number_text(abs(shift))} {how} throughout than in the study, as if "
+            "it were coded differently, such as 1 and 2 for 0 and 1"
         )
 
     # the change of unit that fits best: factor, constant, and words
@@ -529,7 +531,8 @@ def _on_labels(target: Sequence[str], counts: Sequence[int], rows: _Rows) -> str
 
     away = np.abs(shares - study)
     pairs = zip(study.tolist(), shares.tolist(), strict=True)
-    is_odd = away > np.array([rows.chance(theirs, ours) for theirs, ours in pairs])
+    chance = np.array([rows.chance(theirs, ours) for theirs, ours in pairs])
+    is_odd = away > chance + MOST_ROUNDED / rows.original
 
     # one's share here is about that of the other in the study
     fits_other = abs(shares[1] - study[0]) < away[1] / 3

@@ -5,6 +5,7 @@ import { counted, fixed, general, quoted } from "./words.js";
 
 const LEAST_ROWS = 50, MOST_UNKNOWN = 0.05, MOST_MISSING = 0.2, FEWEST_ROWS = 20;
 // standard deviations that are no chance; rows of the smallest lab that differ in a column; gaps told
+const MOST_ROUNDED = 25;  // rows by which a published share of a class may be off
 const CHANCE = 4.5, LEAST_APART = 20, MOST_GAPS = 0.05, LEAST_COUNT = 10, SAMPLE_ROWS = 16384;
 const MANY_GAPS = 0.5;  // are never silent
 const OTHER = "(other)", MISSING = "(missing)";
@@ -253,7 +254,7 @@ function otherUnit(ours, study, spread) {
   const middle = `${above} of the rows are above ${ours[place]} here, in the study above ${study[place]}`;
   if (ours.every((value, i) => value - study[i] === shift) && Number.isInteger(shift)) {
     return `is ${Math.abs(shift)} ${shift > 0 ? "larger" : "smaller"} throughout than in the ` +
-      "study: is it coded differently, such as 1 and 2 for 0 and 1?";
+      "study, as if it were coded differently, such as 1 and 2 for 0 and 1";
   }
   const ways = [[1.8, 32, "in degrees Fahrenheit"], [1 / 1.8, -32 / 1.8, "in degrees Celsius"]];
   for (const [factor, unit] of UNITS) {
@@ -326,7 +327,7 @@ function onLabels(study, counts, rows) {
   const shares = counts.map((count) => count / Math.max(1, total));
   if (shares.length !== study.length) return "";
   const away = shares.map((share, i) => Math.abs(share - study[i]));
-  const isOdd = away.map((value, i) => value > rows.chance(study[i], shares[i]));
+  const isOdd = away.map((value, i) => value > rows.chance(study[i], shares[i]) + MOST_ROUNDED / rows.original);
   if (study.length === 2 && Math.abs(study[1] - 0.5) > 0.1 && isOdd[1] &&
       Math.abs(shares[1] - study[0]) < away[1] / 3) {
     return `the labels may be exchanged: the second class has ${percent(shares[1])} of the rows ` +

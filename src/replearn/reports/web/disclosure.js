@@ -1,5 +1,6 @@
 // Sums of few rows, which would show single patients and must not leave: the twin of disclosure.py.
 import { Refusal, curvature, marks, residual, scoresInto, toMeans } from "./exact.js";
+import { INTERVAL } from "./table.js";
 import { counted, quoted } from "./words.js";
 
 const LEAST_COUNT = 10, FEW_VALUES = 3, NAMED = 5, LEAST_OF_TERM = 3, NOTHING = 2 ** -24;
@@ -102,17 +103,22 @@ export function refuseFewRows(design, terms, rows, share) {
     classes.map((label, place) => equal(`${target} = ${label}`, targets, place)) :
     ofNumbers(target, targets))];
   const some = share > 0 && share < 2 ** 32 ? (rows.marks ??= marks(rows)) : null;
-  const few = [];
+  const few = [], time = design.encoding.columns.find(({ name }) => name === INTERVAL);
+  const names = time ? [...time.levels, time.reference].map((level) => `${INTERVAL} = ${level}`) : [];
+  const intervals = groups.filter(({ name }) => names.includes(name));
   for (const group of groups) {
     const total = ofClass.map(() => 0), sampled = ofClass.map(() => 0);
+    const atRisk = intervals.map(() => 0);
     for (let i = 0; i < nRows; i++) {
       if (!group.holds(i)) continue;
+      intervals.forEach((one, k) => { if (one.holds(i)) atRisk[k]++; });
       ofClass.forEach((one, k) => {
         if (!one.holds(i)) return;
         total[k]++;
         if (some && some[i] < share) sampled[k]++;
       });
     }
+    if (atRisk.length) total[0] = Math.max(...atRisk);  // a person has one row in each interval
     const isFew = (count) => count > 0 && count < LEAST_COUNT;
     ofClass.forEach((one, k) => {
       if (isFew(total[k]) || isFew(sampled[k])) {
