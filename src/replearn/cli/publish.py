@@ -460,9 +460,10 @@ def _verdict(original: "Original") -> str:
     certificate = original.certificate
     if original.study.commitment is None:
         return f"The study is registered: nobody is first. {certificate.facts().verdict}"
+    shared = "these slopes" if original.study.design.constant == "local" else "this model"
     return (
         f"The study is published: {certificate.centre_words}, with "
-        f"{original.study.sized(certificate.n_replication)}, gets exactly this model in "
+        f"{original.study.sized(certificate.n_replication)}, gets exactly {shared} in "
         f"{percent(1 - certificate.at_new_centre)} of cases (estimated; "
         f"{percent(1 - certificate.planned)} planned)."
     )

@@ -2,8 +2,8 @@
 
 A number of the original lies in a cell of some width. A second lab's number differs from it by
 ``Delta``, and gets a different code if and only if it leaves the cell. Plans, widths, certificates,
-stated rates and the rows that a match takes all ask the functions below; widths and rows invert the
-very formula that certificates evaluate.
+stated rates and the rows that match half of the time all ask the functions below; widths and rows
+invert the very formula that certificates evaluate.
 
 Differences are normal; those of centres are so at a centre of a given size
 (`replearn.glm.between`).

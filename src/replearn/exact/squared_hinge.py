@@ -35,8 +35,8 @@ _BLOCK_ROWS = 1 << 14
 _MAX_STEPS = 60
 _MAX_CONJUGATE = 400
 #: A fit ends when a step promises to lower the objective by no more than this share of it; refits
-#: show a spread, and need less.
-_TOLERANCE, _REFIT_TOLERANCE = 1e-9, 1e-5
+#: show a spread, or are a start, and need less.
+_TOLERANCE, ROUGH = 1e-9, 1e-5
 #: Conjugate gradients end at this share of the gradient.
 _INNER_TOLERANCE = 1e-3
 _MAX_HALVINGS = 30
@@ -87,11 +87,12 @@ def without_each_group(groups: Sequence[Any], ridge: float, solution: Vector) ->
 
     refits = []
     for left_out in range(len(groups)):
-        others = stacked(screened[:left_out] + screened[left_out + 1 :])
+        others = screened[:left_out] + screened[left_out + 1 :]
         n_all = sum(sizes) - sizes[left_out]
+        n_others = sum(rows.shape[0] for rows in others)
         # the objective of all rows, divided by the share of those that are looked at
-        scaled_ridge = ridge * n_all / max(1, others.shape[0])
-        refits.append(fit([others], scaled_ridge, solution, _REFIT_TOLERANCE))
+        scaled_ridge = ridge * n_all / max(1, n_others)
+        refits.append(fit(others, scaled_ridge, solution, ROUGH))
     return np.array(refits)
 
 

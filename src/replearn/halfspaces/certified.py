@@ -13,7 +13,7 @@ from typing import Any
 
 from replearn.codes import Bound, Promise, Sizes, common, least_whole, rows_for
 from replearn.errors import ReplearnError
-from replearn.halfspaces.rounded import BatchPlan, variance_allowed
+from replearn.halfspaces.rounded import MAX_REFUSED, BatchPlan, variance_allowed
 from replearn.halfspaces.turned_signs import Turned, proved_space, proved_spaces
 
 #: With a sketch: what is left of the margin for the rounding, at least. Less would save rows and
@@ -68,27 +68,30 @@ def certified_plan(
     return min(plain, replace(tested, **held_out), key=lambda plan: plan.n_rows)
 
 
-#: How often an original may refuse its own model: half by bad luck with the test, half by a model
-#: that is worse than it should be.
-_REFUSED = 0.25
+#: Refusals of a good model by bad luck with the test, as a share of all; the others are of models
+#: that are worse than they should be. So few need the fewest rows, nearly.
+_UNLUCKY = 0.1
 
 
 def _held_out(promise: Promise, n_plain: int) -> tuple[dict[str, Any], Promise]:
     """Rows of the test and errors that pass; and the promise for the model before the test.
 
-    A model with an error of max_error passes with probability ``failure_prob`` at most, whatever
-    the population: a binomial tail. One with the error of the easier promise passes but for half of
-    `_REFUSED`.
+    A model with an error of max_error passes with probability ``failure_prob (1 - MAX_REFUSED)`` at
+    most, whatever the population: a binomial tail. So one that was published is bad with
+    probability ``failure_prob`` at most. A model with the error of the easier promise passes but
+    for the share of `MAX_REFUSED` that is bad luck.
     """
     from scipy.special import bdtri
 
+    unlucky = _UNLUCKY * MAX_REFUSED
+    worse = MAX_REFUSED - unlucky
     options = []
     n = 64
     while n < n_plain:
         allowed = _most_errors(n, promise)
         if allowed >= 0:
-            good = float(bdtri(allowed, n, 1 - _REFUSED / 2))  # passes with that probability
-            ratio = promise.max_error * promise.failure_prob / (good * _REFUSED / 2)
+            good = float(bdtri(allowed, n, 1 - unlucky))  # passes with that probability
+            ratio = promise.max_error * promise.failure_prob / (good * worse)
             options.append((n_plain * ratio + n, n, allowed, good))
 
         n = math.ceil(1.1 * n)
@@ -97,7 +100,7 @@ def _held_out(promise: Promise, n_plain: int) -> tuple[dict[str, Any], Promise]:
         return {"n_held_out": 0, "n_allowed": 0}, promise
 
     _, n, allowed, good = min(options)
-    easier = replace(promise, max_error=good, failure_prob=_REFUSED / 2)
+    easier = replace(promise, max_error=good, failure_prob=worse)
 
     return {"n_held_out": n, "n_allowed": allowed}, easier
 
@@ -106,9 +109,11 @@ def _most_errors(n_rows: int, promise: Promise) -> int:
     """The most errors on rows held out that are unlikely for a bad model; -1 if there are none."""
     from scipy.special import bdtr
 
+    passing = promise.failure_prob * (1 - MAX_REFUSED)
+
     def is_likely(n_errors: int) -> bool:
         is_usual = n_errors >= n_rows * promise.max_error
-        return is_usual or bdtr(n_errors, n_rows, promise.max_error) > promise.failure_prob
+        return is_usual or bdtr(n_errors, n_rows, promise.max_error) > passing
 
     return least_whole(is_likely, least=0) - 1
 

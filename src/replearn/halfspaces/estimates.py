@@ -84,5 +84,5 @@ def assumptions(margin: float | None, spread: Spread | None) -> str:
 
 def n_repeated(hashes: Iterable[Words]) -> int:
     """Rows that occur a second time, or more often, by the hashes of their content."""
-    every = np.concatenate(list(hashes))
-    return int(every.size - np.unique(every).size)
+    every = np.sort(np.concatenate(list(hashes)))
+    return int(np.count_nonzero(every[1:] == every[:-1]))

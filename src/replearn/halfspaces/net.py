@@ -21,11 +21,12 @@ tau^2))``.
 What is proved here, with explicit constants
 --------------------------------------------
 Let some candidate be wrong on at most eta of the population, except with probability f over seeds
-(`Cover`). On the scale of square roots an error rate of n rows is further than t from the truth
-with probability at most ``exp(-(2 - t/(r + t)) n t^2)``, r its root (Hellinger). If all |H| rates
-are within t, two labs' sets of candidates below v are nested between those at ``v -+ t``; the
-choice is a min-wise hash of such a set; and v is uniform over a width W of roots. So they differ
-with probability at most ``2 t ln|H| / W`` on average over v. Together (`stability`):
+(`Cover`). On the scale of square roots: a true error rate t above r shows as r or less on n rows
+with probability at most ``exp(-(2 - t/(r + t)) n t^2)``, and one t below r as r or more with less
+(Chernoff; docs/theory/proofs.md, 7). But for that two labs' sets of candidates below v are nested
+between those at ``v -+ t``; the choice is a min-wise hash of such a set; and v is uniform over a
+width W of roots. So they differ with probability at most ``2 t ln|H| / W`` on average over v.
+Together (`stability`):
 
     min over t of  2 t ln|H| / W + 2 |H| exp(-(2 - t/(low + t)) n t^2) + f.
 

@@ -22,8 +22,9 @@ If it is larger, a lab gives a model only if U is below s^2, which has probabili
 
 This is weaker than Definition 1.1, for which a refusal is a result like any other: one lab may
 refuse where the other gives a model. For calm populations it is Definition 1.1 in full
-(`calm_variance`): if the variance is so small that both refusals together and the rounding have
-probability rho at most. In between, the promise is that no two models differ.
+(`results_differ`): if the variance is so small that both refusals together and the rounding have
+probability rho at most. A plan asks for the rows with which that holds up to `CALM_VARIANCE`.
+Above, the promise is that no two models differ.
 
 So no rows are spent on looking, and nothing is lost for two chances to be misled. Where all batches
 are alike, U is ``4 R^2 ln(1/f) / B``, so B grows like 1/rho and not like 1/rho^2. For the same
@@ -51,6 +52,9 @@ it is at most ``sqrt(2 s^2 / B)``. A and the offsets are independent of all rows
 component of ``A (z - z')`` is normal with standard deviation ``|z - z'| / sqrt(k)``, or is
 ``|z - z'|`` times a coordinate of a random unit vector, whose two tails are together at most
 ``(1 - x^2)^((k-1)/2)``. A union over the k components ends the proof.
+
+An original that tests its model may refuse it, with probability `MAX_REFUSED` at most. So of models
+that were published a replication differs with probability at most this bound over the rest.
 
 So B = O(log^2(k / rho)) batches are enough, in place of O(k / (w rho)^2); with O(log log(k / rho))
 bits, which allow wider cells at the same accuracy, O(log(k / rho)). The sketch makes the algorithm
@@ -87,10 +91,14 @@ MIN_BATCHES = 10
 #: One fit of all rows is made again without each of so many groups of rows: a jackknife.
 N_GROUPS = 16
 
-#: Variance of a batch vector for which certified plans without bits ask for rows; labs look at
-#: theirs. Twice the largest that `benchmarks/one_fit.py --batches` prints for 5 to 20 columns, in
-#: one digit: of populations that judge nothing. 40 columns in short batches have more.
-TYPICAL_VARIANCE = 0.02
+#: Certified plans without bits keep Definition 1.1 in full up to this variance of a batch vector.
+#: `benchmarks/one_fit.py --batches` prints 0.0001 to 0.011 for 5 to 20 columns, of populations that
+#: judge nothing. Labs look at theirs.
+CALM_VARIANCE = 0.006
+
+#: Certified, with bits: how often an original may refuse its own model. Promises are about models
+#: that were published, so they pay for it.
+MAX_REFUSED = 0.25
 
 #: With a sketch, few rows are cut into this many batches, whose spread sets the widths.
 ENOUGH_BATCHES = 32
@@ -204,8 +212,10 @@ def rounded_bound(plan: BatchPlan, n_rows: int, spread: BatchSpread | None, prio
 
     proved = _proved(plan, variance, n_batches, width)
     if plan.looks and proved > plan.promise.max_disagreement:
-        counts = _typical_counts(n_batches) if spread is None else spread.counts
-        tested = seen_disagreement(plan, counts, n_batches)
+        if spread is None:
+            tested = results_differ(plan, CALM_VARIANCE, n_batches)
+        else:
+            tested = seen_disagreement(plan, spread.counts, n_batches)
         # a lab that passes has the promise, neither more nor less
         proved = min(proved, max(tested, plan.promise.max_disagreement))
 
@@ -240,7 +250,8 @@ def _proved(plan: BatchPlan, variance: float, n_batches: int, width: str) -> flo
             tail = component_tail(plan.projection, plan.n_components, reach / distance)
             best = min(best, q + plan.n_components * tail)
 
-    return best
+    # of models that were published: an original may refuse its own
+    return min(1.0, best / (1 - MAX_REFUSED))
 
 
 def seen_disagreement(plan: BatchPlan, counts: dict[str, int], n_batches: int) -> float:
@@ -253,23 +264,13 @@ def seen_disagreement(plan: BatchPlan, counts: dict[str, int], n_batches: int) -
     return _proved(plan, seen, n_batches, plan.grid_width)
 
 
-def _typical_counts(n_batches: int) -> dict[str, int]:
-    """Pairs as a plan expects them."""
-    pairs = n_batches // 2
-    return {"pairs": pairs, "pair_sum": math.ceil(2 * TYPICAL_VARIANCE * pairs / PAIR_UNIT)}
-
-
 def rows_that_pass(plan: BatchPlan, spread: BatchSpread) -> int:
-    """Rows of a lab that would pass the test, if its batches go on as they did."""
-    mean = spread.counts["pair_sum"] / max(1, spread.counts["pairs"])
+    """Rows with which labs of this population would seldom be refused, if batches go on as here."""
+    mean = spread.counts["pair_sum"] * PAIR_UNIT / 2 / max(1, spread.counts["pairs"])
     n_batches = max(4, spread.n_batches)
 
-    def passes(n: int) -> bool:
-        counts = {"pairs": n // 2, "pair_sum": math.ceil(mean * (n // 2))}
-        return seen_disagreement(plan, counts, n) <= plan.promise.max_disagreement
-
     # in steps of a sixteenth: it is advice, not a promise
-    while not passes(n_batches):
+    while results_differ(plan, mean, n_batches) > plan.promise.max_disagreement:
         n_batches += max(1, n_batches // 16)
 
     return n_batches * spread.batch_size
@@ -423,33 +424,41 @@ def _divergence(p: float, q: float) -> float:
     return heads + tails
 
 
-def calm_variance(plan: BatchPlan, n_batches: int) -> float:
-    """Variance up to which labs that look keep Definition 1.1 in full: refusals count, too.
+def results_differ(plan: BatchPlan, variance: float, n_batches: int) -> float:
+    """Definition 1.1 of labs that look, at most, for populations up to this variance.
 
     Two labs have different results if they round to different codes, or if one of them gives a
     model and the other none. The first has probability ``c sqrt(2 s^2 / B) / w`` at most, the
     second twice that of a refusal: by Chernoff's inequality ``exp(-n kl(t, s^2 / m))``, where a
-    mean of ``m t`` of the n pairs is the largest that passes. 0: no variance is small enough.
+    mean of ``m t`` of the n pairs is the largest that passes.
     """
+    n, most = n_batches // 2, 2 * plan.length_cap**2
+    passes, share = _passing_share(plan, n_batches), variance / most
+    if share >= passes:
+        return 1.0
+
+    refusals = 2 * math.exp(-n * _divergence(passes, share))
+    return min(1.0, _proved(plan, variance, n_batches, plan.grid_width) + refusals)
+
+
+def _passing_share(plan: BatchPlan, n_batches: int) -> float:
+    """The largest mean of pairs, in its largest values, that passes `seen_disagreement`."""
     from scipy.optimize import brentq
 
     n, most = n_batches // 2, 2 * plan.length_cap**2
-    if n < 2:
-        return 0.0
-
-    rho = plan.promise.max_disagreement
     largest = min(1 - 1e-12, variance_allowed(plan, n_batches) / most)
-    allowed = math.log(1 / min(rho, plan.promise.failure_prob)) / n
-    if _divergence(0.0, largest) <= allowed:
+    level = min(plan.promise.max_disagreement, plan.promise.failure_prob)
+    allowed = math.log(1 / level) / max(n, 1)
+    if n < 2 or _divergence(0.0, largest) <= allowed:
         return 0.0  # not even equal batches pass
 
-    passes = float(brentq(lambda p: _divergence(p, largest) - allowed, 0.0, largest))
+    return float(brentq(lambda p: _divergence(p, largest) - allowed, 0.0, largest))
 
-    def differ(q: float) -> float:
-        refusals = 2 * math.exp(-n * _divergence(passes, q))
-        return _proved(plan, q * most, n_batches, plan.grid_width) + refusals
 
-    return least_number(lambda q: differ(q) > rho, start=passes) * most
+def calm_variance(plan: BatchPlan, n_batches: int) -> float:
+    """Variance up to which labs that look keep Definition 1.1 in full."""
+    rho = plan.promise.max_disagreement
+    return least_number(lambda variance: results_differ(plan, variance, n_batches) > rho)
 
 
 # --- widths of an original ------------------------------------------------------------------------

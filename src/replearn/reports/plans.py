@@ -112,13 +112,24 @@ class Planned(Spoken):
             ],
             details=[
                 Row("disagreement by the plan", disagreement, "%"),
-                Row("rate", self.recipe.rate, note="without logarithms"),
+                *self._rate(),
                 *self._calm(),
                 *told,
             ],
             figures=[picture] if disagreement < 1 else [],  # a proof may say nothing
             values={"algorithm": self.recipe.name, "n_rows": self.plan.n_rows} | sizes,
         )
+
+    def _rate(self) -> list[Row]:
+        """As printed, or as proved here; with bits neither holds."""
+        if getattr(self.plan, "sketch_bits", 0):
+            return []
+
+        rate = self.recipe.rate
+        if self.plan.mode == "certified":
+            rate = self.recipe.certified_rate
+
+        return [Row("rate", rate, note="without logarithms")]
 
     def _sizes(self) -> dict[str, Any]:
         """All sizes of this algorithm by name, those of its net among them."""

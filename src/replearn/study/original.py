@@ -455,7 +455,7 @@ def _left_out(remarks: Sequence[Remark], request: Request) -> list[str]:
 
 
 def worth_of(loss: Loss, folds: tuple[Fold, ...]) -> Performance:
-    """Worth of fits on the rows that they have not seen."""
+    """Performance of fits on the rows that they have not seen."""
     at_risk = None
     if isinstance(loss, Hazard):
         pieces = [piece.offset for fold in folds for _, piece in scored(fold)]

@@ -154,7 +154,7 @@ class Study(Spoken, Document):
         Returns
         -------
         evidence : Evidence or None
-            Rows that a match takes, and guesses that find the model.
+            Rows that match half of the time, and guesses that find the model.
         """
         return None
 
@@ -438,8 +438,8 @@ class GlmStudy(Study):
         """What it proves that somebody gets this model.
 
         ``spreads`` are those that a lab finds in its own rows; numbers whose spread they deny count
-        nothing, and rows that a match takes are computed with the smaller ones. By default those
-        that the study states.
+        nothing, and rows that match half of the time are computed with the smaller ones. By default
+        those that the study states.
 
         Parameters
         ----------
@@ -451,7 +451,7 @@ class GlmStudy(Study):
         Returns
         -------
         evidence : Evidence
-            Rows that a match takes, and guesses that find the model.
+            Rows that match half of the time, and guesses that find the model.
         """
         counts = np.ones(self.design.n_numbers, dtype=np.bool_)
         believed = stated = self.stated_spreads

@@ -1,5 +1,5 @@
 // What a match proves: guesses that find the model from the study alone, as Python's
-// study/evidence.py counts them, and rows that a match takes. For reading, not for codes.
+// study/evidence.py counts them, and rows that match half of the time. For reading, not for codes.
 import { decoded, offsetsOf } from "./exact.js";
 import { erfc, isConstant, rowsToMatch } from "./stability.js";
 
