@@ -179,8 +179,9 @@ def hard():
     most = beta.ppf(0.95, n_differ + 1, n_pairs - n_differ)
     yield f"""## Stress tests
 
-`python benchmarks/hard.py --write docs/results` draws an original and a replication from each of
-{len(table)} invented populations, {table["pairs"].max()} times. Of {n_pairs:,} replications
+`python benchmarks/hard.py --pairs 200 --write docs/results` draws an original and a replication
+from each of {len(table)} invented populations, {table["pairs"].max()} times, in cells of one
+population, which are narrower than those of centres (`between=0`). Of {n_pairs:,} replications
 {n_differ} get a different model, or none: {n_differ / n_pairs:.2%} (at most {most:.2%} with 95%
 confidence), where 1% was planned. *Refused* are originals that must not be published, such as those
 whose smallest labs may have no event. Lines about nearly separable classes and about labs of 200

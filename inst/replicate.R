@@ -3568,7 +3568,11 @@ performance_items <- function(support) {
   c(table_item("Performance on these rows", support$performance),
     if (!is.null(support$ratio)) measure_item("observed to expected", support$ratio, "1 is perfect"),
     if (!is.null(support$calibration))
-      measure_item("calibration slope", support$calibration$slope, "1 is perfect"))
+      measure_item("calibration slope", support$calibration$slope, "1 is perfect"),
+    # rows that only differences between centres excuse
+    if (support$p_one_population < UNLIKELY && support$p_value >= UNLIKELY)
+      value_item("differs as centres do", p_in_words(support$p_value), "; ",
+                 p_in_words(support$p_one_population), " if centres did not differ"))
 }
 
 support_details <- function(support) {

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from replearn import ReplicableLogisticClassifier
+from replearn.datasets import load_readmission
 from replearn.documents import decimal_text
 from replearn.glm import (
     GLM,
@@ -32,6 +34,7 @@ from replearn.study import (
     read_rows,
     replicate,
 )
+from replearn.study.passes import table_of
 from replearn.study.study import sealed_commitment
 from replearn.tables import CsvOptions, Profile, learn_encoding, make_profile, open_table
 from replearn.words import Row
@@ -336,3 +339,43 @@ def bait(study: GlmStudy) -> GlmStudy:
         commitment=model.fingerprint,
         slopes_commitment=model.without_constants.fingerprint,
     )
+
+
+def tables_of_all_verdicts() -> dict[str, Any]:
+    """Patients that confirm a model, contradict it, have a different base risk, or are others."""
+    coins = np.random.default_rng(0)
+    table = load_readmission("Birchwood", 4000)
+    died, names = table.readmitted, [name for name in table.columns if name != "readmitted"]
+    permuted = table.copy()
+    for name in names:
+        permuted[name] = coins.permutation(table[name].to_numpy())
+    one_permuted = table.assign(prior_admissions=permuted.prior_admissions)
+    return {
+        "confirmed": table.head(1500),
+        "unsupported": one_permuted.head(500),
+        "undecided": one_permuted.head(350),
+        "contradicted": permuted,
+        "same slopes": table[(died == 1) | (coins.random(len(table)) < 0.3)],
+        "same slopes, and codes": table[(died == 1) | (coins.random(len(table)) < 0.55)],
+        "confirmed, as centres differ": table[(died == 1) | (coins.random(len(table)) < 0.75)],
+        "different": table.head(1500).assign(readmitted=1 - died),
+    }
+
+
+def replications_of_all_verdicts(
+    folder: Path,
+) -> Iterator[tuple[str, GlmStudy, Path, GlmReplication]]:
+    """Patients of each kind, and what Python says of them."""
+    ashford = load_readmission("Ashford", 3000)
+    # wide cells, so that patients who contradict the model get it all the same
+    first = ReplicableLogisticClassifier(replication_rows=400)
+    study = first.fit(ashford.drop(columns="readmitted"), ashford["readmitted"]).study_
+    for verdict, table in tables_of_all_verdicts().items():
+        path = folder / f"{verdict}.csv"
+        table.to_csv(path, index=False)
+        replication = replicate(study, table_of(study.design, path))[1]
+        assert replication.verdict == verdict.split(",")[0]
+        if verdict.startswith("confirmed"):
+            told = "differs as centres do" in replication.facts().text(details=True)
+            assert told == (verdict != "confirmed")
+        yield verdict, study, path, replication

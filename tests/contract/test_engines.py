@@ -690,13 +690,12 @@ def test_a_superlink_and_supernodes(federation, flower):
                 return out
         raise AssertionError([log.read_text()[-2000:] for log in folder.glob("*.log")])
 
-    node("north")
-    south = node("south")
+    nodes = {name: node(name) for name in LABS}
     study = GlmStudy.load(labs.parent / "study.json")
-    tables = {name: pd.read_csv(labs / f"{name}.csv") for name in ("north", "south")}
+    tables = {name: pd.read_csv(labs / f"{name}.csv") for name in LABS}
     model = {
         name: replicate(study, open_table(table, target="died"))[0].fingerprint
-        for name, table in (tables | {"both": pd.concat(tables.values())}).items()
+        for name, table in (tables | {"all": pd.concat(tables.values())}).items()
     }
     out = begun("compare")
     assert appears(out / "result.json", seconds=600)
@@ -704,10 +703,10 @@ def test_a_superlink_and_supernodes(federation, flower):
     assert found == {name: model[name] for name in tables}
     out = begun("coalition")
     assert appears(out / "round2", seconds=600)
-    os.killpg(south.pid, 9)
+    os.killpg(nodes["south"].pid, 9)
     node("south")
     assert appears(out / "model.json", seconds=1200)
-    assert GlmModel.load(out / "model.json").fingerprint == model["both"]
+    assert GlmModel.load(out / "model.json").fingerprint == model["all"]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

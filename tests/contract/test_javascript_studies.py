@@ -44,6 +44,7 @@ from tests.contract.replications import (
     open_case,
     opening_of,
     replicated,
+    replications_of_all_verdicts,
     strange_columns,
     write_table,
 )
@@ -168,6 +169,16 @@ def test_the_page_offers_an_update(tmp_path, label, n_out, same):
     assert (found["model"] is not None) == same
     assert found["update"]["file"] == saved(update(original, path).model, tmp_path)
     assert_same_words(replication, found)
+
+
+@needs_node
+def test_all_verdicts(tmp_path):
+    expected, calls = [], []
+    for _, study, path, replication in replications_of_all_verdicts(tmp_path):
+        expected.append(replication)
+        calls.append(call(study, path, Case()))
+    for replication, found in zip(expected, answers(calls), strict=True):
+        assert_same_words(replication, found)
 
 
 def forest_of(support: Any) -> str | None:

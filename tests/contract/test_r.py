@@ -49,6 +49,7 @@ from tests.contract.replications import (
     open_case,
     opening_of,
     replicated,
+    replications_of_all_verdicts,
     strange_columns,
     write_table,
 )
@@ -460,26 +461,6 @@ def test_a_model_replaces_models_alone(tmp_path, answers):
     assert new["is_usable"]
 
 
-def tables_of_all_verdicts() -> dict[str, Any]:
-    """Patients that confirm a model, contradict it, have a different base risk, or are others."""
-    coins = np.random.default_rng(0)
-    table = load_readmission("Birchwood", 4000)
-    died, names = table.readmitted, [name for name in table.columns if name != "readmitted"]
-    permuted = table.copy()
-    for name in names:
-        permuted[name] = coins.permutation(table[name].to_numpy())
-    one_permuted = table.assign(prior_admissions=permuted.prior_admissions)
-    return {
-        "confirmed": table.head(1500),
-        "unsupported": one_permuted.head(500),
-        "undecided": one_permuted.head(350),
-        "contradicted": permuted,
-        "same slopes": table[(died == 1) | (coins.random(len(table)) < 0.3)],
-        "same slopes, and codes": table[(died == 1) | (coins.random(len(table)) < 0.55)],
-        "different": table.head(1500).assign(readmitted=1 - died),
-    }
-
-
 def test_permuted_labels(tmp_path, answers):
     """Labels are permuted as Python does, and a study that any of them replicate is found out."""
     coins = np.random.default_rng(4)
@@ -508,16 +489,8 @@ def test_permuted_labels(tmp_path, answers):
 
 
 def test_all_verdicts(tmp_path, answers):
-    load_readmission("Ashford", 3000).to_csv(tmp_path / "a.csv", index=False)
-    publish = ["publish", str(tmp_path / "a.csv"), "--target", "readmitted", "--basis", "linear"]
-    # wide cells, so that patients who contradict the model get it all the same
-    assert cli.main([*publish, "--rows", "400", "--out", str(tmp_path / "study.json")]) == 0
-    study = GlmStudy.load(tmp_path / "study.json")
-    calls, expected = [], []
-    for verdict, table in tables_of_all_verdicts().items():
-        table.to_csv(path := tmp_path / f"{len(calls)}.csv", index=False)
-        replication = replicate(study, table_of(study.design, path))[1]
-        assert replication.verdict == verdict.split(",")[0]
+    expected, calls = [], []
+    for verdict, study, path, replication in replications_of_all_verdicts(tmp_path):
         expected.append((verdict, replication))
         calls.append(call(tmp_path, study, path, Case()))
     for (verdict, replication), found in zip(expected, answers(tmp_path, calls), strict=True):

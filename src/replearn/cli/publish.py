@@ -428,7 +428,10 @@ def _pairs(text: str) -> Any:
 
 def _facts(original: "Original", files: list[Row]) -> Facts:
     study = original.study
-    told, notes = _notes(original.remarks)
+    remarks = original.remarks
+    if original.gaps:  # one sentence names all columns with gaps
+        remarks = tuple(remark for remark in remarks if remark.kind != "gaps")
+    told, notes = _notes(remarks)
     if original.gaps:
         told.append(original.gaps)
     told += _order_told(study.design)

@@ -235,6 +235,12 @@ class Support(Spoken):
             facts.append(self.ratio.row("observed to expected", "1 is perfect"))
         if self.line is not None:
             facts.append(self.line[1].row("calibration slope", "1 is perfect"))
+
+        # rows that only differences between centres excuse
+        if self.p_one_population < UNLIKELY <= self.p_value:
+            alone = f"{p_value(self.p_one_population)} if centres did not differ"
+            words = f"{p_value(self.p_value)}; {alone}"
+            facts.append(Row("differs as centres do", words, in_json=False))
         return facts
 
     def details(self) -> list[Row | FactTable]:

@@ -377,7 +377,7 @@ function tableOf(title, header, rows) {
 
 const rowOf = (name, measure, note) => [name, `${real(measure)}, ${note}`];
 
-function performanceItems({ measure, base, model, own, ratio, line }) {
+function performanceItems({ measure, base, model, own, ratio, line, p, pOnePopulation }) {
   const hasAuc = model.auc !== null; // two classes are ranked, too
   const header = ["model", measure, "AUC"].slice(0, hasAuc ? 3 : 2);
   const rows = [["base rate here", base, null], ["the original's model", model.loss, model.auc],
@@ -386,6 +386,11 @@ function performanceItems({ measure, base, model, own, ratio, line }) {
     rows.map((row) => row.slice(0, header.length)))];
   if (ratio) found.push(rowOf("observed to expected", ratio, "1 is perfect"));
   if (line) found.push(rowOf("calibration slope", line.slope, "1 is perfect"));
+  // rows that only differences between centres excuse
+  if (pOnePopulation < UNLIKELY && p >= UNLIKELY) {
+    const alone = `${pValue(pOnePopulation)} if centres did not differ`;
+    found.push(["differs as centres do", `${pValue(p)}; ${alone}`]);
+  }
   return found;
 }
 
