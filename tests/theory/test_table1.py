@@ -81,10 +81,12 @@ def test_printed_exponents_stand_beside_the_fitted_ones():
 
 @pytest.mark.slow
 def test_certified_rows_are_flat_in_d_and_better_in_tau():
-    for name, tau in (("svm", 6), ("sgd", 6)):
+    # plans for calm batches: a part of their rows grows like 1/rho, and more slowly with 1/tau
+    for name in ("svm", "sgd"):
         found = table().exponents[name]["certified"]
         assert found["d"] == pytest.approx(0, abs=0.01)
-        assert found["tau"] == pytest.approx(tau, abs=0.1)
+        assert 5.5 < found["tau"] < 6.1
+        assert 1.5 < found["rho"] < 2.0
 
 
 @pytest.mark.slow
