@@ -149,7 +149,7 @@ def _few_sums(
     of_gradient = {
         "rows": integers([block.n_rows]),
         "weight": integers([block.weight]),
-        "gradient": integers(gradient),
+        "gradient": gradient,
     }
     products = _few_products(loss, theta, sample_threshold, form, block)
     return ExactSums(products.of, {**of_gradient, **products.values})

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from replearn.errors import ReplearnError
 from replearn.types import Vector
 
-#: Whole numbers of any size, in an array of Python integers; or of int64, which nothing is added to.
+#: Whole numbers in an array of Python integers; of int64 as long as nothing is added to them.
 WholeNumbers = NDArray[Any]
 
 
