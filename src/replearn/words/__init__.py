@@ -11,6 +11,7 @@ from replearn.words.pictures import (
     by_rows,
     forest,
     ladder,
+    round_numbers,
     where_we_landed,
 )
 from replearn.words.terminal import wrapped
