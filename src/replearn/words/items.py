@@ -6,7 +6,6 @@ from typing import Any
 
 from replearn.words.values import cell_words, in_words, is_number
 
-
 #: Units that say how a value is written, and stand nowhere: a percentage has its sign already.
 _FORMS = ("", "%", "p")
 
