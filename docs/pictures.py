@@ -352,7 +352,7 @@ def photograph(folder):
         table.to_csv(place / "birchwood.csv", index=False)
         table.assign(age=12 * table["age"]).to_csv(place / "months.csv", index=False)
         for picture, file, part in (
-            ("study-page-start", None, "target"),
+            ("study-page-start", None, "step-table"),
             ("study-page", "birchwood.csv", "result"),
             ("study-page-question", "months.csv", "result"),
         ):
@@ -365,6 +365,7 @@ def photograph(folder):
                 # a picture that looks as if it could be scrolled misleads
                 browser.run("document.documentElement.style.overflow = 'hidden'")
                 browser.run(f"document.getElementById('{part}').scrollIntoView()")
+                browser.run("window.scrollBy(0, -24)")
                 browser.picture(folder / f"{picture}.png")
 
 

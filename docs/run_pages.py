@@ -179,23 +179,33 @@ def check(page: Path) -> list[str]:
 def write(page: Path) -> int:
     """Put what comes out into a page; the number of places that changed."""
     text = page.read_text(encoding="utf-8")
-    changes = [(step, printed) for step, printed in run(text) if not agrees(step.shown, printed)]
-    for step, printed in reversed(changes):
-        lines = [line.rstrip() for line in printed.splitlines()]
-        if step.language == "python":
-            lines = [line or "<BLANKLINE>" for line in lines]
-        shown = step.shown.splitlines()
-        if len(shown) > 2 and shown[0] == shown[-1] == "...":  # what follows the same first line
-            start = _place(shown[1], lines)
-            lines = ["...", *lines[start : start + len(shown) - 2], "..."]
-        elif shown[-1:] == ["..."]:
-            lines = [*lines[: len(shown) - 1], "..."]
-        elif shown[:1] == ["..."]:
-            lines = ["...", *lines[1 - len(shown) :]]
-        text = text[: step.start] + "".join(f"{line}\n" for line in lines) + text[step.end :]
+    changes = [(step, new) for step, out in run(text) if (new := written(step, out)) != step.shown]
+    for step, new in reversed(changes):
+        text = text[: step.start] + new + text[step.end :]
     if changes:
         page.write_text(text, encoding="utf-8")
     return len(changes)
+
+
+def written(step: Step, printed: str) -> str:
+    """What a page should show of a step: as much as it does, with the line breaks of today."""
+    shown = step.shown.splitlines()
+    if agrees(step.shown, printed) and any("..." in line for line in shown[1:-1]):
+        return step.shown
+
+    lines = [line.rstrip() for line in printed.splitlines()]
+    if step.language == "python":
+        lines = [line or "<BLANKLINE>" for line in lines]
+    if len(shown) > 2 and shown[0] == shown[-1] == "...":  # what follows the same first line
+        start = _place(shown[1], lines)
+        lines = ["...", *lines[start : start + len(shown) - 2], "..."]
+    elif shown[-1:] == ["..."]:
+        lines = [*lines[: len(shown) - 1], "..."]
+    elif shown[:1] == ["..."]:
+        lines = ["...", *lines[1 - len(shown) :]]
+    elif agrees(step.shown, printed) and "..." in step.shown:
+        return step.shown
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _place(first: str, lines: list[str]) -> int:
