@@ -177,7 +177,13 @@ def check(study: GlmStudy, table: Any, show_values: bool = False) -> Check:
     Notes
     -----
     Of the outcome only the share of each class is read, so a check gives nothing away about a fit.
-    Units are compared by the quantiles that the study publishes.
+    Units are compared by the quantiles that the study publishes. Conformance, completeness and
+    plausibility of a table are asked about, in the words of [Kahn16].
+
+    References
+    ----------
+    .. [Kahn16] Kahn and others. A harmonized data quality assessment terminology and framework for
+       the secondary use of electronic health record data. eGEMs 4(1), 2016.
 
     Examples
     --------
