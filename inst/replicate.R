@@ -3395,6 +3395,7 @@ reals_in_words <- function(values) {
 }
 
 general <- function(number) sprintf("%.2g", number)
+p_cell <- function(p) ifelse(p < 0.001, "<0.001", sprintf("%.3f", p))
 p_in_words <- function(p) if (p < 0.001) "p < 0.001" else sprintf("p = %.3f", p)
 two_digits <- function(number) counted(as.double(sprintf("%.1e", number)))
 guesses_in_words <- function(bits) if (bits < 30) two_digits(2^bits) else sprintf("2^%.0f", bits)
@@ -3558,8 +3559,10 @@ measure_item <- function(name, measure, note) {
 }
 
 table_item <- function(title, frame) {
-  cells <- lapply(frame, function(column)
-    if (is.character(column)) column else ifelse(is.na(column), "", reals_in_words(column)))
+  cells <- Map(function(column, name) {
+    if (is.character(column)) return(column)
+    ifelse(is.na(column), "", if (name == "p") p_cell(column) else reals_in_words(column))
+  }, frame, names(frame))
   list(list(title = title, header = names(frame), is_number = !vapply(frame, is.character, NA),
             rows = matrix(as.character(unlist(cells)), nrow(frame), length(frame))))
 }
