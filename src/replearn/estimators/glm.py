@@ -20,7 +20,8 @@ from replearn.errors import (
     UselessModelWarning,
     short,
 )
-from replearn.estimators import (
+from replearn.estimators.described import estimator
+from replearn.estimators.shell import (
     ROW_CHECKS,
     HasModel,
     name_of,
@@ -29,7 +30,6 @@ from replearn.estimators import (
     set_columns,
     study_of,
 )
-from replearn.estimators.described import estimator
 from replearn.glm import Coefficients, GlmModel, Kind, decided
 from replearn.study import (
     Certificate,

@@ -8,9 +8,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from replearn.documents import FilePath
 from replearn.errors import ReplearnError
-from replearn.estimators import set_columns, study_of
 from replearn.estimators.described import estimator
 from replearn.estimators.glm import _ReplicableGLM
+from replearn.estimators.shell import set_columns, study_of
 from replearn.glm import concordance, log_hazards, survival_at
 from replearn.study import table_of
 from replearn.tables import open_table, rows_at_risk
