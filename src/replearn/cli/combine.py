@@ -109,11 +109,12 @@ def _round(study: "GlmStudy", sums: list[Any], options: Namespace) -> Outcome:
     from replearn.study import Coalition, Founded, LabSums, Share, State, combine, opened_by
 
     # the model from which one round is enough
-    opened, nonce = opened_by(study, options.opened)
+    opened = options.opened or None
     if options.begin:
-        if options.opened and opened is None:
+        model = opened_by(study, opened).model
+        if opened and model is None:
             raise ReplearnError("--begin needs the original's model, got its opening alone.")
-        return _begin(study, opened, options)
+        return _begin(study, model, options)
     if not options.publish:
         refuse_unused(options, "a joint fit without --publish", "replication_rows")
 
@@ -124,7 +125,6 @@ def _round(study: "GlmStudy", sums: list[Any], options: Namespace) -> Outcome:
             *sums,
             state=state,
             opened=opened,
-            nonce=nonce,
             publish=options.publish,
             replication_rows=options.replication_rows,
         )

@@ -39,7 +39,6 @@ from replearn.study import (
     Original,
     Performance,
     Request,
-    opened_by,
     publish,
     replicate,
     replicate_more,
@@ -165,8 +164,7 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
         self.__dict__.pop("_stream", None)
         with _THREADS.limit(limits=1, user_api="blas"):
             if study is not None:
-                model, nonce = opened_by(study, self.opened)
-                made = replicate(study, table, model, nonce, n_jobs=self.n_jobs)
+                made = replicate(study, table, self.opened, self.n_jobs)
                 self._set_replication(study, *made)
                 return
 
