@@ -12,6 +12,7 @@ from replearn.cli.command import (
     keep,
     may_leave,
     refuse_unused,
+    study_may_leave,
     working,
 )
 from replearn.errors import ReplearnError
@@ -140,7 +141,7 @@ def _round(study: "GlmStudy", sums: list[Any], options: Namespace) -> Outcome:
 
     # a round in between, the end of a joint original, or that of a joint replication
     if isinstance(result, Founded):
-        return _publish(result, n_rows or 0, study.design.n_numbers, options)
+        return _publish(result, n_rows, options)
     if isinstance(result, Coalition):
         return _finish(result, options)
     result.save(options.out)
@@ -161,9 +162,9 @@ def _begin(study: "GlmStudy", opened: "GlmModel | None", options: Namespace) -> 
     return Outcome(_next(state, options.out, 0))
 
 
-def _publish(original: "Founded", n_rows: int, n_numbers: int, options: Namespace) -> Outcome:
+def _publish(original: "Founded", n_rows: int | None, options: Namespace) -> Outcome:
     """Write the study of all labs together, and keep their model."""
-    may_leave("study", n_rows, n_numbers, original.study)
+    study_may_leave(original.study)
     path = f"{options.out.removesuffix('.json')}.model.json"
     check_output_path(options.out, "study", ("replearn/study/glm",))
     keep({path: original.model})
@@ -193,7 +194,7 @@ def _draft(first: "LabColumns", options: Namespace) -> Outcome:
     labs = [first, *(LabColumns.load(path) for path in options.sums)]
     study = draft_study(*labs, ridge=options.ridge, shared_seed=options.seed)
 
-    may_leave("study", study.n_original, study.design.n_numbers, study)
+    study_may_leave(study)
     study.save(options.out)
 
     asked = [column.name for column in first.columns]

@@ -97,7 +97,7 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
         event, time, (event_name, time_name) = _event_and_time(y)
         # the event stands where other models have an offset: a number of each row
         died = event.astype(np.float64)
-        table = self._table(X, time, None, died, groups, centres)
+        table = self._table(X, time, offset=died, groups=groups, centres=centres)
 
         study = study_of(self.study, self._kind)
         if study is not None:  # with the intervals of the original
