@@ -38,7 +38,7 @@ from replearn.study import passes
 from replearn.study.encoder import RowEncoder
 from replearn.study.evidence import Evidence, guess_bits, rows_to_match
 from replearn.study.passes import PooledFit, State, Sums
-from replearn.tables import INTERVAL, Profile, persons_of
+from replearn.tables import Profile, persons_of
 from replearn.types import Mask, Vector
 from replearn.words import Facts, Figure, Row, Spoken, by_rows, counted
 
@@ -631,7 +631,7 @@ class GlmStudy(Study):
             verdict = "A registered study: nobody is first, every lab may fit it."
         rows = [
             Row("target", design.target),
-            Row("columns", len(set(design.encoding.names) - {INTERVAL})),
+            Row("columns", len(design.encoding.own_columns)),
             Row("coefficients", design.n_numbers, note=bits_each(design.bits), key="coded_numbers"),
         ]
         if design.constant:
