@@ -3394,6 +3394,16 @@ reals_in_words <- function(values) {
   ifelse(is_known, words, "not known")
 }
 
+# Ratios with four significant digits, and two of how far they are from 1.
+ratios_in_words <- function(values) vapply(values, function(x) {
+  power <- function(number) if (number == 0) 0 else floor(log10(abs(number)))
+  if (!is.finite(x)) return("not known")
+  if (power(x) < -5 || power(x) > 14) return(sprintf("%.3e", x))
+  away <- power(x - 1)
+  decimals <- if (away >= -6 && away < -2) 1 - away else max(3 - power(x), 0)
+  formatC(x, decimals, format = "f", big.mark = ",")
+}, "", USE.NAMES = FALSE)
+
 general <- function(number) sprintf("%.2g", number)
 p_in_words <- function(p) if (p < 0.001) "p < 0.001" else sprintf("p = %.3f", p)
 two_digits <- function(number) counted(as.double(sprintf("%.1e", number)))
@@ -3557,9 +3567,12 @@ measure_item <- function(name, measure, note) {
   value_item(name, words[1], " (", words[2], " to ", words[3], "), ", note)
 }
 
-table_item <- function(title, frame) {
-  cells <- lapply(frame, function(column)
-    if (is.character(column)) column else ifelse(is.na(column), "", reals_in_words(column)))
+table_item <- function(title, frame, ratios = character(0)) {
+  cells <- lapply(names(frame), function(name) {
+    column <- frame[[name]]
+    if (is.character(column)) return(column)
+    ifelse(is.na(column), "", (if (name %in% ratios) ratios_in_words else reals_in_words)(column))
+  })
   list(list(title = title, header = names(frame), is_number = !vapply(frame, is.character, NA),
             rows = matrix(as.character(unlist(cells)), nrow(frame), length(frame))))
 }
@@ -3591,7 +3604,8 @@ support_details <- function(support) {
     if (!is.null(support$calibration))
       measure_item("calibration in the large", support$calibration$in_the_large, "0 is perfect"),
     table_item(paste0("The model, and one step towards your patients (", support$scale, ")"),
-               columns))
+               columns,
+               if (endsWith(support$scale, "ratio")) c("model", "step", "from", "to")))
 }
 
 MOST_TOLD <- 6  # questions about columns that stand beside a verdict

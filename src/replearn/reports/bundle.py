@@ -44,7 +44,7 @@ from replearn.types import Vector
 _MODULES = (
     *("words", "exact", "stability", "table", "targets", "check", "evidence", "placebo", "tails"),
     *("support", "recalibration", "worth", "compare", "replicate", "disclosure", "sums"),
-    *("pictures", "lab", "worker"),
+    *("pictures", "own", "lab", "worker"),
 )
 
 #: Rows of a rehearsal, and of each of its classes at least.

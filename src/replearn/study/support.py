@@ -265,6 +265,7 @@ class Support(Spoken):
                 ("column", "model", "step", "from", "to", "p"),
                 [(c.shown, c.model, c.own, c.low, c.high, c.p) for c in self._shown()],
                 key="coefficients",
+                digits=(0, *[-4 * self.measure.endswith("ratio")] * 4),
             )
         )
 

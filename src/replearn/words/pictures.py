@@ -149,6 +149,10 @@ def by_rows(n_planned: int, disagreement: Callable[[int], float]) -> str:
     return ladder(rungs, "agreement rate")
 
 
+#: How far apart the middles of two ticks are at least.
+_TICK = 34
+
+
 def forest(
     marks: Sequence[Mark],
     line: float,
@@ -178,12 +182,12 @@ def forest(
         'stroke="currentColor" stroke-opacity="0.5" stroke-dasharray="4 3"/>'
         f'<text x="{across(line):.1f}" y="{height - 6}" text-anchor="middle">{escape(words)}</text>'
     ]
-    for value, text in ticks:
-        if first < value < last:
-            parts.append(
-                f'<text x="{across(value):.1f}" y="{foot + 14}" text-anchor="middle" '
-                f'fill-opacity="0.8">{escape(text)}</text>'
-            )
+    shown_ticks = [(across(value), text) for value, text in ticks if first < value < last]
+    for x, text in _apart(shown_ticks, across(line)):
+        parts.append(
+            f'<text x="{x:.1f}" y="{foot + 14}" text-anchor="middle" '
+            f'fill-opacity="0.8">{escape(text)}</text>'
+        )
 
     # a line for each number, from the top
     for number, (i, (name, text, at, low, high)) in enumerate(zip(places, shown, strict=True)):
@@ -223,6 +227,15 @@ def _span(marks: Sequence[Mark], line: float) -> tuple[float, float]:
         first = min(first, at, max(low, at - most))
         last = max(last, at, min(high, at + most))
     return first, last
+
+
+def _apart(ticks: Sequence[tuple[float, str]], line: float) -> list[tuple[float, str]]:
+    """Ticks that do not overlap, those next to the line first."""
+    kept = list[tuple[float, str]]()
+    for x, text in sorted(ticks, key=lambda tick: abs(tick[0] - line)):
+        if all(abs(x - other) >= _TICK for other, _ in kept):
+            kept.append((x, text))
+    return sorted(kept)
 
 
 def _arrow(x: float, y: float, length: int) -> str:
