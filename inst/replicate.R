@@ -2260,16 +2260,27 @@ spread_finding <- function(study, spreads, n) {
                    "nothing in what a match proves"), odd, length(spreads)))
 }
 
-# Whether the table holds all of its rows twice, or three times; rows of few kinds are alike by nature.
+# Whether the table holds rows twice, or three times; rows of few kinds are alike by nature.
 copies_finding <- function(rows) {
   if (rows$n < 50) return(NULL)
   upper <- marks(rows$X)
   held <- cbind(upper, marks(rows$X, 2:3), rows$targets, rows$weights, rows$offset)
   kept <- held[upper < 2^14 * ALL / rows$n, , drop = FALSE]
-  copies <- table(do.call(paste, as.data.frame(kept)))
-  if (length(copies) < 16 || min(copies) < 2 || sum(copies) > 3 * length(copies)) return(NULL)
-  c(paste("every row occurs at least twice: does the table hold copies? Leave them out, because",
-          "tests and standard errors count them as patients"))
+  share <- copied_share(table(do.call(paste, as.data.frame(kept))))
+  if (share == 0) return(NULL)
+  how_many <- "every row occurs at least twice"
+  if (share < 1) how_many <- paste(percent(share), "of the rows occur again")
+  paste0(how_many, ": does the table hold copies? Leave them out, because tests and standard errors ",
+         "count them as patients")
+}
+
+# Share of rows that are copies, from how often each kind occurs: Python's `copied_share`.
+copied_share <- function(counts) {
+  if (length(counts) < 16) return(0)
+  if (min(counts) >= 2 && sum(counts) <= 3 * length(counts)) return(1)
+  share <- 1 - length(counts) / sum(counts)
+  by_chance <- 2 / 3 * share * sum(counts == 2)
+  if (share >= 0.1 && by_chance >= 8 && 8 * sum(counts > 2) <= by_chance) share else 0
 }
 
 # Numbers whose spread, as the study states it, the rows of a lab deny.
