@@ -1229,8 +1229,10 @@ checked_numbers <- function(values, place, least = -Inf) {
   if (anyNA(values)) {
     what <- if (any(is.nan(values))) paste(counted(sum(is.nan(values))), "texts")
       else paste(counted(sum(is.na(values))), "missing values (NaN)")
-    refuse(place, " must hold a number in every row, got ", what, " in ", n, " rows. Fill in or ",
-           "leave out such rows.")
+    remedy <- if (place == "the event" && any(is.nan(values)))
+      "Write 1 where it was seen and 0 where the time is censored." else
+      "Fill in or leave out such rows."
+    refuse(place, " must hold a number in every row, got ", what, " in ", n, " rows. ", remedy)
   }
   if (any(values < least))
     refuse(place, " must hold numbers of at least ", least, ", got smaller ones in ",
@@ -1874,10 +1876,12 @@ influence_of <- function(rows, loss, fitted) {
   list(seen = seen, second = second, dispersion = dispersion)
 }
 
+NO_ESTIMATES <- "No standard errors: own estimates are for at most 500 coefficients of single columns."
+
 own_of <- function(object) {
   if (is.null(object$own))
-    refuse("own estimates are for at most ", MOST_STEERED, " coefficients of single columns. Use ",
-           "Python for others.")
+    refuse("own estimates are for at most ", MOST_STEERED, " coefficients of single columns. Drop ",
+           "columns of many levels, or fit them by glm.")
   object$own
 }
 
@@ -1916,7 +1920,8 @@ summary_replication <- function(object, ...)
 print_summary <- function(x, ...) {
   writeLines(strwrap(x$words$verdict, 78))
   print_items(as_in_r(c(x$words$told, x$words$items, x$words$details)))
-  if (!is.null(x$frame)) {
+  if (is.null(x$frame)) writeLines(NO_ESTIMATES)
+  else {
     title <- paste0("This lab's own estimates (", x$size, "), without the ridge")
     print_table(estimates_item(title, x$frame))
     said <- paste0("Intervals are 95%, robust. The shared model has a ridge of ", x$ridge)

@@ -427,6 +427,8 @@ def _pairs(text: str) -> Any:
 
 
 def _facts(original: "Original", files: list[Row]) -> Facts:
+    from replearn.study import NO_ESTIMATES
+
     study = original.study
     remarks = original.remarks
     if original.gaps:  # one sentence names all columns with gaps
@@ -447,7 +449,8 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
     ]
     if performance.gain.low <= 0:
         items.append(f"These rows do not show that the model beats the {performance.null} alone.")
-    items += original.model.stating(original.own()).strongest_effects(3)
+    own = original.own()
+    items += [NO_ESTIMATES] if own is None else original.model.stating(own).strongest_effects(3)
 
     figure = Figure(
         "Performance of the model, beside the base rate and the fit before rounding",

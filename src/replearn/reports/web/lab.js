@@ -4,7 +4,7 @@ import { findings, personsHere, personsOf, refuseUnknown } from "./check.js";
 import {
   compared, copiesFinding, inSentences, inWords, spreadFinding, updateOf,
 } from "./compare.js";
-import { ownEstimates, ownInWords } from "./own.js";
+import { NO_ESTIMATES, ownEstimates, ownInWords } from "./own.js";
 import { forest, picture } from "./pictures.js";
 import { fitted, readTable, rowsAsTheyAre, rowsOf, scaleOf } from "./replicate.js";
 import { checkStudy } from "./stability.js";
@@ -57,7 +57,7 @@ function ownModel(study, read, opened, onProgress) {
   const drawn = support ?? (own && { columns: own.marks, scale: own.scale });
   return { ...found, ...comparison, ...words, update, support: plain, findings: odd,
     questions: inSentences(odd), picture: picture(comparison), forest: drawn && forest(drawn),
-    own: own ? own.items : [] };
+    own: own ? own.items : [NO_ESTIMATES] };
 }
 
 /** What these rows say without the ridge, in words; null beyond what a reader takes in. */

@@ -6,6 +6,10 @@ import { INTERVAL } from "./table.js";
 import { counted, quoted, ratioInWords, significant, termNames } from "./words.js";
 import { RATIOS, perUnit } from "./worth.js";
 
+/** What is said where a lab has none. */
+export const NO_ESTIMATES =
+  "No standard errors: own estimates are for at most 500 coefficients of single columns.";
+
 const UNIT = 2 ** -26, ONE = 4096;
 const LEFT = 0.01;  // what is left of a ridge, in rows
 const PINNED = 1024;  // a ridge that keeps coefficients at 0
