@@ -431,11 +431,11 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
 
     study = original.study
     remarks = original.remarks
-    if original.gaps:  # one sentence names all columns with gaps
+    if original.gaps:  # these sentences name all columns with gaps
         remarks = tuple(remark for remark in remarks if remark.kind != "gaps")
     told, notes = _notes(remarks)
     if original.gaps:
-        told.append(original.gaps)
+        told += original.gaps
     told += _order_told(study.design)
 
     # how often, what a match proves, and what the model is worth
