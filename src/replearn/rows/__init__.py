@@ -16,6 +16,7 @@ from replearn.rows.blocks import (
     MemoryBlocks,
     Rows,
     column_sums,
+    copied_share,
     joined,
     marks,
     most_rows,

@@ -32,6 +32,8 @@ _CACHED = 1 << 18
 MOST_TRIED = 1 << 17
 _ODD = 0x9E3779B97F4A7C15
 #: Marks of rows are below it: with this threshold every row is taken.
+#: Kinds of rows that are compared at least; copies that are asked about if not by chance.
+_FEWEST_KINDS, _MANY_COPIES = 16, 0.1
 EVERY_ROW = 1 << 32
 
 
@@ -335,6 +337,27 @@ def _factors(n_columns: int, n_sums: int) -> Matrix:
     place = column * np.uint32(4) + np.arange(n_sums, dtype=np.uint32)
     seeds = (place * np.uint32(0x9E3779B1)).astype(np.uint32)
     return ((_mixed(seeds, *_MIX_32) >> np.uint32(8)) | np.uint32(1)).astype(np.float64)
+
+
+def copied_share(hashes: Any) -> float:
+    """Share of rows that are copies of others, by their hashes; 0 where rows are alike by chance.
+
+    Rows of few kinds are alike by nature. Then some occur three times where others do twice: of
+    ``m`` pairs, with a share ``r`` of rows that occur again, at least about ``2 m r / 3``.
+    """
+    counts = np.unique(hashes, return_counts=True)[1]
+    n_kinds, n_rows = counts.size, int(counts.sum())
+    if n_kinds < _FEWEST_KINDS:
+        return 0.0
+    if counts.min() >= 2 and n_rows <= 3 * n_kinds:  # the whole table twice, or three times
+        return 1.0
+
+    share = 1 - n_kinds / n_rows
+    n_by_chance = 2 / 3 * share * int((counts == 2).sum())
+    n_more = int((counts > 2).sum())
+    if share >= _MANY_COPIES and n_by_chance >= 8 and 8 * n_more <= n_by_chance:
+        return share
+    return 0.0
 
 
 def threshold_for(most: int, n_rows: int) -> int:
