@@ -19,6 +19,7 @@ from replearn.cli.command import (
     may_leave,
     names,
     refuse_unused,
+    study_may_leave,
     working,
 )
 from replearn.documents import Document
@@ -182,7 +183,7 @@ def run(options: Namespace) -> Outcome:
     study.refuse_problems()
     if bits is not None:
         _refuse_weak(original, table, request, bits)
-    may_leave("study", study.n_original, study.design.n_numbers, study)
+    study_may_leave(study)
     if options.page is not None:  # it has all coefficients
         may_leave("model", study.n_original, study.design.n_numbers)
     study.refuse_unreadable(options.out)
@@ -547,6 +548,7 @@ _LEFT_OUT = "Left out, because nothing varies"
 _DONE = {
     "hardly": "Left out, because fewer than 50 rows differ from the others",
     "folded": "Rare levels taken together as (other)",
+    "absorbed": "Rare levels counted as the reference, being too few even together",
     "coded": "Counted as quantities, though their names call them codes (--categories, if levels)",
 }
 
