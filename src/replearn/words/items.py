@@ -57,7 +57,7 @@ class Table:
     units: Sequence[str] = ()  # of the columns, as in `Row`; by default none
     key: str = ""  # its name in JSON; by default the title in snake case
     # significant digits of each number of a column that has no one precision; 0: it has one, and
-    # less than 0: it holds ratios, of which those near 1 need more
+    # less than 0: it holds ratios, of which those near 1 need more; `AS_PUBLISHED`: decimals
     digits: Sequence[int] = ()
 
     @property

@@ -4,6 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+#: Digits of a column of published decimals: all that there are, and no zeros behind them.
+AS_PUBLISHED = 17
+
 
 def in_words(values: Sequence[Any], unit: str = "", *, ends_apart: bool = False) -> list[str]:
     """Values of one row or column in words, numbers with one precision.
@@ -65,6 +68,8 @@ def cell_words(cells: Sequence[Any], unit: str, digits: int) -> list[str]:
             words[i] = ""
         elif digits < 0 and is_number(cell):
             words[i] = ratio(cell, -digits)
+        elif digits == AS_PUBLISHED and is_number(cell):
+            words[i] = format(cell, ",.12g")
         elif digits and is_number(cell):
             words[i] = significant(cell, digits)
     return words
