@@ -420,10 +420,12 @@ difference between centres; `--details` shows it beside the other one.
 |---|---|---|--:|--:|--:|--:|"""
     for _, line in table.iterrows():
         # a cell breaks no line
-        ps = [p_value(line[name]).replace(" ", "\u00a0") for name in ("p", "p, one population")]
+        p, alone = (
+            p_value(line[name]).replace(" ", "\u00a0") for name in ("p", "p, one population")
+        )
         yield (
-            f"| {line['table']} | {line['rows']} | {line['verdict']} | {line['exit']} | {' | '.join(ps)} | "
-            f"{line['gain']:.3f} |"
+            f"| {line['table']} | {line['rows']} | {line['verdict']} | {line['exit']} | {p} | "
+            f"{alone} | {line['gain']:.3f} |"
         )
     yield ""
 

@@ -103,7 +103,7 @@ def test_sealed_studies_need_their_opening(tmp_path):
     assert "a sealed study needs its opening" in alone["refused"]
     assert "must hold the nonce and the model" in wrong["refused"]
     assert opened["same"] == replicate(sealed, open_case(path, case, sealed.design.encoding.names),
-                                       None, nonce)[1].same  # fmt: skip
+                                       opening)[1].same  # fmt: skip
 
 
 @needs_node

@@ -200,9 +200,8 @@ def _columns(options: Namespace, lab: str) -> Outcome:
             f"sums needs a study and a table, got {options.table} alone. Name both; --target is "
             "for labs that have no study yet."
         )
-    table = open_table(
-        options.table, target=options.target, drop=options.drop, csv=csv_options(options)
-    )
+    table = open_table(options.table, target=options.target, csv=csv_options(options))
+    table = table.without(options.drop)
 
     with working("looking at columns"):
         columns = lab_columns(table, options.kind, lab, options.categories, least_count())

@@ -65,6 +65,7 @@ class ReplicableBoostingClassifier(HalfspaceClassifier):
 
     _remedy = "use a different classifier: this one needs the most"
 
+    @property
     def _recipe(self) -> Recipe:
         # constructors of scikit-learn check nothing
         if self.rounding not in ("box", "foam"):

@@ -68,7 +68,7 @@ class Block:
         for values in (self.targets, self.weights, self.offset):
             if values is not None:
                 bits = (values + 0.0).view(np.uint64)  # -0 becomes 0
-                hashes = _mixed(hashes * np.uint64(_ODD) + bits)
+                hashes = _mixed(hashes * np.uint64(_ODD) + bits, *_MIX_64)
         return hashes
 
     @cached_property
@@ -324,7 +324,7 @@ def _lanes(terms: Any, n_lanes: int) -> list[Words32]:
     for lane in range(n_lanes):
         mixed = np.zeros(len(sums), dtype=np.uint32)
         for word in words[4 * lane : 4 * lane + 4]:
-            mixed = _mixed32(mixed ^ word)
+            mixed = _mixed(mixed ^ word, *_MIX_32)
         lanes.append(mixed)
     return lanes
 
@@ -334,14 +334,7 @@ def _factors(n_columns: int, n_sums: int) -> Matrix:
     column = np.arange(1, n_columns + 1, dtype=np.uint32)[:, None]
     place = column * np.uint32(4) + np.arange(n_sums, dtype=np.uint32)
     seeds = (place * np.uint32(0x9E3779B1)).astype(np.uint32)
-    return ((_mixed32(seeds) >> np.uint32(8)) | np.uint32(1)).astype(np.float64)
-
-
-def _mixed32(x: Words32) -> Words32:
-    """All bits depend on all others (the last steps of MurmurHash3)."""
-    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x85EBCA6B)
-    x = (x ^ (x >> np.uint32(13))) * np.uint32(0xC2B2AE35)
-    return x ^ (x >> np.uint32(16))
+    return ((_mixed(seeds, *_MIX_32) >> np.uint32(8)) | np.uint32(1)).astype(np.float64)
 
 
 def threshold_for(most: int, n_rows: int) -> int:
@@ -375,14 +368,22 @@ def row_marks(block: Block, salt: int, apart: bool = True) -> Words:
 
     # the salt makes samples and folds independent of each other
     x = block.hashes_apart if apart else block.hashes
-    return _mixed(x ^ _mixed(np.full(1, salt + 1, dtype=np.uint64))) >> np.uint64(32)
+    salted = _mixed(np.full(1, salt + 1, dtype=np.uint64), *_MIX_64)
+    return _mixed(x ^ salted, *_MIX_64) >> np.uint64(32)
 
 
-def _mixed(x: Words) -> Words:
-    """All bits depend on all others (splitmix64)."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+#: Shifts and factors, in turn: the last steps of MurmurHash3, and splitmix64.
+_MIX_32 = tuple(map(np.uint32, (16, 0x85EBCA6B, 13, 0xC2B2AE35, 16)))
+_MIX_64 = tuple(map(np.uint64, (30, 0xBF58476D1CE4E5B9, 27, 0x94D049BB133111EB, 31)))
+
+
+def _mixed(
+    x: Any, shift: Any, factor: Any, second_shift: Any, second_factor: Any, last: Any
+) -> Any:
+    """All bits depend on all others."""
+    x = (x ^ (x >> shift)) * factor
+    x = (x ^ (x >> second_shift)) * second_factor
+    return x ^ (x >> last)
 
 
 def on_grid(values: Any, bits: int) -> Any:

@@ -27,6 +27,8 @@ CLIP = 4
 MOST_REACH = 500
 #: The level of cells that have no term of their own, and that of missing cells.
 OTHER, MISSING = "(other)", "(missing)"
+#: The last column of rows at risk, which says in which interval of time they are.
+INTERVAL = "(interval)"
 #: Terms of an encoding at most.
 MAX_TERMS = 1 << 15
 
@@ -221,6 +223,17 @@ class Encoding(Part):
     def names(self) -> tuple[str, ...]:
         """Names of the columns."""
         return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def intervals(self) -> LevelColumn | None:
+        """The column of intervals, of rows at risk."""
+        last = self.columns[-1]
+        return last if isinstance(last, LevelColumn) and last.name == INTERVAL else None
+
+    @cached_property
+    def own_columns(self) -> tuple[NumberColumn | LevelColumn, ...]:
+        """Columns of a table: intervals are none."""
+        return self.columns if self.intervals is None else self.columns[:-1]
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
