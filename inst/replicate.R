@@ -3395,6 +3395,7 @@ reals_in_words <- function(values) {
 }
 
 general <- function(number) sprintf("%.2g", number)
+p_cell <- function(p) ifelse(p < 0.001, "<0.001", sprintf("%.3f", p))
 p_in_words <- function(p) if (p < 0.001) "p < 0.001" else sprintf("p = %.3f", p)
 two_digits <- function(number) counted(as.double(sprintf("%.1e", number)))
 guesses_in_words <- function(bits) if (bits < 30) two_digits(2^bits) else sprintf("2^%.0f", bits)
@@ -3558,8 +3559,10 @@ measure_item <- function(name, measure, note) {
 }
 
 table_item <- function(title, frame) {
-  cells <- lapply(frame, function(column)
-    if (is.character(column)) column else ifelse(is.na(column), "", reals_in_words(column)))
+  cells <- Map(function(column, name) {
+    if (is.character(column)) return(column)
+    ifelse(is.na(column), "", if (name == "p") p_cell(column) else reals_in_words(column))
+  }, frame, names(frame))
   list(list(title = title, header = names(frame), is_number = !vapply(frame, is.character, NA),
             rows = matrix(as.character(unlist(cells)), nrow(frame), length(frame))))
 }
@@ -3696,19 +3699,34 @@ print_model <- function(x, ...) {
     return(invisible(x))
   }
   cat("Coefficients: per unit of a number, of a level against its reference\n")
-  print(frame_model(x), digits = 5, row.names = FALSE)
+  found <- frame_model(x)
+  print(found[!(names(found) %in% names(counts_as(x$design$encoding)))], digits = 5,
+        row.names = FALSE)
+  cat("Numbers beyond their range count as its ends: as.data.frame(model) has them.\n")
   invisible(x)
 }
 
-# Coefficients of a model as a table: a column for each class but the first, or one and its exponential.
+# Coefficients of a model as a table: a column for each class but the first, or one and its exponential;
+# and what a number that is beyond its ends, or missing, counts as.
 frame_model <- function(x, row.names = NULL, optional = FALSE, ...) {
   coefficients <- t(with_constant(x)$coefficients)
   found <- data.frame(term = rownames(coefficients), coefficients, check.names = FALSE,
                       row.names = row.names)
-  if (ncol(coefficients) > 1) return(found)
-  names(found) <- c("term", "coefficient")
-  if (x$design$loss$kind != "gaussian") found$ratio <- c(NA, exp(found$coefficient[-1]))
-  found
+  if (ncol(coefficients) == 1) {
+    names(found) <- c("term", "coefficient")
+    if (x$design$loss$kind != "gaussian") found$ratio <- c(NA, exp(found$coefficient[-1]))
+  }
+  ends <- counts_as(x$design$encoding)
+  cbind(found, ends[match(found$term, rownames(ends)), ], row.names = row.names)
+}
+
+counts_as <- function(encoding) {
+  numbers <- Filter(is_number_column, encoding$columns)
+  centre <- vapply(numbers, function(column) decimals(column$centre), 0)
+  reach <- 4 * vapply(numbers, function(column) decimals(column$spread), 0)
+  missing <- if (encoding$missing == "refuse") NA_real_ else centre
+  data.frame(lowest = centre - reach, highest = centre + reach, if_missing = missing,
+             row.names = names_of(numbers))
 }
 
 # Standard errors are of somebody's rows, and a model file has none.

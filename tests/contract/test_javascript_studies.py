@@ -199,7 +199,7 @@ def forest_of(support: Any) -> str | None:
         for column in support.columns
     ]
     at = (0.01, 0.03, 0.1, 0.25, 0.5, 1, 2, 4, 10, 30, 100)
-    ticks = [(math.log(value), f"{value:g}") for value in at] if ratio else []
+    ticks = [(math.log(value), f"{value:g}") for value in at] if ratio else None
     drawn = forest(marks, 0.0, support.measure if ratio else "no effect", ticks=ticks)
     return re.sub(' style="[^"]*"', "", drawn)
 

@@ -334,7 +334,7 @@ def lab_table(options: Namespace, design: "GlmDesign") -> "Table":
 
 
 #: Options that name what a command reads.
-_INPUTS = ("table", "study", "model", "models", "file", "sums", "state", "opened")
+_INPUTS = ("table", "study", "model", "models", "file", "sums", "state", "opened", "counted")
 
 
 def inputs_of(options: Namespace) -> list[str]:

@@ -58,7 +58,7 @@ def run(options: Namespace) -> Outcome:
     # 1 what can be refused before the work
     check_output_path(options.out, "model", ("replearn/model/halfspace",))
     beside = [options.out] if options.out else []
-    check_output_path(options.study_out, "study", ("replearn/study/halfspace",), beside)
+    check_output_path(options.study_out, "study", beside=beside)
     estimator = estimator_of(options)
     if options.study_out is not None and not getattr(estimator, "sketch_bits", 0):
         raise ReplearnError("--study-out needs svm or sgd with --bits 1 to 4.")

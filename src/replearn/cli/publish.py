@@ -548,6 +548,7 @@ _LEFT_OUT = "Left out, because nothing varies"
 _DONE = {
     "hardly": "Left out, because fewer than 50 rows differ from the others",
     "folded": "Rare levels taken together as (other)",
+    "absorbed": "Rare levels counted as the reference, being too few even together",
     "coded": "Counted as quantities, though their names call them codes (--categories, if levels)",
 }
 

@@ -21,9 +21,9 @@ class ReplicableBoostingClassifier(HalfspaceClassifier):
 
     Parameters
     ----------
+    {promise}
     rounding : {"box", "foam"}, default="box"
         Cubes, or the droplets of [KORW12]; foam takes at most 24 inputs.
-    {promise}
     n_rounds : int or None, default=None
         Rounds at most; None is the planned number.
     grid_width : float or None, default=None

@@ -276,15 +276,22 @@ def product(rows: Any, right: Matrix) -> Matrix:
 
     Its first row meets the constant, which sparse rows and those with levels leave out.
     """
-    if rows.shape[1] == len(right):
-        return rows @ right
-
-    if right[1:].any():
-        products = np.asarray(rows @ right[1:])
+    n_others = len(right) - rows.shape[1]
+    others = right[n_others:]
+    if not n_others or others.any():
+        products = _product(rows, others)
     else:  # at the constant model, where fits begin
-        products = np.zeros((rows.shape[0], right.shape[1]))
-    products += right[0] * 2.0**ROW_BITS
+        products = np.zeros((right.shape[1], rows.shape[0])).T
+    if n_others:
+        products += right[0] * 2.0**ROW_BITS
     return products
+
+
+def _product(rows: Any, right: Matrix) -> Matrix:
+    """Of a dense product each column stands in one piece."""
+    if isinstance(rows, np.ndarray):
+        return (right.T @ rows.T).T
+    return np.asarray(rows @ right)
 
 
 def marks(terms: Any) -> Words32:
@@ -381,4 +388,7 @@ def _mixed(
 
 def on_grid(values: Any, bits: int) -> Any:
     """The nearest whole number of units of 2^-bits, halves upwards."""
-    return np.floor(values * 2.0**bits + 0.5)
+    units = values * 2.0**bits
+    units += 0.5
+    # in place, since new memory takes longer than arithmetic
+    return np.floor(units, out=units if isinstance(units, np.ndarray) else None)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -91,11 +91,10 @@ class Coalition(LabsTogether, Spoken):
 
     model: GlmModel
     replication: GlmReplication
-    n_unseen: int = 0  # labs of which the total alone is known
 
     def facts(self) -> Facts:
         """In words."""
-        n_labs, n_rows = self.n_unseen or len(self.labs), self.replication.n_rows
+        n_labs, n_rows = self.n_labs, self.replication.n_rows
         verdict = f"{n_labs} labs with {n_rows:,} rows have one model"
         if n_labs == 1:
             verdict = f"1 lab with {n_rows:,} rows has a model"
@@ -237,12 +236,14 @@ def combine(
 
     shares = [one for one in sums if isinstance(one, Share)]
     if shares:
-        if publish or len(shares) < len(sums):
-            raise ReplearnError(
-                "shares are added up with shares, and not for a joint original, which compares "
-                "the sums of its labs. Make all files in one way."
-            )
-        return _of_shares(study, state, shares, known, most_rows)
+        if len(shares) < len(sums):
+            raise ReplearnError("shares are added up with shares alone. Make all files in one way.")
+        found = _of_shares(study, state, shares, most_rows)
+        if not isinstance(found, _FitOfShares):
+            return found
+        if publish:
+            return _original(study, state, found.fitted, [found.total], replication_rows, found.n)
+        return _coalition(study, [found.total], found.fitted, known, found.n)
 
     # no sum counts before those of all labs are plausible; the order of files changes nothing
     labs = sorted((one for one in sums if isinstance(one, LabSums)), key=lambda one: one.lab)
@@ -269,18 +270,38 @@ def combine(
     if not publish:
         return _coalition(study, labs, reached, known)
 
-    # an original asks once more: how much single rows move the fit
+    return _original(study, state, reached, labs, replication_rows)
+
+
+def _original(
+    study: GlmStudy,
+    state: State,
+    fitted: PooledFit,
+    labs: Sequence[LabSums],
+    replication_rows: int | None,
+    n_unseen: int = 0,
+) -> State | Founded:
+    """An original asks once more, how much single rows move the fit; then it is one."""
     if not state.then:
-        return spread_state(state, reached.theta, reached.counts, reached.behind)
-    spread = spread_of(state, total)
+        return spread_state(state, fitted.theta, fitted.counts, fitted.behind)
+    spread = spread_of(state, reduce(add, (one.sums for one in labs)))
     between_of = learned_from(spread.variance, study.design.coordinates)
-    together = labs_together(study, reached, labs, np.sqrt(spread.variance), between_of)
-    return founded(study, reached, spread, together, replication_rows)
+    together = labs_together(study, fitted, labs, np.sqrt(spread.variance), between_of)
+    together = replace(together, n_unseen=n_unseen)
+    return founded(study, fitted, spread, together, replication_rows)
+
+
+class _FitOfShares(NamedTuple):
+    """The fit of labs of which the total alone is known."""
+
+    fitted: PooledFit
+    total: LabSums
+    n: int  # labs
 
 
 def _of_shares(
-    study: GlmStudy, state: State, shares: Sequence[Share], known: Opened, most_rows: int
-) -> "State | Coalition | Share":
+    study: GlmStudy, state: State, shares: Sequence[Share], most_rows: int
+) -> "State | Share | _FitOfShares":
     """The same of shares: only the total of all labs is ever known."""
     for one in shares:
         _check_round(study, state, f"a share for {one.to!r}", one)
@@ -297,8 +318,12 @@ def _of_shares(
 
     reached = study.step(total, state)
     if isinstance(reached, State):
+        if reached.newton is None:
+            return reached
+        if reached.sample_threshold:  # of a sample few rows may have a term that many have
+            reached = reached.with_all_rows()
         return reached.pooled()
-    return _coalition(study, [LabSums.of(study, name, total)], reached, known, n_labs)
+    return _FitOfShares(reached, LabSums.of(study, name, total), n_labs)
 
 
 def _check_labs(study: GlmStudy, state: State, labs: Sequence[LabSums]) -> None:
@@ -370,6 +395,5 @@ def _coalition(
     return Coalition(
         model=agreement.usable,
         replication=compare_with_original(agreement),
-        n_unseen=n_unseen,
-        **vars(together),
+        **vars(replace(together, n_unseen=n_unseen)),
     )

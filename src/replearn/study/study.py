@@ -613,7 +613,7 @@ class GlmStudy(Study):
         if self.n_centres == 0:
             return "samples of one population"
         if self.n_centres == 1:
-            return "centres that differ as is typical"
+            return "typical centres"
         return f"centres that differ as these {self.n_centres} do"
 
     def facts(self) -> Facts:

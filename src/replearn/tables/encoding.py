@@ -512,21 +512,37 @@ class Encoding(Part):
 
         rows = batch.ordered(self.names)
         low, high, _, spreads = self._scales
-        values, columns = rows.data.astype(np.float64), rows.indices
+        z = np.empty(len(rows.data), dtype=np.int16)
+        n_missing = np.zeros(len(self.names), dtype=np.int64)
+        places, ends = [], []
 
-        absent = np.isnan(values)
-        n_missing = np.bincount(columns[absent], minlength=len(self.names))
+        # few cells at a time, which stay in the cache
+        for start in range(0, len(z), _CACHED):
+            part = slice(start, start + _CACHED)
+            columns, values = rows.indices[part], rows.data[part].astype(np.float64)
+            absent = np.isnan(values)
+            if absent.any():
+                n_missing += np.bincount(columns[absent], minlength=len(self.names))
+                values[absent] = 0.0
+            x = np.minimum(np.maximum(values, low[columns]), high[columns])
+            is_beyond = x != values
+            places.append(columns[is_beyond])
+            ends.append(values[is_beyond])
+
+            # on the grid
+            x /= spreads[columns]
+            x *= ONE
+            _put_units(z[part], x)
+
         self._refuse_gaps(n_missing)
-        values = np.where(absent, 0.0, values)
-        x = np.minimum(np.maximum(values, low[columns]), high[columns])
         if seen is not None:
             seen.n_rows += batch.n_rows
             seen.missing += n_missing
-            seen.keep_beyond(columns[x != values], values[x != values])
+            nothing = rows.indices[:0], np.empty(0)
+            seen.keep_beyond(*map(np.concatenate, ([*places, nothing[0]], [*ends, nothing[1]])))
 
-        # on the grid; what is stored and rounds to 0 need not be
-        z = np.floor(x / spreads[columns] * ONE + 0.5).astype(np.int16)
-        terms = sparse.csr_array((z, columns, rows.indptr), shape=rows.shape)
+        # what is stored and rounds to 0 need not be
+        terms = sparse.csr_array((z, rows.indices, rows.indptr), shape=rows.shape)
         terms.eliminate_zeros()
         return terms
 

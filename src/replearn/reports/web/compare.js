@@ -7,7 +7,7 @@ import { placeboMatches } from "./placebo.js";
 import { updated } from "./recalibration.js";
 import { disagreement, isAgreed, isConstant } from "./stability.js";
 import { INTERVAL } from "./table.js";
-import { counted, fixed, general, numbersInWords, pValue, percent, quoted, real, termNames } from "./words.js";
+import { counted, fixed, general, numbersInWords, pCell, pValue, percent, quoted, real, termNames } from "./words.js";
 import { UNLIKELY, supportOf } from "./worth.js";
 
 const MOVED = 24;  // numbers next to a wall that are moved to look for the original's model
@@ -405,7 +405,7 @@ function supportDetails({ test, p: pAll, pOnePopulation, gain, line, columns, sc
   const shown = columns.filter(({ name, p }) => p < UNLIKELY || !name.startsWith(`${INTERVAL} = `));
   found.push(tableOf(`The model, and one step towards your patients (${scale})`,
     ["column", "model", "step", "from", "to", "p"],
-    shown.map(({ name, model, own, low, high, p }) => [name, model, own, low, high, p])));
+    shown.map(({ name, model, own, low, high, p }) => [name, model, own, low, high, pCell(p)])));
   return found;
 }
 

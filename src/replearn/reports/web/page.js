@@ -28,7 +28,9 @@
     }
     const levels = [column.reference, ...column.levels].filter((level) => !level.startsWith("("));
     const more = levels.length > 12 ? ` and ${levels.length - 12} more` : "";
-    const rarer = column.levels.includes("(other)") ? "; rarer ones are taken together" : "";
+    const isRarer = Number(column.folded ?? 0) > 0;
+    const rarer = column.levels.includes("(other)") ? "; rarer ones are taken together" :
+      isRarer ? `; rarer ones count as ${column.reference}` : "";
     return ["levels", levels.slice(0, 12).join(", ") + more + rarer];
   }
 
