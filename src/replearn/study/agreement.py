@@ -166,8 +166,8 @@ def copies_findings(rows: Rows, n_rows: int) -> tuple[Finding, ...]:
         return ()
 
     # by content, so that copies are together: which rows are compared depends on no order
-    share = threshold_for(_MOST_COMPARED, n_rows)
-    kept = [block.part(block.marks.astype(np.int64) < share) for block in rows.blocks()]
+    sample_threshold = threshold_for(_MOST_COMPARED, n_rows)
+    kept = [block.part(block.marks.astype(np.int64) < sample_threshold) for block in rows.blocks()]
     hashes = np.concatenate([block.hashes for block in kept])
     copies = np.unique(hashes, return_counts=True)[1]
     if copies.size < PROMISED_ROWS // 3 or copies.min() < 2 or copies.sum() > 3 * copies.size:
