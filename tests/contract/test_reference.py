@@ -119,7 +119,7 @@ def test_nothing_is_left_blank(name):
 
 
 #: Of numpydoc's rules those that are matters of taste: a second paragraph, where quotes close,
-#: capital letters, results with a name; and sections that names have, but not each method.
+#: capital letters, results with a name; and sections of names that their methods do not have.
 TASTE = {"ES01", "GL02", "SA03", "RT02", "SS05"}
 OF_NAMES = {"SA01", "EX01"}
 

@@ -1,6 +1,5 @@
 """What all shells share: how they take rows, targets and studies."""
 
-import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from replearn.errors import ReplearnError, short
-from replearn.study import Study
+from replearn.study import given_study
 from replearn.tables import Table, checked_names
 
 #: How scikit-learn checks rows of numbers.
@@ -74,22 +73,7 @@ def study_of(given: Any, kind: str) -> Any:
     """
     if given is None:
         return None
-    study = given
-    if isinstance(given, str | os.PathLike):
-        study = Study.load(given)
-    elif hasattr(given, "get_params"):
-        study = getattr(given, "study_", None)
-        if study is None:
-            raise ReplearnError(
-                f"study must be a fitted estimator that has a study, got one that is not fitted or "
-                f"publishes nothing: {short(given)}. Fit it first, or pass a study file."
-            )
-
-    if not isinstance(study, Study):
-        raise ReplearnError(
-            f"study must be a path, a Study or a fitted estimator, got {short(given)}. Pass "
-            "study_ of an original."
-        )
+    study = given_study(given)
 
     # each estimator replicates studies of its own recipe
     recipe = study.design.recipe

@@ -7,7 +7,15 @@ import numpy as np
 
 from replearn.errors import ReplearnError
 from replearn.glm import Hazard
-from replearn.study import MOST_TOLD, GlmStudy, People, RowEncoder, agreement_rows, table_of
+from replearn.study import (
+    MOST_TOLD,
+    GlmStudy,
+    People,
+    RowEncoder,
+    agreement_rows,
+    given_glm_study,
+    table_of,
+)
 from replearn.tables import (
     EncodingCounts,
     Finding,
@@ -153,12 +161,12 @@ class Check(Spoken):
         )
 
 
-def check(study: GlmStudy, table: Any, show_values: bool = False) -> Check:
+def check(study: Any, table: Any, show_values: bool = False) -> Check:
     """Read a lab's table as a replication would, and say what is odd.
 
     Parameters
     ----------
-    study : GlmStudy
+    study : path, Study or fitted estimator
         The study that this lab is about to replicate.
     table : path, dataframe, Arrow data or Table
         With the study's columns and its target.
@@ -194,12 +202,8 @@ def check(study: GlmStudy, table: Any, show_values: bool = False) -> Check:
     >>> rl.check(study, rl.datasets.load_readmission("Birchwood", 2000)).stops
     ()
     """
+    study = given_glm_study(study)
     design = study.design
-    if not isinstance(study, GlmStudy):
-        raise ReplearnError(
-            "check needs a study of a regression, got one of halfspaces, which says nothing about "
-            "columns. Use replicate."
-        )
     table = table if isinstance(table, Table) else table_of(design, table)
     seen, counts, n_events, wrong, hashes = _read(study, table, show_values)
 

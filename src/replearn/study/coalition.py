@@ -5,7 +5,6 @@ give are refused; labs are compared with each other; a lab that invents whole ro
 unless they differ from all others.
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -147,7 +146,7 @@ class Coalition(LabsTogether, Spoken):
 
 
 def combine(
-    study: "GlmStudy | str | os.PathLike[str]",
+    study: Any,
     *sums: LabSums | Share,
     state: State | None = None,
     opened: Any = None,
@@ -159,7 +158,7 @@ def combine(
 
     Parameters
     ----------
-    study : GlmStudy or path
+    study : path, Study or fitted estimator
         The study that all labs fit together.
     *sums : LabSums or Share
         One of each lab, of one round, in any order. A lab adds up the shares that it got; who

@@ -687,3 +687,35 @@ def bits_each(n_bits: int) -> str:
 def sealed_commitment(nonce: str, fingerprint: str) -> str:
     """SHA-256 of a secret nonce and a fingerprint, in hex."""
     return hashlib.sha256(f"replearn/seal/1\n{nonce}\n{fingerprint}".encode()).hexdigest()
+
+
+def given_study(given: Any) -> Study:
+    """What callers may pass as a study: a path, a study, or a fitted estimator that has one."""
+    study = given
+    if isinstance(given, str | os.PathLike):
+        study = Study.load(given)
+    elif hasattr(given, "get_params"):
+        study = getattr(given, "study_", None)
+        if study is None:
+            raise ReplearnError(
+                f"study must be a fitted estimator that has a study, got one that is not fitted or "
+                f"publishes nothing: {short(given)}. Fit it first, or pass a study file."
+            )
+
+    if not isinstance(study, Study):
+        raise ReplearnError(
+            f"study must be a path, a Study or a fitted estimator, got {short(given)}. Pass "
+            "study_ of an original."
+        )
+    return study
+
+
+def given_glm_study(given: Any) -> GlmStudy:
+    """The same where sums over rows count, which halfspaces do not have."""
+    study = given_study(given)
+    if not isinstance(study, GlmStudy):
+        raise ReplearnError(
+            "study must be one of a regression, got one of halfspaces. Its labs can do no more "
+            "than replicate it."
+        )
+    return study
