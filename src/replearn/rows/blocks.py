@@ -371,14 +371,17 @@ def threshold_for(most: int, n_rows: int) -> int:
 
 def sampled(rows: Rows, n_rows: int, most: int, salt: int) -> MemoryBlocks:
     """Some of the rows, chosen by their content, in memory."""
-    share = threshold_for(most, n_rows)
+    sample_threshold = threshold_for(most, n_rows)
     if not isinstance(rows, MemoryBlocks):  # blocks have no order, so equal rows cannot be counted
-        kept = [block.part(row_marks(block, salt, apart=False) < share) for block in rows.blocks()]
+        kept = [
+            block.part(row_marks(block, salt, apart=False) < sample_threshold)
+            for block in rows.blocks()
+        ]
         return MemoryBlocks(joined(kept))
 
-    if share == EVERY_ROW:
+    if sample_threshold == EVERY_ROW:
         return rows
-    return MemoryBlocks(rows.block.part(row_marks(rows.block, salt) < share))
+    return MemoryBlocks(rows.block.part(row_marks(rows.block, salt) < sample_threshold))
 
 
 def row_marks(block: Block, salt: int, apart: bool = True) -> Words:
