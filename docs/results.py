@@ -423,11 +423,14 @@ that knows of no difference between centres. *Worse than* is what predicts bette
 | table | between | rows here | verdict | exit | support | one population | gain | worse than |
 |---|---|---|---|--:|--:|--:|--:|---|"""
     for _, line in table.iterrows():
-        ps = " | ".join(p_value(line[name]) for name in ("p", "p, one population"))
+        # a cell breaks no line
+        p, alone = (
+            p_value(line[name]).replace(" ", "\u00a0") for name in ("p", "p, one population")
+        )
         less = "" if line["worse than"] != line["worse than"] else line["worse than"]
         yield (
             f"| {line['table']} | {line['between']} | {line['rows']} | {line['verdict']} | "
-            f"{line['exit']} | {ps} | {line['gain']:.3f} | {less} |"
+            f"{line['exit']} | {p} | {alone} | {line['gain']:.3f} | {less} |"
         )
     yield ""
 
