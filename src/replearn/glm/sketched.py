@@ -25,7 +25,7 @@ from replearn.glm.derivatives import MOST_STEERED, form_of, information_at, mean
 from replearn.glm.influence import Influence, influence_of
 from replearn.glm.influence_alone import influence_alone
 from replearn.glm.influence_by_class import influence_by_class
-from replearn.glm.losses import PROMISED_ROWS, Loss
+from replearn.glm.losses import PROMISED_ROWS, Hazard, Loss
 from replearn.glm.newton import Summary, fit
 from replearn.glm.recipe import GlmPromise, planned_cells
 from replearn.glm.validation import (
@@ -399,7 +399,10 @@ class RidgeSearch:
         """With the ridge that is best without rounding; or with the one that is given."""
         summary = Summary.of(rows, loss).check(loss)
         n_coefficients = loss.n_scores * (rows.n_terms + 1)
-        n_tried = min(MOST_TRIED, max(_LEAST_TRIED, _TRIED_PER_COEFFICIENT * n_coefficients))
+        least = _LEAST_TRIED
+        if isinstance(loss, Hazard):  # a person has a row in each interval, and one event at most
+            least *= len(loss.cuts) + 1
+        n_tried = min(MOST_TRIED, max(least, _TRIED_PER_COEFFICIENT * n_coefficients))
         kept = sampled(rows, summary.n_rows, n_tried, salt=4)
         folds = folds_of(kept, loss)
 

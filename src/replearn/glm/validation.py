@@ -101,8 +101,8 @@ def validate(
     guide, total = newton.Guide(theta), None
     form = newton.guide_form(theta.shape)
     if form != "alone":
-        share = newton.sample_threshold_for(summary.n_rows, theta.size)
-        total = sums_at(kept.blocks(), loss, theta, share, form, kept.work)
+        sample_threshold = newton.sample_threshold_for(summary.n_rows, theta.size)
+        total = sums_at(kept.blocks(), loss, theta, sample_threshold, form, kept.work)
         guide = newton.Guide(theta, preconditioner_of(total, loss, float(ridge), form))
 
     fitted, lost = [], []

@@ -17,6 +17,7 @@ from replearn.rows.blocks import (
     Rows,
     add_lower_products,
     column_sums,
+    copied_share,
     joined,
     marks,
     most_rows,

@@ -34,6 +34,8 @@ _STRIP = 32
 MOST_TRIED = 1 << 17
 _ODD = 0x9E3779B97F4A7C15
 #: Marks of rows are below it: with this threshold every row is taken.
+#: Kinds of rows that are compared at least; copies that are asked about if not by chance.
+_FEWEST_KINDS, _MANY_COPIES = 16, 0.1
 EVERY_ROW = 1 << 32
 
 
@@ -348,6 +350,27 @@ def _factors(n_columns: int, n_sums: int) -> Matrix:
     return ((_mixed(seeds, *_MIX_32) >> np.uint32(8)) | np.uint32(1)).astype(np.float64)
 
 
+def copied_share(hashes: Any) -> float:
+    """Share of rows that are copies of others, by their hashes; 0 where rows are alike by chance.
+
+    Rows of few kinds are alike by nature. Then some occur three times where others do twice: of
+    ``m`` pairs, with a share ``r`` of rows that occur again, at least about ``2 m r / 3``.
+    """
+    counts = np.unique(hashes, return_counts=True)[1]
+    n_kinds, n_rows = counts.size, int(counts.sum())
+    if n_kinds < _FEWEST_KINDS:
+        return 0.0
+    if counts.min() >= 2 and n_rows <= 3 * n_kinds:  # the whole table twice, or three times
+        return 1.0
+
+    share = 1 - n_kinds / n_rows
+    n_by_chance = 2 / 3 * share * int((counts == 2).sum())
+    n_more = int((counts > 2).sum())
+    if share >= _MANY_COPIES and n_by_chance >= 8 and 8 * n_more <= n_by_chance:
+        return share
+    return 0.0
+
+
 def threshold_for(most: int, n_rows: int) -> int:
     """Below which lie the marks of about ``most`` of so many rows."""
     return min(EVERY_ROW, (most << 32) // max(n_rows, 1))
@@ -355,14 +378,17 @@ def threshold_for(most: int, n_rows: int) -> int:
 
 def sampled(rows: Rows, n_rows: int, most: int, salt: int) -> MemoryBlocks:
     """Some of the rows, chosen by their content, in memory."""
-    share = threshold_for(most, n_rows)
+    sample_threshold = threshold_for(most, n_rows)
     if not isinstance(rows, MemoryBlocks):  # blocks have no order, so equal rows cannot be counted
-        kept = [block.part(row_marks(block, salt, apart=False) < share) for block in rows.blocks()]
+        kept = [
+            block.part(row_marks(block, salt, apart=False) < sample_threshold)
+            for block in rows.blocks()
+        ]
         return MemoryBlocks(joined(kept))
 
-    if share == EVERY_ROW:
+    if sample_threshold == EVERY_ROW:
         return rows
-    return MemoryBlocks(rows.block.part(row_marks(rows.block, salt) < share))
+    return MemoryBlocks(rows.block.part(row_marks(rows.block, salt) < sample_threshold))
 
 
 def row_marks(block: Block, salt: int, apart: bool = True) -> Words:
