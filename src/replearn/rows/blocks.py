@@ -79,11 +79,18 @@ class Block:
     def hashes_apart(self) -> Words:
         """The same, where each of several equal rows has its own, whichever has which."""
         order = np.argsort(self.hashes, kind="stable")
-        ordered, here = self.hashes[order], np.arange(self.n_rows)
-        is_first = np.append(True, ordered[1:] != ordered[:-1])
-        number = np.empty(self.n_rows, dtype=np.uint64)
-        number[order] = here - np.maximum.accumulate(np.where(is_first, here, 0))
-        return self.hashes + number * np.uint64(_ODD)
+        ordered = self.hashes[order]
+        repeats = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1
+        if not repeats.size:
+            return self.hashes
+
+        # repeats of one row follow each other: the first has the number 1, and so on
+        del ordered
+        begins = np.diff(repeats, prepend=-1) > 1
+        first = np.maximum.accumulate(np.where(begins, repeats, 0))
+        apart = self.hashes.copy()
+        apart[order[repeats]] += (repeats - first + 1).astype(np.uint64) * np.uint64(_ODD)
+        return apart
 
     @property
     def weight(self) -> int:

@@ -38,8 +38,9 @@ from replearn.tables import (
 from replearn.types import Array, BlockMap, Codes, Grid, Ints, Vector, is_sparse
 from replearn.words import threads
 
-#: Encoded rows are kept in memory up to so many bytes, and in a scratch file beyond.
-MOST_KEPT = 1 << 28
+#: Encoded rows are kept in memory up to so many bytes, and in a scratch file beyond. Targets and
+#: hashes of rows take memory, too: more than the terms of many rows of few columns.
+MOST_KEPT, MOST_ROWS_KEPT = 1 << 28, 1 << 23
 #: Bytes of encoded rows that are made at once.
 MOST_AT_ONCE = 1 << 26
 
@@ -228,12 +229,13 @@ def read_rows(rows: TableRows, n_jobs: int | None = None) -> Rows:
     rows.work = threads(n_jobs)
     kept: list[Block] = []
     stored: ScratchBlocks | None = None
-    size, has_room = 0, True
+    size, n_rows, has_room = 0, 0, True
     for block in rows.blocks():  # to the end in any case: what is seen counts all rows
         terms = block.terms
         size += terms.data.nbytes if is_sparse(terms) else terms.nbytes
+        n_rows += block.n_rows
         kept.append(block)
-        if size <= MOST_KEPT:
+        if size <= MOST_KEPT and n_rows <= MOST_ROWS_KEPT:
             continue
 
         # too many for memory: all so far go to the file
