@@ -259,8 +259,8 @@ def update(
         _table(parent, X, y, sample_weight, offset, csv), RowEncoder.of(parent.design)
     )
     rows = read_rows(source)
-    n_rows, n_events = _check_events(rows, loss, 2 if slope else 1)
-    return _updated(parent, rows, n_rows, n_events, slope)
+    n_events = _check_events(rows, loss, 2 if slope else 1)
+    return _updated(parent, rows, n_events, slope)
 
 
 def _model_of(given: Any) -> GlmModel:
@@ -305,18 +305,17 @@ def _table(
     return open_table(X, columns=model.feature_names, csv=csv, **named | roles)
 
 
-def _check_events(rows: Rows, loss: Loss, n_fitted: int) -> tuple[int, int | None]:
-    """Rows and events; too few are refused."""
+def _check_events(rows: Rows, loss: Loss, n_fitted: int) -> int | None:
+    """Events, where rows have some; too few are refused."""
     n_classes = loss.n_scores + 1 if loss.by_class else 1
-    counts, n_rows = np.zeros(n_classes), 0
+    counts = np.zeros(n_classes)
     for block in rows.blocks():
-        n_rows += block.n_rows
         counts += loss.totals(block.targets, np.ones(block.n_rows))
 
     # what a constant rests on: rows of each class, events, or rows of measurements
     what, fewest = "rows", float(counts.min())
     if loss.link == "identity":
-        fewest = n_rows
+        fewest = rows.n_rows
     elif loss.link == "log":
         what = "events"
     elif loss.by_class:
@@ -329,13 +328,11 @@ def _check_events(rows: Rows, loss: Loss, n_fitted: int) -> tuple[int, int | Non
             "about a base risk, and would show single patients. Get more rows."
         )
     if loss.link == "identity" or loss.n_scores > 1:
-        return n_rows, None
-    return n_rows, int(counts[-1])
+        return None
+    return int(counts[-1])
 
 
-def _updated(
-    parent: GlmModel, rows: Rows, n_rows: int, n_events: int | None, with_slope: bool
-) -> Update:
+def _updated(parent: GlmModel, rows: Rows, n_events: int | None, with_slope: bool) -> Update:
     design, loss = parent.design, parent.design.loss
     decoded = design.decode(parent.codes)
     before = parent.recalibration
@@ -356,7 +353,7 @@ def _updated(
     # 3 how well both predict here
     thetas = [on_grid(one, THETA_BITS) for one in (_theta_here(parent), model.fitted_theta)]
     thetas += [slopes, np.zeros_like(slopes)]
-    by_parent, by_update, sloped, offset = Scored.of(loss, rows, n_rows, *thetas)
+    by_parent, by_update, sloped, offset = Scored.of(loss, rows, *thetas)
 
     # 4 the slope on the parent's score, with its interval
     slope = None
@@ -367,7 +364,7 @@ def _updated(
         slope = _slope(float(further), along, offset)
     return Update(
         model,
-        n_rows,
+        rows.n_rows,
         n_events,
         _shifts(model, by_parent),
         slope,

@@ -398,7 +398,7 @@ def _repeated(rows: Rows, loss: Loss) -> tuple[int, int]:
     if not isinstance(rows, MemoryBlocks):
         return 0, 0
 
-    block = sampled(rows, rows.block.n_rows, MOST_TRIED, salt=4).block
+    block = sampled(rows, MOST_TRIED, salt=4).block
     if isinstance(loss, Hazard):
         block = block.part(block.targets > 0)
     hashes = block.hashes

@@ -294,9 +294,9 @@ class Scored:
     masses: Vector
 
     @classmethod
-    def of(cls, loss: Loss, rows: Rows, n_rows: int, *thetas: Matrix) -> "list[Scored]":
+    def of(cls, loss: Loss, rows: Rows, *thetas: Matrix) -> "list[Scored]":
         """Of coefficients in whole units, on the same rows, at most two million."""
-        kept = sampled(rows, n_rows, _MOST_SCORED, salt=6)
+        kept = sampled(rows, _MOST_SCORED, salt=6)
         parts = [p for block in kept.blocks() for p in pieces(block, thetas[0].shape[1])]
         targets = np.concatenate([p.targets for p in parts])
         masses = np.concatenate([p.masses for p in parts])

@@ -282,19 +282,19 @@ class Support(Spoken):
         return [c for c in self.columns if c.p < UNLIKELY or not c.name.startswith(is_baseline)]
 
 
-def rungs_of(rows: Rows, n_rows: int, reference: Reference) -> ScoreTest:
+def rungs_of(rows: Rows, reference: Reference) -> ScoreTest:
     """The score test, with the lower rungs tested where their free numbers are fitted.
 
     Far away from the model its curvature is a different one: slopes, and single columns, are
     tested at constants of these rows, and slopes up to a factor at the factor of these rows.
     """
-    loss, test = reference.loss, score_test(rows, n_rows, reference)
+    loss, test = reference.loss, score_test(rows, reference)
     slopes = slopes_of(reference.theta * 2.0**-THETA_BITS)
 
     def tested_at(factor: str) -> ScoreTest:
         theta = slopes_of(slopes * 2.0**-THETA_BITS, factor)
         theta[:, 0] = fit_constants(rows, loss, theta)
-        return score_test(rows, n_rows, replace(reference, theta=theta))
+        return score_test(rows, replace(reference, theta=theta))
 
     own = test
     with suppress(ReplearnError):  # these rows have no bounded constant beside the slopes
@@ -315,20 +315,16 @@ def rungs_of(rows: Rows, n_rows: int, reference: Reference) -> ScoreTest:
     )
 
 
-def p_if_centres_did_not_differ(
-    rows: Rows, n_rows: int, reference: Reference, of_slopes: bool
-) -> float:
+def p_if_centres_did_not_differ(rows: Rows, reference: Reference, of_slopes: bool) -> float:
     """What a test says that knows of no difference between centres, so that nothing hides there."""
     alike = Between.none(reference.theta.size)
-    test = score_test(rows, n_rows, replace(reference, between=alike))
+    test = score_test(rows, replace(reference, between=alike))
     if of_slopes:
         return combined(test.p_slopes, *test.of_directions)
     return test.p_all
 
 
-def support_of(
-    study: GlmStudy, model: GlmModel, rows: Rows, n_rows: int, own_theta: Matrix
-) -> Support:
+def support_of(study: GlmStudy, model: GlmModel, rows: Rows, own_theta: Matrix) -> Support:
     """Test a model on a lab's rows and measure its performance there.
 
     Where the study leaves constants to labs, the model must have those of this lab.
@@ -338,14 +334,14 @@ def support_of(
     reference = Reference(
         loss, theta, float(design.ridge), design.coordinates, study.centres, study.n_original
     )
-    test = rungs_of(rows, n_rows, reference)
+    test = rungs_of(rows, reference)
     is_local = design.constant == "local"
 
     parts = list(parts_of(study, theta))
     without = [part.without for part in parts]
     # performance is measured on many rows; the test takes all
     thetas = theta, own_theta, np.zeros_like(theta), *without
-    ours, own, base, *rest = Scored.of(loss, rows, n_rows, *thetas)
+    ours, own, base, *rest = Scored.of(loss, rows, *thetas)
     gains = [ours.gain_over(one) for one in (base, *rest)]
     # the base rate of a survival study is one of events for each unit of time
     at_risk = base.scores[:, 0] if loss.kind == "hazard" else None
@@ -357,9 +353,9 @@ def support_of(
         ours.observed_to_expected(),
         ours.base_risk_shifts(),
         _calibration_of(ours),
-        p_if_centres_did_not_differ(rows, n_rows, reference, of_slopes=is_local),
+        p_if_centres_did_not_differ(rows, reference, of_slopes=is_local),
         study.centres.n_centres > 1,
-        n_rows,
+        rows.n_rows,
         _columns(model, test),
         loss.ratio or "coefficient",
         of_slopes=is_local,
