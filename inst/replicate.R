@@ -1229,8 +1229,10 @@ checked_numbers <- function(values, place, least = -Inf) {
   if (anyNA(values)) {
     what <- if (any(is.nan(values))) paste(counted(sum(is.nan(values))), "texts")
       else paste(counted(sum(is.na(values))), "missing values (NaN)")
-    refuse(place, " must hold a number in every row, got ", what, " in ", n, " rows. Fill in or ",
-           "leave out such rows.")
+    remedy <- if (place == "the event" && any(is.nan(values)))
+      "Write 1 where it was seen and 0 where the time is censored." else
+      "Fill in or leave out such rows."
+    refuse(place, " must hold a number in every row, got ", what, " in ", n, " rows. ", remedy)
   }
   if (any(values < least))
     refuse(place, " must hold numbers of at least ", least, ", got smaller ones in ",
@@ -1874,10 +1876,12 @@ influence_of <- function(rows, loss, fitted) {
   list(seen = seen, second = second, dispersion = dispersion)
 }
 
+NO_ESTIMATES <- "No standard errors: own estimates are for at most 500 coefficients of single columns."
+
 own_of <- function(object) {
   if (is.null(object$own))
-    refuse("own estimates are for at most ", MOST_STEERED, " coefficients of single columns. Use ",
-           "Python for others.")
+    refuse("own estimates are for at most ", MOST_STEERED, " coefficients of single columns. Drop ",
+           "columns of many levels, or fit them by glm.")
   object$own
 }
 
@@ -1916,7 +1920,8 @@ summary_replication <- function(object, ...)
 print_summary <- function(x, ...) {
   writeLines(strwrap(x$words$verdict, 78))
   print_items(as_in_r(c(x$words$told, x$words$items, x$words$details)))
-  if (!is.null(x$frame)) {
+  if (is.null(x$frame)) writeLines(NO_ESTIMATES)
+  else {
     title <- paste0("This lab's own estimates (", x$size, "), without the ridge")
     print_table(estimates_item(title, x$frame))
     said <- paste0("Intervals are 95%, robust. The shared model has a ridge of ", x$ridge)
@@ -2260,16 +2265,27 @@ spread_finding <- function(study, spreads, n) {
                    "nothing in what a match proves"), odd, length(spreads)))
 }
 
-# Whether the table holds all of its rows twice, or three times; rows of few kinds are alike by nature.
+# Whether the table holds rows twice, or three times; rows of few kinds are alike by nature.
 copies_finding <- function(rows) {
   if (rows$n < 50) return(NULL)
   upper <- marks(rows$X)
   held <- cbind(upper, marks(rows$X, 2:3), rows$targets, rows$weights, rows$offset)
   kept <- held[upper < 2^14 * ALL / rows$n, , drop = FALSE]
-  copies <- table(do.call(paste, as.data.frame(kept)))
-  if (length(copies) < 16 || min(copies) < 2 || sum(copies) > 3 * length(copies)) return(NULL)
-  c(paste("every row occurs at least twice: does the table hold copies? Leave them out, because",
-          "tests and standard errors count them as patients"))
+  share <- copied_share(table(do.call(paste, as.data.frame(kept))))
+  if (share == 0) return(NULL)
+  how_many <- "every row occurs at least twice"
+  if (share < 1) how_many <- paste(percent(share), "of the rows occur again")
+  paste0(how_many, ": does the table hold copies? Leave them out, because tests and standard errors ",
+         "count them as patients")
+}
+
+# Share of rows that are copies, from how often each kind occurs: Python's `copied_share`.
+copied_share <- function(counts) {
+  if (length(counts) < 16) return(0)
+  if (min(counts) >= 2 && sum(counts) <= 3 * length(counts)) return(1)
+  share <- 1 - length(counts) / sum(counts)
+  by_chance <- 2 / 3 * share * sum(counts == 2)
+  if (share >= 0.1 && by_chance >= 8 && 8 * sum(counts > 2) <= by_chance) share else 0
 }
 
 # Numbers whose spread, as the study states it, the rows of a lab deny.
@@ -3458,6 +3474,16 @@ reals_in_words <- function(values) {
   ifelse(is_known, words, "not known")
 }
 
+# Ratios with four significant digits, and two of how far they are from 1.
+ratios_in_words <- function(values) vapply(values, function(x) {
+  power <- function(number) if (number == 0) 0 else floor(log10(abs(number)))
+  if (!is.finite(x)) return("not known")
+  if (power(x) < -5 || power(x) > 14) return(sprintf("%.3e", x))
+  away <- power(x - 1)
+  decimals <- if (away >= -6 && away < -2) 1 - away else max(3 - power(x), 0)
+  formatC(x, decimals, format = "f", big.mark = ",")
+}, "", USE.NAMES = FALSE)
+
 general <- function(number) sprintf("%.2g", number)
 p_cell <- function(p) ifelse(p < 0.001, "<0.001", sprintf("%.3f", p))
 p_in_words <- function(p) if (p < 0.001) "p < 0.001" else sprintf("p = %.3f", p)
@@ -3625,11 +3651,13 @@ measure_item <- function(name, measure, note) {
   value_item(name, words[1], " (", words[2], " to ", words[3], "), ", note)
 }
 
-table_item <- function(title, frame) {
-  cells <- Map(function(column, name) {
+table_item <- function(title, frame, ratios = character(0)) {
+  cells <- lapply(names(frame), function(name) {
+    column <- frame[[name]]
     if (is.character(column)) return(column)
-    ifelse(is.na(column), "", if (name == "p") p_cell(column) else reals_in_words(column))
-  }, frame, names(frame))
+    words <- if (name == "p") p_cell else if (name %in% ratios) ratios_in_words else reals_in_words
+    ifelse(is.na(column), "", words(column))
+  })
   list(list(title = title, header = names(frame), is_number = !vapply(frame, is.character, NA),
             rows = matrix(as.character(unlist(cells)), nrow(frame), length(frame))))
 }
@@ -3663,7 +3691,8 @@ support_details <- function(support) {
     if (!is.null(support$calibration))
       measure_item("calibration in the large", support$calibration$in_the_large, "0 is perfect"),
     table_item(paste0("The model, and one step towards your patients (", support$scale, ")"),
-               columns))
+               columns,
+               if (endsWith(support$scale, "ratio")) c("model", "step", "from", "to")))
 }
 
 MOST_TOLD <- 6  # questions about columns that stand beside a verdict

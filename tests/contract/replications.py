@@ -286,6 +286,9 @@ def strange_columns(folder: Path) -> Iterator[tuple[str, GlmStudy, Path, Case]]:
     head, *lines = path.read_text().splitlines()
     path.write_text("\n".join([head, *lines, *lines]))
     yield "copies", study, path, case
+    path = folder / "some copies.csv"
+    path.write_text("\n".join([head, *lines, *lines[: len(lines) // 4]]))
+    yield "some copies", study, path, case
 
 
 def little_spread(

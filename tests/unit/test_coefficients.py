@@ -1,11 +1,14 @@
 """What a reader multiplies and adds, from any printed table of coefficients, is the prediction."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import replearn as rl
 from benchmarks.intervals import counted, simulated
+from replearn.words import ratio_in_words
 
 N_ROWS = 6000
 
@@ -112,7 +115,7 @@ def test_figure_and_table_say_the_same(fitted):
     picture = fitted.model_.facts().figures[0].draw()
     for line in fitted.model_.facts().data()["coefficients"][1:]:
         if "reference" not in line["term"]:
-            assert f"{line['term']} {line['odds_ratio']:.2f}" in picture
+            assert f"{line['term']} {ratio_in_words(line['odds_ratio'], 3)}" in picture
 
 
 def test_a_figure_of_some_says_of_how_many():
@@ -271,7 +274,7 @@ def test_the_forest_plot_of_a_lab(fitted):
     n_terms = len(known.terms) - 1
     assert picture.count("<rect") == picture.count("<circle") == n_terms
     for value in np.exp(lab.model_.coef[0]):
-        assert f">{value:.2f}</text>" in picture  # as the table has it
+        assert f">{ratio_in_words(value, 3)}</text>" in picture  # as the table has it
 
     # a coefficient at the edge of its box is at the edge of its cell: one step further is not
     design, model = lab.model_.design, lab.model_
@@ -292,6 +295,17 @@ def test_one_long_interval_leaves_room_for_the_others():
     drawn = forest([*marks, ("rare", "0.9", -0.1, -40.0, 40.0)], 0.0, "odds ratio")
     assert drawn.count('fill-opacity="0.55"') == 2  # an arrow at each end
     assert drawn.count("<circle") == 6
+
+
+def test_ticks_of_a_wide_forest_plot_do_not_overlap():
+    from replearn.words import forest
+
+    ratios = (0.001, 0.01, 0.03, 0.1, 0.25, 0.5, 1, 2, 4, 10, 30, 100, 1000)
+    ticks = [(float(np.log(ratio)), f"{ratio:g}") for ratio in ratios]
+    drawn = forest([("rare", "0.9", -0.1, -20.0, 20.0)], 0.0, "odds ratio", ticks=ticks)
+    places = re.findall(r'<text x="([\d.]+)"[^>]*fill-opacity="0.8">([\d.]+)</text>', drawn)
+    assert "1" in {text for _, text in places}
+    assert np.diff(sorted(float(x) for x, _ in places)).min() > 30
 
 
 def schooling(n_rows: int = 4000) -> tuple[pd.DataFrame, np.ndarray]:

@@ -14,6 +14,7 @@ from replearn.datasets import load_readmission
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
 from replearn.glm import GLM, Between, GlmModel, GlmPromise
 from replearn.glm import sketched as glm
+from replearn.rows import copied_share
 from replearn.study import GlmStudy, Request, RowEncoder, TableRows, publish, read_rows, replicate
 from replearn.study.evidence import guess_bits
 from replearn.study.placebo import placebo_matches
@@ -663,9 +664,28 @@ def test_a_table_that_holds_its_rows_twice_is_told(labs, original):
     assert any("every row occurs at least twice" in sentence for sentence in told)
     assert not replicate(original.study, table(labs[1]))[1].findings
 
+    # a quarter of them, too
+    some = pd.concat([labs[1], labs[1].head(len(labs[1]) // 4)])
+    told = [f.sentence for f in replicate(original.study, table(some))[1].findings]
+    assert any("20% of the rows occur again" in sentence for sentence in told), told
+
     # rows of few kinds are alike by nature
     rng = np.random.default_rng(2)
     few = {"a": rng.integers(0, 2, 3000).astype(float), "b": rng.choice(list("xyz"), 3000)}
     labels = (rng.random(3000) < 0.3).astype(int)
     study = publish(open_table(few, target=labels), Request()).study
     assert not replicate(study, open_table(few, target=labels))[1].findings
+
+
+@pytest.mark.parametrize("n_kinds", [300, 3000, 10_000])
+@pytest.mark.parametrize("steepness", [0.0, 0.5, 1.0])
+def test_rows_that_are_alike_by_chance_are_no_copies(n_kinds, steepness):
+    """Of rows that chance makes alike some are three: also where all kinds are as frequent."""
+    rng = np.random.default_rng([n_kinds, int(2 * steepness)])
+    shares = np.arange(1, n_kinds + 1.0) ** -steepness
+    n_asked = sum(
+        copied_share(rng.choice(n_kinds, n_rows, p=shares / shares.sum())) > 0
+        for n_rows in (60, 200, 600, 2000, 6000)
+        for _ in range(60)
+    )
+    assert n_asked <= 1

@@ -1,6 +1,7 @@
 """Tables: what is read of memory and files, in which batches, and what is refused."""
 
 import gzip
+import json
 import os
 import time
 import zipfile
@@ -139,6 +140,18 @@ def test_the_index_of_pandas_is_skipped(tmp_path):
         assert len(pq.read_schema(path).names) == 2
         assert open_table(path).names == ("a",)
         assert open_table(pa.Table.from_pandas(table)).names == ("a",)
+
+
+def test_what_pandas_notes_is_read_once_whatever_the_columns(tmp_path, monkeypatch):
+    """Read for each column, its notes on all columns took minutes for ten thousand."""
+    read, loads = [], json.loads
+    monkeypatch.setattr(json, "loads", lambda text: read.append(1) or loads(text))
+    table = pa.Table.from_pandas(pd.DataFrame(np.ones((2, 50))).rename(columns=str))
+    pq.write_table(table, tmp_path / "wide.parquet")
+    for source in (table, tmp_path / "wide.parquet"):
+        read.clear()
+        assert len(open_table(source).names) == 50
+        assert len(read) <= 4
 
 
 def test_npz_and_svmlight(tmp_path):

@@ -428,13 +428,15 @@ def _pairs(text: str) -> Any:
 
 
 def _facts(original: "Original", files: list[Row]) -> Facts:
+    from replearn.study import NO_ESTIMATES
+
     study = original.study
     remarks = original.remarks
-    if original.gaps:  # one sentence names all columns with gaps
+    if original.gaps:  # these sentences name all columns with gaps
         remarks = tuple(remark for remark in remarks if remark.kind != "gaps")
     told, notes = _notes(remarks)
     if original.gaps:
-        told.append(original.gaps)
+        told += original.gaps
     told += _order_told(study.design)
 
     # how often, what a match proves, and what the model is worth
@@ -448,7 +450,8 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
     ]
     if performance.gain.low <= 0:
         items.append(f"These rows do not show that the model beats the {performance.null} alone.")
-    items += original.model.stating(original.own()).strongest_effects(3)
+    own = original.own()
+    items += [NO_ESTIMATES] if own is None else original.model.stating(own).strongest_effects(3)
 
     figure = Figure(
         "Performance of the model, beside the base rate and the fit before rounding",

@@ -25,12 +25,13 @@ from replearn.words import (
     Table,
     counted,
     forest,
+    ratio_in_words,
 )
 
 #: Significant digits of a coefficient that is multiplied and added.
 DIGITS = 5
 #: Ratios on the axis of a forest plot.
-_TICKS = (0.01, 0.03, 0.1, 0.25, 0.5, 1, 2, 4, 10, 30, 100)
+_TICKS = (0.001, 0.01, 0.03, 0.1, 0.25, 0.5, 1, 2, 4, 10, 30, 100, 1000)
 #: Coefficients that are printed without being asked for; of more, the clearest.
 _MOST_PRINTED, _N_CLEAREST = 60, 9
 #: What a number beyond its range, or a missing one, counts as.
@@ -345,7 +346,7 @@ class Coefficients(Spoken):
                 value = float(shown[k, j])
                 if np.isnan(value):  # no model, and no estimate
                     continue
-                text = f"{_ratio(value):.2f}" if ratio else f"{value:+.3g}"
+                text = ratio_in_words(_ratio(value), 3) if ratio else f"{value:+.3g}"
                 marks.append((named, text, value, float(low[k, j]), float(high[k, j])))
 
         boxes = None if self.half_cells is None else self.half_cells[:, 1:].ravel().tolist()

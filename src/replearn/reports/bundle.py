@@ -43,7 +43,7 @@ from replearn.types import Vector
 _MODULES = (
     *("words", "exact", "stability", "table", "targets", "check", "evidence", "placebo", "tails"),
     *("support", "strongest", "recalibration", "worth", "compare", "replicate", "disclosure"),
-    *("sums", "pictures", "lab", "worker"),
+    *("sums", "pictures", "own", "lab", "worker"),
 )
 
 #: Rows of a rehearsal, and of each of its classes at least.

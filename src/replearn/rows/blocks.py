@@ -15,7 +15,7 @@ import numpy as np
 
 from replearn.errors import Unbounded
 from replearn.rows.levels import LevelRows
-from replearn.types import Array, BlockMap, Matrix, Vector, Words, Words32, is_sparse, stacked
+from replearn.types import Array, BlockMap, Ints, Matrix, Vector, Words, Words32, is_sparse, stacked
 
 #: The grids, as powers of two: one unit of an encoded row is 2^-12, and so on.
 ROW_BITS, THETA_BITS, WEIGHT_BITS, RESIDUAL_BITS = 12, 26, 16, 22
@@ -28,10 +28,14 @@ COARSE_SHIFT, COARSE_BLOCK = 4, 1 << 11
 COARSE = 2.0**COARSE_SHIFT
 #: Numbers of a float64 block that a core's cache holds.
 _CACHED = 1 << 18
+#: Columns of a product of rows with themselves.
+_STRIP = 32
 #: Rows that choices and checks look at, at most.
 MOST_TRIED = 1 << 17
 _ODD = 0x9E3779B97F4A7C15
 #: Marks of rows are below it: with this threshold every row is taken.
+#: Kinds of rows that are compared at least; copies that are asked about if not by chance.
+_FEWEST_KINDS, _MANY_COPIES = 16, 0.1
 EVERY_ROW = 1 << 32
 
 
@@ -217,6 +221,14 @@ def pieces(block: Block, n_columns: int) -> Iterator[Block]:
         yield block.part(slice(start, start + most))
 
 
+def add_lower_products(total: Ints, weighted: Matrix, rows: Matrix) -> None:
+    """Add ``weighted' rows`` up to the diagonal, in strips: what is above is hardly made."""
+    for start in range(0, rows.shape[1], _STRIP):
+        strip = slice(start, start + _STRIP)
+        products = weighted[:, start:].T @ rows[:, strip]
+        total[start:, strip] += products.astype(np.int64)
+
+
 def with_constant(terms: Any, room: Matrix | None = None) -> Any:
     """Rows in float64 with the constant 1 as their first column; sparse rows stay sparse.
 
@@ -270,7 +282,8 @@ def scores(rows: Any, theta: Matrix, offset: Vector | Matrix | None) -> Matrix:
             "coefficients must keep scores below 2^15, got larger ones. Use a larger ridge."
         )
 
-    predicted = product(rows, theta.astype(np.float64, copy=False).T)
+    # those of one score in one piece, since losses take them one by one
+    predicted = np.asfortranarray(product(rows, theta.astype(np.float64, copy=False).T))
     # in place, since new memory takes longer than arithmetic
     predicted *= 2.0 ** -(ROW_BITS + THETA_BITS)
     if offset is None:
@@ -288,19 +301,12 @@ def product(rows: Any, right: Matrix) -> Matrix:
     n_others = len(right) - rows.shape[1]
     others = right[n_others:]
     if not n_others or others.any():
-        products = _product(rows, others)
+        products = np.asarray(rows @ others)
     else:  # at the constant model, where fits begin
-        products = np.zeros((right.shape[1], rows.shape[0])).T
+        products = np.zeros((rows.shape[0], right.shape[1]))
     if n_others:
         products += right[0] * 2.0**ROW_BITS
     return products
-
-
-def _product(rows: Any, right: Matrix) -> Matrix:
-    """Of a dense product each column stands in one piece."""
-    if isinstance(rows, np.ndarray):
-        return (right.T @ rows.T).T
-    return np.asarray(rows @ right)
 
 
 def marks(terms: Any) -> Words32:
@@ -344,6 +350,27 @@ def _factors(n_columns: int, n_sums: int) -> Matrix:
     place = column * np.uint32(4) + np.arange(n_sums, dtype=np.uint32)
     seeds = (place * np.uint32(0x9E3779B1)).astype(np.uint32)
     return ((_mixed(seeds, *_MIX_32) >> np.uint32(8)) | np.uint32(1)).astype(np.float64)
+
+
+def copied_share(hashes: Any) -> float:
+    """Share of rows that are copies of others, by their hashes; 0 where rows are alike by chance.
+
+    Rows of few kinds are alike by nature. Then some occur three times where others do twice: of
+    ``m`` pairs, with a share ``r`` of rows that occur again, at least about ``2 m r / 3``.
+    """
+    counts = np.unique(hashes, return_counts=True)[1]
+    n_kinds, n_rows = counts.size, int(counts.sum())
+    if n_kinds < _FEWEST_KINDS:
+        return 0.0
+    if counts.min() >= 2 and n_rows <= 3 * n_kinds:  # the whole table twice, or three times
+        return 1.0
+
+    share = 1 - n_kinds / n_rows
+    n_by_chance = 2 / 3 * share * int((counts == 2).sum())
+    n_more = int((counts > 2).sum())
+    if share >= _MANY_COPIES and n_by_chance >= 8 and 8 * n_more <= n_by_chance:
+        return share
+    return 0.0
 
 
 def threshold_for(most: int, n_rows: int) -> int:

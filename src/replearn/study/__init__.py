@@ -9,6 +9,7 @@ from replearn.study.halfspace_study import HalfspaceReplication, HalfspaceStudy
 from replearn.study.joint_original import Founded, LabColumns, draft_study, lab_columns
 from replearn.study.opening import Opening, opened_by
 from replearn.study.original import Original, held_out, publish
+from replearn.study.own_estimates import NO_ESTIMATES
 from replearn.study.passes import PooledFit, State, Sums, encode, findings_of, table_of
 from replearn.study.performance import (
     Measure,

@@ -11,7 +11,7 @@ import numpy as np
 
 from replearn.errors import ReplearnError
 from replearn.glm import GLM, PROMISED_ROWS, Estimates, GlmModel, Hazard
-from replearn.rows import MemoryBlocks, Rows, joined, threshold_for
+from replearn.rows import MemoryBlocks, Rows, copied_share, joined, threshold_for
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.evidence import Evidence
 from replearn.study.opening import Opened, opened_by
@@ -22,7 +22,7 @@ from replearn.study.study import MOST_SPREAD, GlmStudy
 from replearn.study.support import Support, support_of
 from replearn.tables import EncodingCounts, Finding, Table, compare_profiles, persons_seen
 from replearn.types import Ints, Later, Matrix, Vector
-from replearn.words import Landed
+from replearn.words import Landed, percent
 
 #: Numbers next to a wall that are moved to look for the original's model, one or two at a time.
 _MOVED = 24
@@ -158,25 +158,24 @@ def spread_findings(study: GlmStudy, spreads: Vector | None, n_rows: int) -> tup
 
 
 def copies_findings(rows: Rows) -> tuple[Finding, ...]:
-    """Whether the table holds all of its rows twice, or three times.
-
-    Rows of few levels are alike by nature; then they are few kinds, and some of them stand alone.
-    """
+    """Whether the table holds rows twice, or three times."""
     if rows.n_rows < PROMISED_ROWS:
         return ()
 
     # by content, so that copies are together: which rows are compared depends on no order
     sample_threshold = threshold_for(_MOST_COMPARED, rows.n_rows)
     kept = [block.part(block.marks.astype(np.int64) < sample_threshold) for block in rows.blocks()]
-    hashes = np.concatenate([block.hashes for block in kept])
-    copies = np.unique(hashes, return_counts=True)[1]
-    if copies.size < PROMISED_ROWS // 3 or copies.min() < 2 or copies.sum() > 3 * copies.size:
+    share = copied_share(np.concatenate([block.hashes for block in kept]))
+    if not share:
         return ()
+    how_many = "every row occurs at least twice"
+    if share < 1:
+        how_many = f"{percent(share)} of the rows occur again"
     return (
         Finding(
             "",
-            "every row occurs at least twice: does the table hold copies? Leave them out, because "
-            "tests and standard errors count them as patients",
+            f"{how_many}: does the table hold copies? Leave them out, because tests and standard "
+            "errors count them as patients",
         ),
     )
 

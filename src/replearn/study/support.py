@@ -271,6 +271,7 @@ class Support(Spoken):
                 [(c.shown, c.model, c.own, c.low, c.high, c.p) for c in self._shown()],
                 ("", "", "", "", "", "p"),
                 key="coefficients",
+                digits=(0, *[-4 * self.measure.endswith("ratio")] * 4),
             )
         )
 

@@ -15,4 +15,4 @@ from replearn.words.pictures import (
     where_we_landed,
 )
 from replearn.words.terminal import wrapped
-from replearn.words.values import AS_PUBLISHED, counted, in_words, p_value, percent
+from replearn.words.values import AS_PUBLISHED, counted, in_words, p_value, percent, ratio_in_words

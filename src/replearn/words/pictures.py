@@ -149,6 +149,10 @@ def by_rows(n_planned: int, disagreement: Callable[[int], float]) -> str:
     return ladder(rungs, "agreement rate")
 
 
+#: How far apart the middles of two ticks are at least.
+_TICK = 34
+
+
 def forest(
     marks: Sequence[Mark],
     line: float,
@@ -182,12 +186,12 @@ def forest(
         'stroke="currentColor" stroke-opacity="0.5" stroke-dasharray="4 3"/>'
         f'<text x="{across(line):.1f}" y="{height - 6}" text-anchor="middle">{escape(words)}</text>'
     ]
-    for value, text in ticks:
-        if first <= value <= last:
-            parts.append(
-                f'<text x="{across(value):.1f}" y="{foot + 14}" text-anchor="middle" '
-                f'fill-opacity="0.8">{escape(text)}</text>'
-            )
+    shown_ticks = [(across(value), text) for value, text in ticks if first <= value <= last]
+    for x, text in _apart(shown_ticks, across(line)):
+        parts.append(
+            f'<text x="{x:.1f}" y="{foot + 14}" text-anchor="middle" '
+            f'fill-opacity="0.8">{escape(text)}</text>'
+        )
 
     # a line for each number, from the top
     for number, (i, (name, text, at, low, high)) in enumerate(zip(places, shown, strict=True)):
@@ -237,6 +241,15 @@ def round_numbers(low: float, high: float) -> list[float]:
     step = power * min(one for one in (0.2, 0.5, 1, 2) if (high - low) / (one * power) <= 5.01)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(i * step, 9) for i in range(first, last + 1)]
+
+
+def _apart(ticks: Sequence[tuple[float, str]], line: float) -> list[tuple[float, str]]:
+    """Ticks that do not overlap, those next to the line first."""
+    kept = list[tuple[float, str]]()
+    for x, text in sorted(ticks, key=lambda tick: abs(tick[0] - line)):
+        if all(abs(x - other) >= _TICK for other, _ in kept):
+            kept.append((x, text))
+    return sorted(kept)
 
 
 def _arrow(x: float, y: float, length: int) -> str:

@@ -67,7 +67,7 @@ def cell_words(cells: Sequence[Any], unit: str, digits: int) -> list[str]:
         if cell is None:
             words[i] = ""
         elif digits < 0 and is_number(cell):
-            words[i] = ratio(cell, -digits)
+            words[i] = ratio_in_words(cell, -digits)
         elif digits == AS_PUBLISHED and is_number(cell):
             words[i] = format(cell, ",.12g")
         elif digits and is_number(cell):
@@ -75,13 +75,13 @@ def cell_words(cells: Sequence[Any], unit: str, digits: int) -> list[str]:
     return words
 
 
-def ratio(number: float, digits: int) -> str:
+def ratio_in_words(number: float, digits: int) -> str:
     """A ratio with so many significant digits, and two of how far it is from 1.
 
     Examples
     --------
-    >>> ratio(1.3934, 4), ratio(1.00031, 4), ratio(0.99914, 4), ratio(1.0, 4)
-    ('1.393', '1.00031', '0.99914', '1.000')
+    >>> [ratio_in_words(number, 4) for number in (1.3934, 1.00031, 0.99914, 1.0)]
+    ['1.393', '1.00031', '0.99914', '1.000']
     """
     away = _exponent(number - 1.0)
     if not -6 <= away < 2 - digits:

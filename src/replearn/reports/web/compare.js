@@ -7,12 +7,15 @@ import { placeboMatches } from "./placebo.js";
 import { updated } from "./recalibration.js";
 import { disagreement, isAgreed, isConstant } from "./stability.js";
 import { INTERVAL } from "./table.js";
-import { counted, fixed, general, numbersInWords, pCell, pValue, percent, quoted, real, termNames } from "./words.js";
+import {
+  counted, fixed, general, numbersInWords, pCell, pValue, percent, quoted, ratioInWords, real, termNames,
+} from "./words.js";
 import { UNLIKELY, supportOf } from "./worth.js";
 
 const MOVED = 24;  // numbers next to a wall that are moved to look for the original's model
 const LEAST_ROWS = 50;
 const MOST_COMPARED = 1 << 14;  // rows that are compared with each other, about
+const MANY_COPIES = 0.1;  // rows that occur again, where chance does not explain them
 const MOST_NAMED = 3;  // columns that a verdict names
 
 /** Names of the coded numbers. */
@@ -220,7 +223,7 @@ export function spreadFinding(study, spreads, nRows) {
     "study states; these count nothing in what a match proves", false]];
 }
 
-/** Whether the table holds all of its rows twice, or three times; rows of few kinds are alike by nature. */
+/** Whether the table holds rows twice, or three times; rows of few kinds are alike by nature. */
 export function copiesFinding(rows) {
   if (rows.nRows < LEAST_ROWS) return [];
   const share = MOST_COMPARED * 2 ** 32 / rows.nRows, upper = marks(rows), lower = marks(rows, 2);
@@ -231,11 +234,21 @@ export function copiesFinding(rows) {
     const key = [upper[i], lower[i], ...held].join("/");
     copies.set(key, (copies.get(key) ?? 0) + 1);
   }
-  const counts = [...copies.values()], total = counts.reduce((sum, count) => sum + count, 0);
-  const isFine = counts.length < Math.floor(LEAST_ROWS / 3) || counts.some((count) => count < 2) ||
-    total > 3 * counts.length;
-  return isFine ? [] : [["", "every row occurs at least twice: does the table hold copies? Leave " +
-    "them out, because tests and standard errors count them as patients", false]];
+  const copied = copiedShare([...copies.values()]);
+  if (!copied) return [];
+  const howMany = copied === 1 ? "every row occurs at least twice" : `${percent(copied)} of the rows occur again`;
+  return [["", `${howMany}: does the table hold copies? Leave them out, because tests and standard errors ` +
+    "count them as patients", false]];
+}
+
+/** Share of rows that are copies, from how often each kind occurs: Python's `copied_share`. */
+function copiedShare(counts) {
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  if (counts.length < Math.floor(LEAST_ROWS / 3)) return 0;
+  if (counts.every((count) => count >= 2) && total <= 3 * counts.length) return 1;
+  const share = 1 - counts.length / total, nMore = counts.filter((count) => count > 2).length;
+  const nByChance = 2 / 3 * share * counts.filter((count) => count === 2).length;
+  return share >= MANY_COPIES && nByChance >= 8 && 8 * nMore <= nByChance ? share : 0;
 }
 
 const culpritsOf = ({ columns }) =>
@@ -395,6 +408,8 @@ function performanceItems({ measure, base, model, own, ratio, line, p, pOnePopul
   return found;
 }
 
+const STEPS = ["model", "own", "low", "high"];
+
 function supportDetails({ test, p: pAll, pOnePopulation, gain, parts, line, columns, scale }) {
   const found = [["patients fit the model", pValue(pAll)],
     ["if centres did not differ", pValue(pOnePopulation)],
@@ -407,7 +422,8 @@ function supportDetails({ test, p: pAll, pOnePopulation, gain, parts, line, colu
   const shown = columns.filter(({ name, p }) => p < UNLIKELY || !name.startsWith(`${INTERVAL} = `));
   found.push(tableOf(`The model, and one step towards your patients (${scale})`,
     ["column", "model", "step", "from", "to", "p"],
-    shown.map(({ name, model, own, low, high, p }) => [name, model, own, low, high, pCell(p)])));
+    shown.map(({ name, p, ...numbers }) => [name, ...STEPS.map((key) => scale.endsWith("ratio") ?
+      ratioInWords(numbers[key], 4) : numbers[key]), pCell(p)])));
   return found;
 }
 

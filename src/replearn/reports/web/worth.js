@@ -12,7 +12,7 @@ export const UNLIKELY = 0.01;  // patients contradict a model below this p-value
 const MARGIN = Math.log(1.25);  // base risks differ beyond it
 const NORMAL_95 = 1.959963984540054;
 const MEASURES = { gaussian: "half the squared error", poisson: "half the deviance" };
-const RATIOS = { gaussian: "coefficient", poisson: "rate ratio", hazard: "hazard ratio" };
+export const RATIOS = { gaussian: "coefficient", poisson: "rate ratio", hazard: "hazard ratio" };
 
 const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);
 
@@ -186,7 +186,7 @@ function lineOf(loss, scores, targets, masses) {
 }
 
 /** A score's coefficients as readers multiply and add them: uncentred, and of products per unit of both. */
-function perUnit({ columns, products, products_halved: halved }, row) {
+export function perUnit({ columns, products, products_halved: halved }, row) {
   const found = [...row], isZ = [false], places = [[0, 1]];
   for (const column of columns) {
     const isNumber = column.kind === "number";
