@@ -177,6 +177,10 @@ class Rows(Protocol):
         """Encoded numbers of a row, without the constant."""
 
     @property
+    def n_rows(self) -> int:
+        """Number of rows; of a table that is read anew, after its first pass."""
+
+    @property
     def work(self) -> BlockMap:
         """How passes over the blocks are made: one after the other, or on threads."""
 
@@ -195,6 +199,11 @@ class MemoryBlocks:
     def n_terms(self) -> int:
         """Encoded numbers of a row, without the constant."""
         return int(self.block.terms.shape[1])
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.block.n_rows
 
     def blocks(self) -> Iterator[Block]:
         """All rows at once."""
@@ -376,9 +385,9 @@ def threshold_for(most: int, n_rows: int) -> int:
     return min(EVERY_ROW, (most << 32) // max(n_rows, 1))
 
 
-def sampled(rows: Rows, n_rows: int, most: int, salt: int) -> MemoryBlocks:
+def sampled(rows: Rows, most: int, salt: int) -> MemoryBlocks:
     """Some of the rows, chosen by their content, in memory."""
-    sample_threshold = threshold_for(most, n_rows)
+    sample_threshold = threshold_for(most, rows.n_rows)
     if not isinstance(rows, MemoryBlocks):  # blocks have no order, so equal rows cannot be counted
         kept = [
             block.part(row_marks(block, salt, apart=False) < sample_threshold)
