@@ -5,11 +5,9 @@ import os
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from replearn.codes import Coins, Fitted, Recipe
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning, short
-from replearn.estimators import ROW_CHECKS
 from replearn.estimators.described import estimator
 from replearn.estimators.halfspaces import HalfspaceClassifier, n_errors
 from replearn.halfspaces import sgd, svm
@@ -20,7 +18,7 @@ from replearn.halfspaces.sgd import SGD
 from replearn.halfspaces.svm import SVM
 from replearn.rows import MemoryRows, Sample
 from replearn.study import HalfspaceReplication, HalfspaceStudy
-from replearn.types import Array, Signs, unmasked
+from replearn.types import Array, Signs
 from replearn.words import warn
 
 #: What adds up the batches of Algorithms 1 and 2.
@@ -233,9 +231,7 @@ class ReplicableSGDClassifier(BatchClassifier):
         study = self._opened()
 
         is_first = "_one_pass" not in vars(self)
-        rows, labels = validate_data(
-            self, unmasked(X), unmasked(y), reset=is_first, order="C", **ROW_CHECKS
-        )
+        rows, labels = self._checked_pair(X, y, reset=is_first)
         known = self._known_classes(classes, study)
         signs = _signs_among(known, labels)
         refuse_sorted(signs)
