@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from replearn.datasets import make_margin
 from tests.contract.commands import lab, replearn
 
 
@@ -189,6 +190,34 @@ def test_a_page_replaces_pages_of_replearn_alone(inside: Path, tmp_path: Path, p
     assert (path.read_bytes() == before) == (page == "notes.html")
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "combine {tmp}/a.columns.json --out {f}",
+        "combine study.json {tmp}/a.sums.json --publish --out {f}",
+        "fit data.csv --target y --margin 0.4 --bits 2 --study-out {f}",
+    ],
+)
+def test_no_study_is_lost(inside: Path, tmp_path: Path, call: str) -> None:
+    """A draft, a state and a study of halfspaces have the name of a study that others may have."""
+    path = tmp_path / "theirs.json"
+    words = call.format(f=path, tmp=tmp_path).split()
+    path.write_bytes((inside / "study.json").read_bytes())
+    for other in (
+        f"sums a.csv --target died --out {tmp_path}/a.columns.json",
+        f"sums study.json a.csv --out {tmp_path}/a.sums.json",
+    ):
+        assert replearn(*other.split())[0] == 0
+    if words[0] == "fit":
+        path.unlink()
+        assert replearn(*words)[0] == 0
+    before = path.read_bytes()
+    code, _, errors = replearn(*words)
+    assert code == 2
+    assert "Name a new file, or delete it first" in " ".join(errors.split())
+    assert path.read_bytes() == before
+
+
 def test_a_round_replaces_no_study(inside: Path, tmp_path: Path) -> None:
     path = tmp_path / "first.json"
     path.write_bytes((inside / "study.json").read_bytes())
@@ -229,3 +258,22 @@ def test_a_private_model_stays_what_it_is(inside: Path) -> None:
     assert code == 2
     assert "is private" in errors
     assert (inside / "a.model.json").read_bytes() == before
+
+
+def test_warnings_of_many_fits_do_not_hide_the_answer(inside: Path) -> None:
+    """An audit of labs with 50 rows printed 38 lines, nearly all of them about rare levels."""
+    audit = ("audit", "a.csv", "--target", "died", "--rows", "50", "--pairs", "10")
+    _, text, errors = replearn(*audit)
+    assert "of 10 pairs both labs got the same model" in text
+    assert errors.count("replearn: warning: ") <= 6
+    assert re.search(r"\d+ more warnings?: see --json\.", errors)
+    _, text, _ = replearn(*audit, "--json")
+    assert len(json.loads(text)["warnings"]) > 5
+
+
+def test_no_estimate_says_that_labs_never_differ(inside: Path, tmp_path: Path) -> None:
+    X, y = make_margin(20_000, 3, 0.4, random_state=1)
+    np.savez(tmp_path / "rows.npz", X=X, y=y)
+    code, text, _ = replearn("fit", tmp_path / "rows.npz", "--margin", "0.3")
+    assert code == 0
+    assert "of the same population gets this model in >99.9% of cases" in " ".join(text.split())

@@ -5,8 +5,11 @@ from dataclasses import replace
 from replearn.glm import GlmDesign, GlmModel, Hazard
 from replearn.reports.evaluate import Evaluation
 from replearn.study import GlmStudy
-from replearn.tables import INTERVAL, MISSING, LevelColumn, NumberColumn, NumberProfile
+from replearn.tables import INTERVAL, MISSING, OTHER, LevelColumn, NumberColumn, NumberProfile
 from replearn.words import Facts, Table, counted, percent
+
+#: Levels of a column that are listed; all stand among the coefficients.
+_MOST_LEVELS = 12
 
 
 def methods(study: GlmStudy) -> str:
@@ -76,10 +79,9 @@ def _terms(design: GlmDesign) -> list[str]:
         f"scaling by published constants; values beyond the published range were set to its ends.",
     ]
     if n_levels:
-        folds = any(float(getattr(column, "folded", "0")) > 0 for column in columns)
         sentences.append(
             f"{counted(n_levels, 'categorical predictor')} entered as indicators against a "
-            f"published reference level{'; rare levels were taken together' if folds else ''}."
+            f"published reference level{_rare_levels(columns)}."
         )
     if products := design.encoding.products:
         times = 4**design.encoding.products_halved
@@ -88,6 +90,19 @@ def _terms(design: GlmDesign) -> list[str]:
             shrunk = f", which the penalty shrinks {times} times as much"
         sentences.append(f"{counted(len(products), 'product')} of terms entered as well{shrunk}.")
     return sentences
+
+
+def _rare_levels(columns: list[NumberColumn | LevelColumn]) -> str:
+    """What was done with levels of few rows, as the end of a sentence."""
+    rare = [c for c in columns if isinstance(c, LevelColumn) and float(c.folded) > 0]
+    done = []
+    if any(OTHER in column.levels for column in rare):
+        done.append("were taken together")
+    if any(OTHER not in column.levels for column in rare):
+        done.append("counted as the reference where they were too few even together")
+    if not done:
+        return ""
+    return f"; rare levels {', or '.join(done)}"
 
 
 def _predictors(design: GlmDesign) -> list[NumberColumn | LevelColumn]:
@@ -137,7 +152,9 @@ def with_methods(
     if performance is not None and performance[1].bins:
         details += [f"Performance {performance[0]}", *performance[1].calibration()]
         figures += performance[1].figures()
-    details += [columns_table(study), *own.details, f"Methods. {methods(study)}"]
+    # an original states its own estimates itself
+    others = [item for item in own.details if item not in details]
+    details += [columns_table(study), *others, f"Methods. {methods(study)}"]
     items = tripod_items(study, model, performance is not None)
     return replace(facts, details=[*details, items], figures=[*figures, *own.figures])
 
@@ -190,8 +207,16 @@ def columns_table(study: GlmStudy) -> Table:
             quantiles = ", ".join(seen.quantiles) or "not published"
             rows.append((column.name, "number", f"quantiles {quantiles}"))
         elif isinstance(column, LevelColumn):
-            levels = ", ".join(column.levels[:6])
-            if len(column.levels) > 6:
-                levels += ", ..."
-            rows.append((column.name, "levels", f"{column.reference} (reference), {levels}"))
+            rows.append((column.name, "levels", _levels_in_words(column)))
     return Table("Predictors", ("column", "kind", "published"), rows, key="predictors")
+
+
+def _levels_in_words(column: LevelColumn) -> str:
+    """Levels with a coefficient, and what is done with the others."""
+    levels = ", ".join((f"{column.reference} (reference)", *column.levels[:_MOST_LEVELS]))
+    if more := len(column.levels[_MOST_LEVELS:]):
+        levels += f" and {more} more"
+    if float(column.folded) == 0:
+        return levels
+    as_what = OTHER if OTHER in column.levels else column.reference
+    return f"{levels}; rarer ones count as {as_what}"
