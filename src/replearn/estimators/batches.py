@@ -10,7 +10,6 @@ from replearn.codes import Coins, Fitted
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning, short
 from replearn.estimators.described import estimator
 from replearn.estimators.halfspaces import HalfspaceClassifier, n_errors
-from replearn.estimators.shell import ROW_CHECKS
 from replearn.halfspaces import (
     OnePass,
     PublishedPlan,
