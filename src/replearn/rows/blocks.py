@@ -8,7 +8,7 @@ additions, no thread and no BLAS kernel can change a bit.
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -351,12 +351,15 @@ def _lanes(terms: Any, n_lanes: int) -> list[Words32]:
     return lanes
 
 
+@lru_cache(maxsize=2)
 def _factors(n_columns: int, n_sums: int) -> Matrix:
     """Fixed random odd numbers below 2^24: a row for each column, the constant's first."""
     column = np.arange(1, n_columns + 1, dtype=np.uint32)[:, None]
     place = column * np.uint32(4) + np.arange(n_sums, dtype=np.uint32)
     seeds = (place * np.uint32(0x9E3779B1)).astype(np.uint32)
-    return ((_mixed(seeds, *_MIX_32) >> np.uint32(8)) | np.uint32(1)).astype(np.float64)
+    factors = ((_mixed(seeds, *_MIX_32) >> np.uint32(8)) | np.uint32(1)).astype(np.float64)
+    factors.setflags(write=False)
+    return factors
 
 
 def copied_share(hashes: Any) -> float:
