@@ -3421,6 +3421,7 @@ ratios_in_words <- function(values) vapply(values, function(x) {
 }, "", USE.NAMES = FALSE)
 
 general <- function(number) sprintf("%.2g", number)
+p_cell <- function(p) ifelse(p < 0.001, "<0.001", sprintf("%.3f", p))
 p_in_words <- function(p) if (p < 0.001) "p < 0.001" else sprintf("p = %.3f", p)
 two_digits <- function(number) counted(as.double(sprintf("%.1e", number)))
 guesses_in_words <- function(bits) if (bits < 30) two_digits(2^bits) else sprintf("2^%.0f", bits)
@@ -3587,7 +3588,8 @@ table_item <- function(title, frame, ratios = character(0)) {
   cells <- lapply(names(frame), function(name) {
     column <- frame[[name]]
     if (is.character(column)) return(column)
-    ifelse(is.na(column), "", (if (name %in% ratios) ratios_in_words else reals_in_words)(column))
+    in_words <- if (name == "p") p_cell else if (name %in% ratios) ratios_in_words else reals_in_words
+    ifelse(is.na(column), "", in_words(column))
   })
   list(list(title = title, header = names(frame), is_number = !vapply(frame, is.character, NA),
             rows = matrix(as.character(unlist(cells)), nrow(frame), length(frame))))

@@ -35,16 +35,17 @@ except rl.ReplearnError as refused:
     print(f"A centre with 500 patients sends no sums: {refused}")
 
 names = [f"small {i}" for i in range(len(small))]
-state = study.begin()
+state, counted = study.begin(), []
 while not hasattr(state, "model"):
     # each centre splits its sums: one share for each of the others, and one to keep
     sent = []
     for name, table in zip(names, small, strict=True):
         rows = duckdb.from_df(table).to_arrow_table()
-        sent.append(rl.lab_shares(study, rows, state, lab=name, labs=names))
-    # each adds up what it got, and sends the result to whoever combines
+        sent.append(rl.lab_shares(study, rows, state, lab=name, labs=names, counted=counted))
+    # each adds up what it got, and sends the result to whoever combines; in the first round to
+    # all others, too: they look at the counts before they answer again
     added = [rl.combine(study, *(shares[name] for shares in sent), state=state) for name in names]
-    state = rl.combine(study, *added, state=state)
+    state, counted = rl.combine(study, *added, state=state), counted or added
 same = state.model.fingerprint == first.fingerprint_
 print(f"8 small centres with secret shares; same model as Ashford: {same}")
 assert same

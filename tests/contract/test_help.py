@@ -70,6 +70,8 @@ def test_examples_of_help(inside: Path, example: str, tmp_path: Path) -> None:
         (tmp_path / "study.json").unlink(missing_ok=True)
     if words[0] == "combine" and ("--publish" in words or "columns" in example):
         a_draft()
+        if "--publish" not in words:
+            (tmp_path / "draft.json").unlink()
     elif "--state" in words or words[0] == "combine":
         a_round(with_state="--state" in words)
     if "north.csv" in words:

@@ -105,7 +105,7 @@ def test_sealed_studies_need_their_opening(tmp_path):
     assert "a sealed study needs its opening" in alone["refused"]
     assert "must hold the nonce and the model" in wrong["refused"]
     assert opened["same"] == replicate(sealed, open_case(path, case, sealed.design.encoding.names),
-                                       None, nonce)[1].same  # fmt: skip
+                                       opening)[1].same  # fmt: skip
 
 
 @needs_node
@@ -201,7 +201,7 @@ def forest_of(support: Any) -> str | None:
         for column in support.columns
     ]
     at = (0.001, 0.01, 0.03, 0.1, 0.25, 0.5, 1, 2, 4, 10, 30, 100, 1000)
-    ticks = [(math.log(value), f"{value:g}") for value in at] if ratio else []
+    ticks = [(math.log(value), f"{value:g}") for value in at] if ratio else None
     drawn = forest(marks, 0.0, support.measure if ratio else "no effect", ticks=ticks)
     return re.sub(' style="[^"]*"', "", drawn)
 

@@ -58,9 +58,10 @@ ROADS = [
     ("audit noisy.csv --target y --algorithm sgd --pairs 2", "--failure-prob"),
     ("fit noisy.csv --target y", "--failure-prob"),
     ("fit noisy.csv --target y --algorithm net", "--bits --failure-prob"),
-    ("sums study.json b.csv --out b.sums.json", "--kind --categories --drop"),
-    ("sums a.csv --target died --out d.columns.json", "--state --shares"),
-    ("sums study.json b.csv --lab a --shares a,b,c --out s.json", "--kind --categories --drop"),
+    ("sums study.json b.csv --out b.sums.json", "--kind --categories --drop --counted"),
+    ("sums a.csv --target died --out d.columns.json", "--state --shares --counted"),
+    ("sums study.json b.csv --lab a --shares a,b,c --out s.json",
+     "--kind --categories --drop --counted"),
     ("combine study.json a.for-a.json b.for-a.json c.for-a.json --out a.share.json",
      "--publish --rows --ridge --seed --begin --opened --page"),
     ("combine study.json --begin --out s0.json", "--state --publish --rows --page --ridge --seed"),
@@ -104,6 +105,7 @@ VALUES = {
     # files
     "--out": "new.json", "--keep": "new.model.json", "--study-out": "new.study.json",
     "--study": "t.json", "--state": "study.json", "--opened": "a.model.json",
+    "--counted": "a.share.json",
     "--tables": "practice",
 }  # fmt: skip
 

@@ -189,6 +189,34 @@ def test_a_page_replaces_pages_of_replearn_alone(inside: Path, tmp_path: Path, p
     assert (path.read_bytes() == before) == (page == "notes.html")
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "combine {tmp}/a.columns.json --out {f}",
+        "combine study.json {tmp}/a.sums.json --publish --out {f}",
+        "fit data.csv --target y --margin 0.4 --bits 2 --study-out {f}",
+    ],
+)
+def test_no_study_is_lost(inside: Path, tmp_path: Path, call: str) -> None:
+    """A draft, a state and a study of halfspaces have the name of a study that others may have."""
+    path = tmp_path / "theirs.json"
+    words = call.format(f=path, tmp=tmp_path).split()
+    path.write_bytes((inside / "study.json").read_bytes())
+    for other in (
+        f"sums a.csv --target died --out {tmp_path}/a.columns.json",
+        f"sums study.json a.csv --out {tmp_path}/a.sums.json",
+    ):
+        assert replearn(*other.split())[0] == 0
+    if words[0] == "fit":
+        path.unlink()
+        assert replearn(*words)[0] == 0
+    before = path.read_bytes()
+    code, _, errors = replearn(*words)
+    assert code == 2
+    assert "Name a new file, or delete it first" in " ".join(errors.split())
+    assert path.read_bytes() == before
+
+
 def test_a_round_replaces_no_study(inside: Path, tmp_path: Path) -> None:
     path = tmp_path / "first.json"
     path.write_bytes((inside / "study.json").read_bytes())

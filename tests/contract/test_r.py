@@ -434,8 +434,8 @@ def test_sealed_studies_need_their_opening(tmp_path, answers):
     assert_same_words(replicate(sealed, table)[1], untold, "sealed")
     assert (untold["word"], untold["same"]) == ("untold", None)
     assert "a sealed study needs its opening" in refused["refused"]
-    assert_same_words(replicate(sealed, table, model, nonce)[1], opened, "opened")
-    assert_same_words(replicate(sealed, table, None, nonce)[1], by_nonce, "by its nonce")
+    assert_same_words(replicate(sealed, table, [model, opening])[1], opened, "opened")
+    assert_same_words(replicate(sealed, table, opening)[1], by_nonce, "by its nonce")
     assert "opens a different study" in other["refused"]
 
 

@@ -166,7 +166,7 @@ def test_counts_end_where_their_sums_would_not_be_exact():
 @pytest.mark.parametrize(
     ("share", "whole"), [(0, True), (1 << 31, True), (1 << 32, True), (1 << 32, False)]
 )
-@pytest.mark.parametrize("loss", [Bernoulli(), Multinomial(3)])
+@pytest.mark.parametrize("loss", [Bernoulli(), Multinomial(4)])
 def test_rows_that_are_ready_give_the_same_sums(monkeypatch, loss, share, whole):
     rows, rng = lab(loss, weighted=True), np.random.default_rng(0)
     n_columns = rows.n_terms + 1 if not whole else 8

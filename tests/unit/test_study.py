@@ -273,13 +273,13 @@ def test_a_sealed_study_tells_nothing_until_it_is_opened(labs):
     assert blind.verdict == "untold"
     assert not blind.evidence.is_open
     assert first.study.commits_to(model.fingerprint, first.nonce) is True
-    _, opened = replicate(first.study, table(labs[1]), opened=first.model, nonce=first.nonce)
+    _, opened = replicate(first.study, table(labs[1]), opened=[first.model, first.opening])
     assert opened.same is True
     assert first.study.commits_to(model.fingerprint, "0" * 32) is False
     with pytest.raises(ReplearnError, match="needs its opening"):
         replicate(first.study, table(labs[1]), opened=model)
     with pytest.raises(ReplearnError, match="commits to"):
-        replicate(first.study, table(labs[1]), opened=model, nonce="0" * 32)
+        replicate(first.study, table(labs[1]), opened=replace(first.opening, nonce="0" * 32))
 
 
 def test_a_study_without_a_promise_is_not_published(tmp_path):

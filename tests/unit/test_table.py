@@ -58,7 +58,7 @@ def test_only_what_is_asked_for_is_looked_at(tmp_path):
     frame.to_parquet(path)
     for source in (frame, pl.from_pandas(frame), path):
         assert whole(open_table(source, columns=["b", "a"]), "b").tolist() == [3, 4]
-        assert open_table(source, drop=["when"]).names == ("a", "b")
+        assert open_table(source).without(["when"]).names == ("a", "b")
         with pytest.raises(ReplearnError, match=r"'when' must hold numbers or text, got dates"):
             list(open_table(source).batches())
 

@@ -12,6 +12,7 @@ from replearn.cli.command import (
     keep,
     may_leave,
     refuse_unused,
+    study_may_leave,
     working,
 )
 from replearn.errors import ReplearnError
@@ -82,20 +83,20 @@ def run(options: Namespace) -> Outcome:
 
     # before there is a study: its draft
     first: Any = document_of(options.study, (GlmStudy, LabColumns))
-    makes_study = options.publish or isinstance(first, LabColumns)
-    made = ["replearn/state", "replearn/study/glm" if makes_study else "replearn/model/glm"]
     if isinstance(first, LabColumns):
-        check_output_path(options.out, "model", tuple(made))
+        check_output_path(options.out, "study")
         refuse_unused(options, "a draft from columns", *_OF_ROUNDS)
         return _draft(first, options)
 
     # a round: sums of all labs, or secret shares of them
     sums: list[Any] = [document_of(path, (LabSums, Share)) for path in options.sums]
     shares = [one for one in sums if isinstance(one, Share)]
-    if shares:
-        refuse_unused(options, "secret shares", "publish", "replication_rows")
+    made = ["replearn/state"]
+    if not options.publish:
+        made.append("replearn/model/glm")
     if any(share.lab is not None for share in shares):
-        refuse_unused(options, "a lab that adds up shares", "begin", "opened", "page")
+        unused = ("begin", "opened", "page", "publish", "replication_rows")
+        refuse_unused(options, "a lab that adds up shares", *unused)
         made = ["replearn/share"]
     check_output_path(options.out, "model", tuple(made))
     refuse_unused(options, "a round of a study", "ridge", "seed")
@@ -109,11 +110,12 @@ def _round(study: "GlmStudy", sums: list[Any], options: Namespace) -> Outcome:
     from replearn.study import Coalition, Founded, LabSums, Share, State, combine, opened_by
 
     # the model from which one round is enough
-    opened, nonce = opened_by(study, options.opened)
+    opened = options.opened or None
     if options.begin:
-        if options.opened and opened is None:
+        model = opened_by(study, opened).model
+        if opened and model is None:
             raise ReplearnError("--begin needs the original's model, got its opening alone.")
-        return _begin(study, opened, options)
+        return _begin(study, model, options)
     if not options.publish:
         refuse_unused(options, "a joint fit without --publish", "replication_rows")
 
@@ -124,7 +126,6 @@ def _round(study: "GlmStudy", sums: list[Any], options: Namespace) -> Outcome:
             *sums,
             state=state,
             opened=opened,
-            nonce=nonce,
             publish=options.publish,
             replication_rows=options.replication_rows,
         )
@@ -140,7 +141,7 @@ def _round(study: "GlmStudy", sums: list[Any], options: Namespace) -> Outcome:
 
     # a round in between, the end of a joint original, or that of a joint replication
     if isinstance(result, Founded):
-        return _publish(result, n_rows or 0, study.design.n_numbers, options)
+        return _publish(result, options)
     if isinstance(result, Coalition):
         return _finish(result, options)
     result.save(options.out)
@@ -161,18 +162,18 @@ def _begin(study: "GlmStudy", opened: "GlmModel | None", options: Namespace) -> 
     return Outcome(_next(state, options.out, 0))
 
 
-def _publish(original: "Founded", n_rows: int, n_numbers: int, options: Namespace) -> Outcome:
+def _publish(original: "Founded", options: Namespace) -> Outcome:
     """Write the study of all labs together, and keep their model."""
-    may_leave("study", n_rows, n_numbers, original.study)
+    study_may_leave(original.study)
     path = f"{options.out.removesuffix('.json')}.model.json"
-    check_output_path(options.out, "study", ("replearn/study/glm",))
+    check_output_path(options.out, "study")  # no study is lost, of these labs or of others
     keep({path: original.model})
     original.study.save(options.out)
 
     files = [Row("send", options.out, note="not the model"), Row("keep", path)]
     facts = original.facts()
     facts = replace(facts, items=[*files, *facts.items])
-    return Outcome(facts, title=f"Original of {options.out}", n_rows=n_rows)
+    return Outcome(facts, title=f"Original of {options.out}", n_rows=original.study.n_original)
 
 
 def _finish(coalition: "Coalition", options: Namespace) -> Outcome:
@@ -193,7 +194,7 @@ def _draft(first: "LabColumns", options: Namespace) -> Outcome:
     labs = [first, *(LabColumns.load(path) for path in options.sums)]
     study = draft_study(*labs, ridge=options.ridge, shared_seed=options.seed)
 
-    may_leave("study", study.n_original, study.design.n_numbers, study)
+    study_may_leave(study)
     study.save(options.out)
 
     asked = [column.name for column in first.columns]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from replearn.documents import Document
     from replearn.glm import GlmDesign
     from replearn.reports.policy import Kind, Policy
+    from replearn.study import GlmStudy
     from replearn.tables import CsvOptions, Table
 
 DONE = 0  # or: the same model, or an audit within its bound
@@ -333,7 +334,7 @@ def lab_table(options: Namespace, design: "GlmDesign") -> "Table":
 
 
 #: Options that name what a command reads.
-_INPUTS = ("table", "study", "model", "models", "file", "sums", "state", "opened")
+_INPUTS = ("table", "study", "model", "models", "file", "sums", "state", "opened", "counted")
 
 
 def inputs_of(options: Namespace) -> list[str]:
@@ -413,6 +414,11 @@ def may_leave(
         policy.allow(kind, n_rows, n_numbers)
         if study is not None:
             policy.allow_levels(study)
+
+
+def study_may_leave(study: "GlmStudy") -> None:
+    """The same of a study, whose levels count too."""
+    may_leave("study", study.n_original, study.design.n_numbers, study)
 
 
 def policies_here() -> "list[Policy]":

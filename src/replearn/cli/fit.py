@@ -45,7 +45,7 @@ def add_arguments(parser: Parser) -> None:
 
 def estimator_of(options: Namespace) -> Any:
     """The estimator that the options describe."""
-    from replearn.estimators.table import ESTIMATORS
+    from replearn.estimators import ESTIMATORS
 
     given = promise_of(options) | {"shared_seed": options.shared_seed}
     if options.algorithm not in ("svm", "sgd"):  # others have none, and `promise_of` refuses them
@@ -58,7 +58,7 @@ def run(options: Namespace) -> Outcome:
     # 1 what can be refused before the work
     check_output_path(options.out, "model", ("replearn/model/halfspace",))
     beside = [options.out] if options.out else []
-    check_output_path(options.study_out, "study", ("replearn/study/halfspace",), beside)
+    check_output_path(options.study_out, "study", beside=beside)
     estimator = estimator_of(options)
     if options.study_out is not None and not getattr(estimator, "sketch_bits", 0):
         raise ReplearnError("--study-out needs svm or sgd with --bits 1 to 4.")
@@ -83,8 +83,7 @@ def run(options: Namespace) -> Outcome:
 
 def of_study(options: Namespace, study: HalfspaceStudy) -> tuple[Any, Table]:
     """The estimator of a replication of Algorithm 1 or 2, and the rows of a lab."""
-    from replearn.estimators.halfspaces import table_of
-    from replearn.estimators.table import ESTIMATORS
+    from replearn.estimators import ESTIMATORS, table_of
 
     shell = ESTIMATORS[study.design.recipe](study=study, fit_intercept=study.design.fit_intercept)
     return shell, table_of(study, options.table, options.target, csv_options(options))

@@ -19,6 +19,7 @@ from replearn.cli.command import (
     may_leave,
     names,
     refuse_unused,
+    study_may_leave,
     working,
 )
 from replearn.documents import Document
@@ -182,7 +183,7 @@ def run(options: Namespace) -> Outcome:
     study.refuse_problems()
     if bits is not None:
         _refuse_weak(original, table, request, bits)
-    may_leave("study", study.n_original, study.design.n_numbers, study)
+    study_may_leave(study)
     if options.page is not None:  # it has all coefficients
         may_leave("model", study.n_original, study.design.n_numbers)
     study.refuse_unreadable(options.out)

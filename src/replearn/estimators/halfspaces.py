@@ -31,7 +31,8 @@ from replearn.errors import (
     UselessModelWarning,
     short,
 )
-from replearn.estimators import (
+from replearn.estimators.described import estimator
+from replearn.estimators.shell import (
     ROW_CHECKS,
     HasModel,
     name_of_target,
@@ -39,9 +40,7 @@ from replearn.estimators import (
     set_columns,
     study_of,
 )
-from replearn.estimators.described import estimator
-from replearn.halfspaces.batches import refuse_sorted
-from replearn.halfspaces.rounded import rows_that_pass
+from replearn.halfspaces import refuse_sorted, rows_that_pass
 from replearn.rows import MemoryRows, Sample
 from replearn.study import HalfspaceStudy
 from replearn.tables import CsvOptions, StreamedRows, Table, learn_classes, open_table
@@ -75,6 +74,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
     #: What else to do about too much disagreement.
     _remedy = "rely on a larger margin"
 
+    @property
     def _recipe(self) -> Recipe:
         raise NotImplementedError
 
@@ -196,7 +196,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
         # an original's last rows test its model
         n_held_out = getattr(plan, "n_held_out", 0)
         training = sample.first(sample.n_rows - n_held_out) if n_held_out else sample
-        fitted = self._recipe().run(training, plan, Coins(seed), self._work(work))
+        fitted = self._recipe.run(training, plan, Coins(seed), self._work(work))
 
         self._conclude(plan, fitted, training.n_rows, study, seed)
 
@@ -240,7 +240,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
             _plain(getattr(self, "sketch_bits", 0)),
         )
         seed = seed_text(self.shared_seed)
-        return seed, self._recipe().sizes(promise, n_inputs, self.mode, given)
+        return seed, self._recipe.sizes(promise, n_inputs, self.mode, given)
 
     def _work(self, work: BlockMap | None = None) -> BlockMap:
         """What makes the parts of a fit: threads, since compiled loops release the interpreter."""
@@ -254,7 +254,7 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
     ) -> None:
         """Set sizes, certificate and model."""
         self.plan_, self.counts_ = plan, dict(fitted.counts)
-        self.certificate_ = self._recipe().stability(plan, n_rows, fitted.spread)
+        self.certificate_ = self._recipe.stability(plan, n_rows, fitted.spread)
         if study is None:
             design = self._design(fitted.space, seed, self._constant(study))
         else:
@@ -294,13 +294,13 @@ class HalfspaceClassifier(ClassifierMixin, HasModel, BaseEstimator):
 
     def _opened(self) -> HalfspaceStudy | None:
         """The study that is replicated."""
-        study: HalfspaceStudy | None = study_of(getattr(self, "study", None), self._recipe().name)
+        study: HalfspaceStudy | None = study_of(getattr(self, "study", None), self._recipe.name)
         return study
 
     def _design(self, space: Any, seed: str, constant: bool) -> HalfspaceDesign:
         """What labs share besides the codes."""
         return HalfspaceDesign(
-            recipe=self._recipe().name,
+            recipe=self._recipe.name,
             target=self._target,
             classes=self._labels(),
             fit_intercept=constant,

@@ -166,17 +166,21 @@ class Multinomial(_Classes):
         ``d = e^-t + sum_k e^(f_k - t)``.
         """
         top = np.maximum(scores.max(axis=1), 0.0)
-        powers = exp(np.maximum(scores - top[:, None], -2 * MAX_SCORE))
+        powers = scores - top[:, None]
+        powers = exp(np.maximum(powers, -2 * MAX_SCORE, out=powers))
         below = exp(np.maximum(-top, -2 * MAX_SCORE))
         # one by one: NumPy's sum may have another order on other machines
         for k in range(self.n_scores):
-            below = below + powers[:, k]
-        return powers / below[:, None], below, top
+            below += powers[:, k]
+        powers /= below[:, None]
+        return powers, below, top
 
     def residual(self, scores: Matrix, targets: Vector) -> Matrix:
         """Derivative of the loss in each score, at most 1 in size: ``p_k - [y = k]``."""
-        classes = np.arange(1, self.n_classes)
-        return self._shares(scores)[0] - (targets[:, None] == classes)
+        residual = self._shares(scores)[0]
+        rows = np.flatnonzero(targets)
+        residual[rows, targets[rows].astype(np.int64) - 1] -= 1.0
+        return residual
 
     def curvature(self, scores: Matrix) -> Matrix:
         """Second derivatives, a column for each pair of scores (k, l) with k <= l.

@@ -72,7 +72,7 @@ LEAST_COUNT = 10
 #: Ridges are compared on so many rows, or so many for each coefficient. More rows would at times
 #: choose a weaker ridge; what that is worth was not measured on the same held-out rows.
 _LEAST_TRIED, _TRIED_PER_COEFFICIENT = 1 << 15, 128
-#: Ridges of the search and originals with some of them, which `original` reports.
+#: Ridges of the search and originals with some of them, which `RidgeSearch` reports.
 N_TICKS = 8
 #: Weights of rows in second moments have units of 2^-8.
 _MOMENT_BITS = 8
@@ -355,17 +355,6 @@ def centre_fits(
 
     numbers, sizes = (np.array([fit[i] for fit in fits], dtype=np.float64) for i in (0, 1))
     return CentreFits(tuple(names), numbers, sizes, tuple(without))
-
-
-def original(
-    rows: Rows,
-    loss: Loss,
-    promise: GlmPromise,
-    ridge: str | None = None,
-    tick: Callable[[], None] = lambda: None,
-) -> RidgeFit:
-    """Fit an original and choose its cells; see `RidgeSearch`."""
-    return RidgeSearch.of(rows, loss, promise, ridge, tick).original()
 
 
 @dataclass

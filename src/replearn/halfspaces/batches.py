@@ -159,7 +159,7 @@ class _Batches(NamedTuple):
 
 def _sum_some(rows: Any, n_inputs: int, batches: _Batches, at_once: int, start: int) -> BatchSums:
     """Sums of some batches of a block, from number ``start`` on."""
-    from replearn.kernels.int32_directions import RawRows
+    from replearn.kernels import RawRows
 
     stop, size = min(start + at_once, batches.n_batches), batches.batch_size
     ends = start * size, stop * size
@@ -210,7 +210,7 @@ def _first_size(plan: BatchPlan, n_rows: int) -> int:
 
 def _sum_block(block: SignedRows, n_inputs: int, batches: _Batches, work: BlockMap) -> BatchSums:
     """Sums of the first batches of a block of rows."""
-    from replearn.kernels.int32_directions import RawRows
+    from replearn.kernels import RawRows
 
     rows: Any = block  # parts are read where they are summed; rows in memory stay in their place
     if isinstance(block, MemoryRows):

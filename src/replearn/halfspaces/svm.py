@@ -111,7 +111,7 @@ def run(sample: Sample, plan: BatchPlan, coins: Coins, work: BlockMap = map) -> 
 
 def adder(plan: BatchPlan) -> AddBatches:
     """What adds the vectors of batches to sums: line 2."""
-    from replearn.kernels.max_margin import Problem, add_batches
+    from replearn.kernels import Problem, add_batches
 
     problem = Problem(
         weight=float(plan.regularization),

@@ -152,8 +152,9 @@ def with_methods(
     if performance is not None and performance[1].bins:
         details += [f"Performance {performance[0]}", *performance[1].calibration()]
         figures += performance[1].figures()
-    new = [item for item in own.details if item not in details]  # own estimates may stand above
-    details += [columns_table(study), *new, f"Methods. {methods(study)}"]
+    # an original states its own estimates itself
+    others = [item for item in own.details if item not in details]
+    details += [columns_table(study), *others, f"Methods. {methods(study)}"]
     items = tripod_items(study, model, performance is not None)
     return replace(facts, details=[*details, items], figures=[*figures, *own.figures])
 

@@ -70,7 +70,7 @@ class Block:
         for values in (self.targets, self.weights, self.offset):
             if values is not None:
                 bits = (values + 0.0).view(np.uint64)  # -0 becomes 0
-                hashes = _mixed(hashes * np.uint64(_ODD) + bits)
+                hashes = _mixed(hashes * np.uint64(_ODD) + bits, *_MIX_64)
         return hashes
 
     @cached_property
@@ -278,15 +278,22 @@ def product(rows: Any, right: Matrix) -> Matrix:
 
     Its first row meets the constant, which sparse rows and those with levels leave out.
     """
-    if rows.shape[1] == len(right):
-        return rows @ right
-
-    if right[1:].any():
-        products = np.asarray(rows @ right[1:])
+    n_others = len(right) - rows.shape[1]
+    others = right[n_others:]
+    if not n_others or others.any():
+        products = _product(rows, others)
     else:  # at the constant model, where fits begin
-        products = np.zeros((rows.shape[0], right.shape[1]))
-    products += right[0] * 2.0**ROW_BITS
+        products = np.zeros((right.shape[1], rows.shape[0])).T
+    if n_others:
+        products += right[0] * 2.0**ROW_BITS
     return products
+
+
+def _product(rows: Any, right: Matrix) -> Matrix:
+    """Of a dense product each column stands in one piece."""
+    if isinstance(rows, np.ndarray):
+        return (right.T @ rows.T).T
+    return np.asarray(rows @ right)
 
 
 def marks(terms: Any) -> Words32:
@@ -319,7 +326,7 @@ def _lanes(terms: Any, n_lanes: int) -> list[Words32]:
     for lane in range(n_lanes):
         mixed = np.zeros(len(sums), dtype=np.uint32)
         for word in words[4 * lane : 4 * lane + 4]:
-            mixed = _mixed32(mixed ^ word)
+            mixed = _mixed(mixed ^ word, *_MIX_32)
         lanes.append(mixed)
     return lanes
 
@@ -329,14 +336,7 @@ def _factors(n_columns: int, n_sums: int) -> Matrix:
     column = np.arange(1, n_columns + 1, dtype=np.uint32)[:, None]
     place = column * np.uint32(4) + np.arange(n_sums, dtype=np.uint32)
     seeds = (place * np.uint32(0x9E3779B1)).astype(np.uint32)
-    return ((_mixed32(seeds) >> np.uint32(8)) | np.uint32(1)).astype(np.float64)
-
-
-def _mixed32(x: Words32) -> Words32:
-    """All bits depend on all others (the last steps of MurmurHash3)."""
-    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x85EBCA6B)
-    x = (x ^ (x >> np.uint32(13))) * np.uint32(0xC2B2AE35)
-    return x ^ (x >> np.uint32(16))
+    return ((_mixed(seeds, *_MIX_32) >> np.uint32(8)) | np.uint32(1)).astype(np.float64)
 
 
 def copied_share(hashes: Any) -> float:
@@ -391,16 +391,27 @@ def row_marks(block: Block, salt: int, apart: bool = True) -> Words:
 
     # the salt makes samples and folds independent of each other
     x = block.hashes_apart if apart else block.hashes
-    return _mixed(x ^ _mixed(np.full(1, salt + 1, dtype=np.uint64))) >> np.uint64(32)
+    salted = _mixed(np.full(1, salt + 1, dtype=np.uint64), *_MIX_64)
+    return _mixed(x ^ salted, *_MIX_64) >> np.uint64(32)
 
 
-def _mixed(x: Words) -> Words:
-    """All bits depend on all others (splitmix64)."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+#: Shifts and factors, in turn: the last steps of MurmurHash3, and splitmix64.
+_MIX_32 = tuple(map(np.uint32, (16, 0x85EBCA6B, 13, 0xC2B2AE35, 16)))
+_MIX_64 = tuple(map(np.uint64, (30, 0xBF58476D1CE4E5B9, 27, 0x94D049BB133111EB, 31)))
+
+
+def _mixed(
+    x: Any, shift: Any, factor: Any, second_shift: Any, second_factor: Any, last: Any
+) -> Any:
+    """All bits depend on all others."""
+    x = (x ^ (x >> shift)) * factor
+    x = (x ^ (x >> second_shift)) * second_factor
+    return x ^ (x >> last)
 
 
 def on_grid(values: Any, bits: int) -> Any:
     """The nearest whole number of units of 2^-bits, halves upwards."""
-    return np.floor(values * 2.0**bits + 0.5)
+    units = values * 2.0**bits
+    units += 0.5
+    # in place, since new memory takes longer than arithmetic
+    return np.floor(units, out=units if isinstance(units, np.ndarray) else None)

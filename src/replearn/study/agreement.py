@@ -14,6 +14,7 @@ from replearn.glm import GLM, PROMISED_ROWS, Estimates, GlmModel, Hazard
 from replearn.rows import MemoryBlocks, Rows, copied_share, joined, threshold_for
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.evidence import Evidence
+from replearn.study.opening import Opened, opened_by
 from replearn.study.own_estimates import estimates_in_range, own_estimates
 from replearn.study.placebo import placebo_matches
 from replearn.study.replication import GlmReplication, People
@@ -33,21 +34,17 @@ Stream = tuple[MemoryBlocks, EncodingCounts, Any]
 
 
 def replicate(
-    study: GlmStudy,
-    table: Table,
-    opened: GlmModel | None = None,
-    nonce: str | None = None,
-    n_jobs: int | None = None,
+    study: GlmStudy, table: Table, opened: Any = None, n_jobs: int | None = None
 ) -> tuple[GlmModel, GlmReplication]:
     """Fit a study on a lab's own rows.
 
-    With the original's model, once it is open, the answer says what differs; a nonce opens the
-    commitment of a sealed study. Threads change no bit.
+    With what opens the study (see `opened_by`) the answer says what differs. Threads change no bit.
     """
+    known = opened_by(study, opened)
     source = TableRows(table, RowEncoder.of(study.design))
     rows = read_rows(source, n_jobs)
     own = partial(own_estimates, source, rows)
-    return _replicated(study, rows, source.seen, source.label_counts, own, opened, nonce)
+    return _replicated(study, rows, source.seen, source.label_counts, own, known)
 
 
 def replicate_more(
@@ -66,7 +63,7 @@ def replicate_more(
         seen.add(before[1])
         counts = None if counts is None else counts + before[2]
     own = partial(estimates_in_range, rows, source.encoder, seen)
-    return (rows, seen, counts), *_replicated(study, rows, seen, counts, own)
+    return (rows, seen, counts), *_replicated(study, rows, seen, counts, own, Opened())
 
 
 def _replicated(
@@ -75,8 +72,7 @@ def _replicated(
     seen: EncodingCounts,
     label_counts: Ints | None,
     own: Callable[[Matrix], Estimates | None],
-    opened: GlmModel | None = None,
-    nonce: str | None = None,
+    known: Opened,
 ) -> tuple[GlmModel, GlmReplication]:
     """The same for encoded rows; ``seen`` and ``label_counts`` describe their table.
 
@@ -85,7 +81,7 @@ def _replicated(
     design = study.design
     fitted = GLM.run(rows, design)
     model = GlmModel(design, fitted.codes).with_constants_of(rows)
-    agreement = agreement_of(study, model, fitted.theta, fitted.n_used, opened, nonce)
+    agreement = agreement_of(study, model, fitted.theta, fitted.n_used, known)
 
     def profiles() -> list[Finding]:
         counts = None if label_counts is None else label_counts.tolist()
@@ -203,18 +199,14 @@ class Agreement:
 
 
 def agreement_of(
-    study: GlmStudy,
-    model: GlmModel,
-    theta: Matrix,
-    n_rows: int,
-    opened: GlmModel | None,
-    nonce: str | None,
+    study: GlmStudy, model: GlmModel, theta: Matrix, n_rows: int, known: Opened
 ) -> Agreement:
     """Whether a lab's model is the original's, and that one as far as the lab knows it."""
+    opened, nonce = known
     if study.sealed and opened is not None and nonce is None:
         raise ReplearnError(
             "a sealed study needs its opening, which proves that the model is the original's, got "
-            "a model alone. Pass --opened a.opening.json too (nonce= in Python)."
+            "a model alone. Pass --opened a.opening.json too."
         )
 
     # an open model says more than commitments to it

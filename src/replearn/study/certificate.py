@@ -125,7 +125,7 @@ class Certificate(Spoken):
         if self.n_centres == 0:
             return "a lab of the same population"
         if self.n_centres == 1:
-            return "a new centre that differs as is typical"
+            return "a typical new centre"
         return f"a new centre like these {self.n_centres}"
 
     @property

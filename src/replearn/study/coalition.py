@@ -5,12 +5,11 @@ give are refused; labs are compared with each other; a lab that invents whole ro
 unless they differ from all others.
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from replearn.glm import GlmModel
 from replearn.study.agreement import agreement_of, compare_with_original
 from replearn.study.disclosure import refuse_few_together
 from replearn.study.joint_original import Founded, founded
+from replearn.study.opening import Opened, opened_by
 from replearn.study.participants import LabsTogether, labs_together, learned_from
 from replearn.study.passes import Counts, Member, PooledFit, State, spread_of, spread_state
 from replearn.study.plausibility import refuse_impossible
@@ -90,11 +90,10 @@ class Coalition(LabsTogether, Spoken):
 
     model: GlmModel
     replication: GlmReplication
-    n_unseen: int = 0  # labs of which the total alone is known
 
     def facts(self) -> Facts:
         """In words."""
-        n_labs, n_rows = self.n_unseen or len(self.labs), self.replication.n_rows
+        n_labs, n_rows = self.n_labs, self.replication.n_rows
         verdict = f"{n_labs} labs with {n_rows:,} rows have one model"
         if n_labs == 1:
             verdict = f"1 lab with {n_rows:,} rows has a model"
@@ -147,11 +146,10 @@ class Coalition(LabsTogether, Spoken):
 
 
 def combine(
-    study: "GlmStudy | str | os.PathLike[str]",
+    study: Any,
     *sums: LabSums | Share,
     state: State | None = None,
-    opened: GlmModel | None = None,
-    nonce: str | None = None,
+    opened: Any = None,
     most_rows: int | None = None,
     publish: bool = False,
     replication_rows: int | None = None,
@@ -160,7 +158,7 @@ def combine(
 
     Parameters
     ----------
-    study : GlmStudy or path
+    study : path, Study or fitted estimator
         The study that all labs fit together.
     *sums : LabSums or Share
         One of each lab, of one round, in any order. A lab adds up the shares that it got; who
@@ -168,10 +166,9 @@ def combine(
     state : State, optional
         What the labs were asked for; ``study.begin()`` in the first round. After
         ``study.begin(opened)`` one round is all.
-    opened : GlmModel, optional
-        The original's, to say what differs.
-    nonce : str, optional
-        Opens a sealed study.
+    opened : path, model, opening, or a sequence of them, optional
+        What opens the study, to say what differs: the original's model, and the opening of a sealed
+        one.
     most_rows : int, optional
         That a lab may claim; by default 100 times those of the study.
     publish : bool, default=False
@@ -224,25 +221,28 @@ def combine(
     >>> state.replication.same
     True
     """
-    if publish and not (opened is None and nonce is None):
-        raise ReplearnError("a joint original does not use opened and nonce. Leave them out.")
+    if publish and opened is not None:
+        raise ReplearnError("a joint original does not use opened. Leave it out.")
     if replication_rows is not None and not publish:
         raise ReplearnError("replication_rows is of a joint original. Pass publish=True, too.")
     if replication_rows is not None:
         replication_rows = whole_number("replication_rows", replication_rows)
 
     study, state = at_state(study, state)
+    known = opened_by(study, opened)
     if most_rows is None:
         most_rows = MOST_TIMES * max(study.n_original, study.n_replication)
 
     shares = [one for one in sums if isinstance(one, Share)]
     if shares:
-        if publish or len(shares) < len(sums):
-            raise ReplearnError(
-                "shares are added up with shares, and not for a joint original, which compares "
-                "the sums of its labs. Make all files in one way."
-            )
-        return _of_shares(study, state, shares, opened, nonce, most_rows)
+        if len(shares) < len(sums):
+            raise ReplearnError("shares are added up with shares alone. Make all files in one way.")
+        found = _of_shares(study, state, shares, most_rows)
+        if not isinstance(found, _FitOfShares):
+            return found
+        if publish:
+            return _original(study, state, found.fitted, [found.total], replication_rows, found.n)
+        return _coalition(study, [found.total], found.fitted, known, found.n)
 
     # no sum counts before those of all labs are plausible; the order of files changes nothing
     labs = sorted((one for one in sums if isinstance(one, LabSums)), key=lambda one: one.lab)
@@ -267,25 +267,40 @@ def combine(
 
     # the fit is done, and so is a replication
     if not publish:
-        return _coalition(study, labs, reached, opened, nonce)
+        return _coalition(study, labs, reached, known)
 
-    # an original asks once more: how much single rows move the fit
+    return _original(study, state, reached, labs, replication_rows)
+
+
+def _original(
+    study: GlmStudy,
+    state: State,
+    fitted: PooledFit,
+    labs: Sequence[LabSums],
+    replication_rows: int | None,
+    n_unseen: int = 0,
+) -> State | Founded:
+    """An original asks once more, how much single rows move the fit; then it is one."""
     if not state.then:
-        return spread_state(state, reached.theta, reached.counts, reached.behind)
-    spread = spread_of(state, total)
+        return spread_state(state, fitted.theta, fitted.counts, fitted.behind)
+    spread = spread_of(state, reduce(add, (one.sums for one in labs)))
     between_of = learned_from(spread.variance, study.design.coordinates)
-    together = labs_together(study, reached, labs, np.sqrt(spread.variance), between_of)
-    return founded(study, reached, spread, together, replication_rows)
+    together = labs_together(study, fitted, labs, np.sqrt(spread.variance), between_of)
+    together = replace(together, n_unseen=n_unseen)
+    return founded(study, fitted, spread, together, replication_rows)
+
+
+class _FitOfShares(NamedTuple):
+    """The fit of labs of which the total alone is known."""
+
+    fitted: PooledFit
+    total: LabSums
+    n: int  # labs
 
 
 def _of_shares(
-    study: GlmStudy,
-    state: State,
-    shares: Sequence[Share],
-    opened: GlmModel | None,
-    nonce: str | None,
-    most_rows: int,
-) -> "State | Coalition | Share":
+    study: GlmStudy, state: State, shares: Sequence[Share], most_rows: int
+) -> "State | Share | _FitOfShares":
     """The same of shares: only the total of all labs is ever known."""
     for one in shares:
         _check_round(study, state, f"a share for {one.to!r}", one)
@@ -302,8 +317,12 @@ def _of_shares(
 
     reached = study.step(total, state)
     if isinstance(reached, State):
+        if reached.newton is None:
+            return reached
+        if reached.sample_threshold:  # of a sample few rows may have a term that many have
+            reached = reached.with_all_rows()
         return reached.pooled()
-    return _coalition(study, [LabSums.of(study, name, total)], reached, opened, nonce, n_labs)
+    return _FitOfShares(reached, LabSums.of(study, name, total), n_labs)
 
 
 def _check_labs(study: GlmStudy, state: State, labs: Sequence[LabSums]) -> None:
@@ -366,20 +385,14 @@ def _check_members(state: State, labs: Sequence[LabSums]) -> None:
 
 
 def _coalition(
-    study: GlmStudy,
-    labs: Sequence[LabSums],
-    fitted: PooledFit,
-    opened: GlmModel | None,
-    nonce: str | None,
-    n_unseen: int = 0,
+    study: GlmStudy, labs: Sequence[LabSums], fitted: PooledFit, known: Opened, n_unseen: int = 0
 ) -> Coalition:
     """The coalition's model beside the original, and its labs beside each other."""
     model, theta, n_rows = fitted.model, fitted.theta, fitted.counts.rows
-    agreement = agreement_of(study, model, theta, n_rows, opened, nonce)
+    agreement = agreement_of(study, model, theta, n_rows, known)
     together = labs_together(study, fitted, labs, study.stated_spreads, lambda _: study.centres)
     return Coalition(
         model=agreement.usable,
         replication=compare_with_original(agreement),
-        n_unseen=n_unseen,
-        **vars(together),
+        **vars(replace(together, n_unseen=n_unseen)),
     )

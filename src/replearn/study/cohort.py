@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from replearn.tables import (
-    INTERVAL,
     LEAST_COUNT,
     QUANTILE_ROWS,
     ColumnScan,
@@ -43,11 +42,7 @@ def cohort_table(learned: Learned, target: str, classes: Sequence[Any] | None) -
     if shown:
         rows.append(_counts_row(look))
 
-    for column in learned.encoding.columns:
-        # of survival it is time itself, and nobody's property
-        if column.name == INTERVAL:
-            continue
-
+    for column in learned.encoding.own_columns:
         scan = look.columns[column.name]
         missing = _share(scan.n_missing, look.n_rows)
         if isinstance(column, NumberColumn):
@@ -63,9 +58,7 @@ def gaps_told(learned: Learned) -> list[str]:
     """Columns of which more than 5% are missing, and what such cells count as."""
     look = learned.look
     shares: dict[bool, dict[str, float]] = {True: {}, False: {}}  # by whether gaps have a term
-    for column in learned.encoding.columns:
-        if column.name == INTERVAL:
-            continue
+    for column in learned.encoding.own_columns:
         share = look.columns[column.name].n_missing / look.n_rows
         if share >= _TOLD:
             has_term = any(kind == "missing" for kind, _ in column.terms)

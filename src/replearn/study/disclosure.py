@@ -18,7 +18,7 @@ from replearn.errors import ReplearnError
 from replearn.glm import GlmDesign, Loss, NewtonState
 from replearn.rows import EVERY_ROW, MAX_ROW, ROW_BITS, Block, Rows, dense_terms, marks, pieces
 from replearn.study.encoder import RowEncoder, TableRows, projected, read_rows
-from replearn.tables import INTERVAL, Encoding, LevelColumn, NumberColumn, Table, spelled
+from replearn.tables import Encoding, NumberColumn, Table, spelled
 from replearn.types import Array, Ints, Mask, Matrix
 
 #: Up to so many different numbers of a column, a line and a square single out each of them.
@@ -87,7 +87,13 @@ def refuse_few_rows(
 def groups_counted(design: GlmDesign) -> tuple[list[Group], list[Group]]:
     """Groups of rows, and classes, that are the same ones at all labs, whatever their rows."""
     none: list[Counter[float]] = [Counter() for _ in range(len(design.encoding.term_names) + 1)]
-    return _groups(design.encoding, none[:-1]), _classes(design, none)
+    groups, start = _groups(design.encoding, none[:-1]), 0
+    for column in design.encoding.columns:
+        # a narrow spread clips what is away from the usual number, so that it has one number, too
+        if isinstance(column, NumberColumn):
+            groups.append(_not_zero(f"{column.name}, not at the centre", start))
+        start += len(column.terms)
+    return groups, _classes(design, none)
 
 
 def count_groups(design: GlmDesign, table: Table, sample_threshold: int) -> Ints:
@@ -95,9 +101,11 @@ def count_groups(design: GlmDesign, table: Table, sample_threshold: int) -> Ints
     return _count(design, _uncombined(design, table), *groups_counted(design), sample_threshold)
 
 
-def refuse_few_together(design: GlmDesign, counts: Any, least_count: int) -> None:
+def refuse_few_together(
+    design: GlmDesign, counts: Any, least_count: int, remedy: str = _ASK_MORE
+) -> None:
     """Stop if the rows of all labs together, as `count_groups` counts, are few of some group."""
-    _refuse_few(*groups_counted(design), counts, least_count, _ASK_MORE)
+    _refuse_few(*groups_counted(design), counts, least_count, remedy)
 
 
 def _uncombined(design: GlmDesign, table: Table) -> Rows:
@@ -132,13 +140,8 @@ def _count(
 
 def _interval_names(design: GlmDesign) -> set[str]:
     """Groups that are the intervals of a survival study."""
-    found = [column for column in design.encoding.columns if column.name == INTERVAL]
-    return {
-        f"{INTERVAL} = {level}"
-        for column in found
-        if isinstance(column, LevelColumn)
-        for level in (*column.levels, column.reference)
-    }
+    column = design.encoding.intervals
+    return set() if column is None else {f"{column.name} = {level}" for level in column.named}
 
 
 def _shown_by_pairs(

@@ -514,10 +514,10 @@ class Founded(LabsTogether, Spoken):
         """In words."""
         study = self.study
         share = percent(1 - study.disagreement(study.n_replication, new_centre=True))
+        like = "is typical" if self.n_unseen else "these labs do"
         return Facts(
-            f"{len(self.labs)} labs publish one study: a new centre with "
-            f"{study.n_replication:,} rows that differs as these labs do gets exactly this model "
-            f"in {share} of cases (estimated).",
+            f"{self.n_labs} labs publish one study: a new centre with {study.n_replication:,} rows "
+            f"that differs as {like} gets exactly this model in {share} of cases (estimated).",
             [
                 *study.problems,
                 *self.remarks,
@@ -543,7 +543,7 @@ def founded(
     """
     coordinates, counts, n_rows = draft.design.coordinates, fitted.counts, fitted.counts.rows
     numbers, fits = coordinates.of_theta(fitted.theta), together.fits
-    between, n_there = centres.assumed(coordinates), n_rows
+    between, n_there = centres.assumed(coordinates), n_rows // together.n_labs
     if len(fits.names) > 1:  # a new centre is like one of the labs, not like all together
         between = centres.learned(fits, spread.variance, coordinates, numbers)
         n_there = int(median_low(fits.n_rows.tolist()))

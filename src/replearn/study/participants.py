@@ -61,6 +61,12 @@ class LabsTogether:
     copies: tuple[tuple[str, str], ...]  # labs whose sums are too similar for different rows
     fits: CentreFits  # the numbers that each lab alone would have
     heterogeneity: Vector  # Cochran's Q of each number
+    n_unseen: int = 0  # labs of which the total alone is known: it is the only one of ``labs``
+
+    @property
+    def n_labs(self) -> int:
+        """Labs that took part."""
+        return self.n_unseen or len(self.labs)
 
     @property
     def agreement(self) -> float:

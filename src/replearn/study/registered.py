@@ -117,7 +117,7 @@ def register_study(
     # 2 finished scores are recalibrated; of columns as many directions as pay
     promise = GlmPromise(max_disagreement, 0, replication_rows, replication_rows)
     if scores is not None:
-        directions, chosen = None, glm.original(rows, loss, promise)
+        directions, chosen = None, glm.RidgeSearch.of(rows, loss, promise).original()
     else:
         directions, chosen = _worthwhile(rows, loss, promise)
     worth = worth_of(loss, chosen.folds)
@@ -151,7 +151,7 @@ def _worthwhile(rows: Rows, loss: Any, promise: GlmPromise) -> tuple[Codes, glm.
     kept = rows if isinstance(rows, MemoryBlocks) else sampled(rows, 1, MOST_TRIED, salt=4)
     for k in range(1, len(every) + 1):
         turned = MemoryBlocks(replace(kept.block, terms=projected(kept.block.terms, every[:k])))
-        fitted = glm.original(turned, loss, promise)
+        fitted = glm.RidgeSearch.of(turned, loss, promise).original()
         if best is not None and fitted.loss >= best[1].loss:
             break
         best = every[:k], fitted

@@ -5,7 +5,6 @@ Modulo 2^128 the shares of a lab add up to its sums, and all of them but one are
 results of all labs give the total of all labs, and without one of them nothing.
 """
 
-import os
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,17 +16,27 @@ import numpy as np
 
 from replearn.documents import Document, Integers, Length, Sha256, Unfit
 from replearn.errors import ReplearnError, short
-from replearn.rows import ExactSums, WholeNumbers
-from replearn.study.disclosure import count_groups, groups_counted, refuse_heavy_rows
+from replearn.rows import EVERY_ROW, ExactSums, WholeNumbers
+from replearn.study.disclosure import (
+    count_groups,
+    groups_counted,
+    refuse_few_together,
+    refuse_heavy_rows,
+)
 from replearn.study.passes import LEAST_LABS, LabName, State, add_up
 from replearn.study.study import GlmStudy
 from replearn.study.sums import at_state, summed
 from replearn.tables import LEAST_COUNT
+from replearn.types import Ints
 from replearn.words import Facts, Row, Spoken
 
 #: Shares are whole numbers modulo this: far more than any total.
 MODULUS = 1 << 128
 _MOST_LABS = 1000
+_COUNT_FIRST = (
+    "Count the rows of all labs in a first round of shares, and pass what each lab added up "
+    "(counted=); if these are few, too, ask for a study without such terms."
+)
 
 
 @dataclass(frozen=True)
@@ -78,19 +87,20 @@ class Share(Spoken, Document):
 
 
 def lab_shares(
-    study: "GlmStudy | str | os.PathLike[str]",
+    study: Any,
     table: Any,
     state: State | None = None,
     *,
     lab: str,
     labs: Sequence[str],
+    counted: Iterable[Share] = (),
     least_count: int = LEAST_COUNT,
 ) -> dict[str, Share]:
     """Secret shares of the sums of a lab's rows, one for each lab of a coalition.
 
     Parameters
     ----------
-    study : GlmStudy or path
+    study : path, Study or fitted estimator
         The study that all labs fit together.
     table : path, dataframe, Arrow data or Table
         With the columns and the target of the study.
@@ -100,8 +110,12 @@ def lab_shares(
         Name of this lab.
     labs : sequence of str
         Names of all labs, this one included: three or more.
+    counted : iterable of Share
+        What all labs added up in the first round, got from each of them: their counts of rows.
+        Without them this lab must have rows enough by itself, as for `lab_sums`.
     least_count : int, default=10
-        At the coefficients of the round, as many rows must weigh about the same.
+        Rows of each term and class, of all labs together, or none; and as many must weigh about
+        the same at the coefficients of the round.
 
     Returns
     -------
@@ -117,7 +131,8 @@ def lab_shares(
     -----
     Additive secret sharing [BGW88]: all shares but one are drawn at random modulo 2^128, and the
     last makes up for them. What all labs but one, and whoever combines, see together is their own
-    and the total. Counts of rows travel along: `combine` refuses totals of 1 to 9 rows.
+    and the total. A total of 1 to 9 rows shows them as sums of one lab would, so each lab looks at
+    the counts of all before it answers: the first round has nothing else.
 
     References
     ----------
@@ -137,12 +152,21 @@ def lab_shares(
     """
     study, state = at_state(study, state)
     names = _checked_names(lab, labs)
+    if 0 < state.sample_threshold < EVERY_ROW:
+        raise ReplearnError(
+            "a round of shares must take all rows, got one of a sample, which may have few of a "
+            "term. Combine the shares of the first round again."
+        )
     source, sums = summed(study, table, state)
+    counts = count_groups(study.design, source, state.sample_threshold)
+
+    # whoever combines gets totals, so that labs themselves look at what these are of
     if state.newton is not None:
+        together = _together(study, names, counts, tuple(counted))
+        refuse_few_together(study.design, together, least_count, _COUNT_FIRST)
         refuse_heavy_rows(study.design, source, state.newton, least_count, of_terms=False)
 
-    # counts of rows travel along, so that totals of few are noticed before they are used
-    counts = count_groups(study.design, source, state.sample_threshold)
+    # counts travel along: those of the first round are for all labs
     left = _in_one_line({**sums.values, "counted": counts.astype(object)})
     shares = {}
     for name in names:
@@ -152,6 +176,36 @@ def lab_shares(
             left = (left - part) % MODULUS
         shares[name] = Share(study.fingerprint, state.fingerprint, names, name, part, lab)
     return shares
+
+
+def _together(
+    study: GlmStudy, names: tuple[str, ...], own: Ints, counted: tuple[Share, ...]
+) -> WholeNumbers | Ints:
+    """Rows of each group at all labs, or at this lab if nobody has counted."""
+    if not counted:
+        return own
+
+    begun = study.begin()
+    for one in counted:
+        if (one.study, one.state, one.labs) != (study.fingerprint, begun.fingerprint, names):
+            raise ReplearnError(
+                "counted must be what these labs added up in the first round of this study, got "
+                "something else. Get it from each lab."
+            )
+    total = add_shares(counted)
+    if isinstance(total, Share):
+        raise ReplearnError(
+            "counted must be what each lab added up, got shares. Combine those of each lab first."
+        )
+
+    # the first round has no matrix, and so no sample
+    _, together = unpack_total(study, begun, total)
+    if (together[0] < own[0]).any():
+        raise ReplearnError(
+            "counted must be at least the rows that this lab has, got fewer. Use the table of the "
+            "first round, and get what each lab added up from that lab itself."
+        )
+    return together
 
 
 def add_shares(shares: Iterable[Share]) -> Share | WholeNumbers:
@@ -185,9 +239,15 @@ def add_shares(shares: Iterable[Share]) -> Share | WholeNumbers:
             "shares must be those that one lab got, or those that all labs added up, got both."
         )
 
-    total = reduce(add, (one.numbers for one in shares)) % MODULUS
     if is_sent == {True}:
+        total = reduce(add, (one.numbers for one in shares)) % MODULUS
         return Share(first.study, first.state, first.labs, first.to, total)
+    return joined_shares(shares)
+
+
+def joined_shares(shares: Iterable[Share]) -> WholeNumbers:
+    """What all shares of one lab, or what all labs made of theirs, add up to."""
+    total = reduce(add, (one.numbers for one in shares)) % MODULUS
     return np.where(total >= MODULUS // 2, total - MODULUS, total)  # some sums are negative
 
 

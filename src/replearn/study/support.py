@@ -264,6 +264,7 @@ class Support(Spoken):
                 f"The model, and one step towards your patients ({self.measure})",
                 ("column", "model", "step", "from", "to", "p"),
                 [(c.shown, c.model, c.own, c.low, c.high, c.p) for c in self._shown()],
+                ("", "", "", "", "", "p"),
                 key="coefficients",
                 digits=(0, *[-4 * self.measure.endswith("ratio")] * 4),
             )

@@ -158,19 +158,23 @@ def forest(
     line: float,
     words: str,
     boxes: "Sequence[float] | None" = None,
-    ticks: Sequence[tuple[float, str]] = (),
+    ticks: "Sequence[tuple[float, str]] | None" = None,
 ) -> str:
     """Draw the numbers furthest from a line, which stands where a reader expects them.
 
     ``boxes`` are half the lengths of cells around the numbers. Intervals that are much longer than
-    most of the others end in an arrow.
+    most of the others end in an arrow. The axis has ``ticks``, or round numbers.
     """
     furthest = sorted(range(len(marks)), key=lambda i: -abs(marks[i][2] - line))[:MOST_DRAWN]
     places = sorted(furthest)
     shown = [marks[i] for i in places]
     first, last = _span(shown, line)
-    left, right, width, row = 236, 490, WIDTH, 22
-    height = row * len(shown) + 32 + 18 * bool(ticks)
+    if ticks is None:
+        ticks = [(value, f"{value:g}") for value in round_numbers(first, last)]
+    # long words, such as intervals, take room from the lines
+    longest = max((len(text) for _, text, *_ in shown), default=0)
+    left, right, width, row = 236, min(490, WIDTH - 20 - 8 * longest), WIDTH, 22
+    height = row * len(shown) + 50
     foot = row * len(shown) + 10
 
     def across(value: float) -> float:
@@ -182,7 +186,7 @@ def forest(
         'stroke="currentColor" stroke-opacity="0.5" stroke-dasharray="4 3"/>'
         f'<text x="{across(line):.1f}" y="{height - 6}" text-anchor="middle">{escape(words)}</text>'
     ]
-    shown_ticks = [(across(value), text) for value, text in ticks if first < value < last]
+    shown_ticks = [(across(value), text) for value, text in ticks if first <= value <= last]
     for x, text in _apart(shown_ticks, across(line)):
         parts.append(
             f'<text x="{x:.1f}" y="{foot + 14}" text-anchor="middle" '
@@ -236,6 +240,16 @@ def _apart(ticks: Sequence[tuple[float, str]], line: float) -> list[tuple[float,
         if all(abs(x - other) >= _TICK for other, _ in kept):
             kept.append((x, text))
     return sorted(kept)
+
+
+def round_numbers(low: float, high: float) -> list[float]:
+    """Three to six round numbers between two ends."""
+    if not low < high:
+        return []
+    power = 10.0 ** math.floor(math.log10(high - low))
+    step = power * min(one for one in (0.2, 0.5, 1, 2) if (high - low) / (one * power) <= 5.01)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(i * step, 9) for i in range(first, last + 1)]
 
 
 def _arrow(x: float, y: float, length: int) -> str:

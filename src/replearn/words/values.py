@@ -19,7 +19,11 @@ def in_words(values: Sequence[Any], unit: str = "", *, ends_apart: bool = False)
     (['0.50', '12.25', 'not known'], ['1,200', '7'], ['yes', 'a'])
     >>> in_words([0.0001, 0.25, 1.0], "%"), in_words([0.05], "%")
     (['<0.1%', '25.0%', '100.0%'], ['5%'])
+    >>> in_words([0.00004, 0.25], "p")
+    ['<0.001', '0.250']
     """
+    if unit == "p":  # as papers print it
+        return [_p(value) if is_number(value) else _word(value) for value in values]
     numbers = [abs(value) for value in values if is_number(value)]
     largest = max(numbers, default=0)
     if unit == "%":
@@ -120,9 +124,7 @@ def p_value(p: float) -> str:
     >>> p_value(0.0321), p_value(1e-9)
     ('p = 0.032', 'p < 0.001')
     """
-    if p < 0.001:
-        return "p < 0.001"
-    return f"p = {p:.3f}"
+    return f"p < {_p(p)[1:]}" if p < 0.001 else f"p = {_p(p)}"
 
 
 def counted(number: int, noun: str) -> str:
@@ -161,6 +163,10 @@ def _word(value: Any) -> str:
     if isinstance(value, str):
         return value
     return "not known"
+
+
+def _p(p: float) -> str:
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _percent(share: float, decimals: int) -> str:

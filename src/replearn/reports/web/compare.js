@@ -8,7 +8,7 @@ import { updated } from "./recalibration.js";
 import { disagreement, isAgreed, isConstant } from "./stability.js";
 import { INTERVAL } from "./table.js";
 import {
-  counted, fixed, general, numbersInWords, pValue, percent, quoted, ratioInWords, real, termNames,
+  counted, fixed, general, numbersInWords, pCell, pValue, percent, quoted, ratioInWords, real, termNames,
 } from "./words.js";
 import { UNLIKELY, supportOf } from "./worth.js";
 
@@ -421,7 +421,7 @@ function supportDetails({ test, p: pAll, pOnePopulation, gain, line, columns, sc
   found.push(tableOf(`The model, and one step towards your patients (${scale})`,
     ["column", "model", "step", "from", "to", "p"],
     shown.map(({ name, p, ...numbers }) => [name, ...STEPS.map((key) => scale.endsWith("ratio") ?
-      ratioInWords(numbers[key], 4) : numbers[key]), p])));
+      ratioInWords(numbers[key], 4) : numbers[key]), pCell(p)])));
   return found;
 }
 

@@ -71,8 +71,9 @@ export function forest({ columns, scale }) {
     .sort((a, b) => Math.abs(marks[b].at) - Math.abs(marks[a].at) || a - b).slice(0, MOST_DRAWN)
     .sort((a, b) => a - b).map((i) => marks[i]);
   const [first, last] = spanOf(shown), left = 236, right = 490, row = 22;
-  const ticks = isRatio ? RATIO_TICKS.map((tick) => [Math.log(tick), `${tick}`]) : [];
-  const height = row * shown.length + 32 + (isRatio ? 18 : 0), foot = row * shown.length + 10;
+  const ticks = isRatio ? RATIO_TICKS.map((tick) => [Math.log(tick), `${tick}`]) :
+    roundNumbers(first, last).map((tick) => [tick, general(tick, 6)]);
+  const height = row * shown.length + 50, foot = row * shown.length + 10;
   const across = (value) => left + 8 +
     (right - left - 16) * (Math.min(Math.max(value, first), last) - first) / (last - first || 1);
   const arrow = (x, y, length) =>
@@ -82,7 +83,7 @@ export function forest({ columns, scale }) {
   const parts = [`<line x1="${line}" x2="${line}" y1="4" y2="${foot}" ` +
     'stroke="currentColor" stroke-opacity="0.5" stroke-dasharray="4 3"/>' +
     `<text x="${line}" y="${height - 6}" text-anchor="middle">${words}</text>`];
-  const shownTicks = ticks.filter(([value]) => first < value && value < last)
+  const shownTicks = ticks.filter(([value]) => first <= value && value <= last)
     .map(([value, text]) => [across(value), text]);
   for (const [x, text] of apart(shownTicks, across(0))) {
     parts.push(`<text x="${fixed(x, 1)}" y="${foot + 14}" text-anchor="middle" ` +
@@ -108,6 +109,15 @@ function apart(ticks, line) {
     if (kept.every(([x]) => Math.abs(tick[0] - x) >= TICK)) kept.push(tick);
   }
   return kept.sort(([a], [b]) => a - b);
+}
+
+/** Three to six round numbers between two ends. */
+function roundNumbers(low, high) {
+  if (!(low < high)) return [];
+  const power = 10 ** Math.floor(Math.log10(high - low));
+  const step = power * [0.2, 0.5, 1, 2].find((one) => (high - low) / (one * power) <= 5.01);
+  const first = Math.ceil(low / step - 1e-9), last = Math.floor(high / step + 1e-9);
+  return Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toFixed(9)));
 }
 
 const signed = (value) => (value < 0 ? "" : "+") + general(value, 3);

@@ -75,6 +75,8 @@ export function percent(share) {
   return `${fixed(100 * share, decimals).replace(/\.0+$/, "")}%`;
 }
 
+export const pCell = (p) => p < 0.001 ? "<0.001" : fixed(p, 3);
+
 export const pValue = (p) => p < 0.001 ? "p < 0.001" : `p = ${fixed(p, 3)}`;
 
 /** A real number, perhaps with its interval, and with what the base rate, or the mean, alone gives. */
