@@ -3021,7 +3021,7 @@ auc <- function(scores, y, mass) {
   c(up[1], sqrt(up[2]^2 + down[2]^2))
 }
 
-# What a model saves beyond the base rate, in nats a row; both have constants of these rows.
+# What a model saves beyond less of it, in nats a row; both have constants of these rows.
 gain_of <- function(loss, ours, base, targets, mass) {
   losses <- lapply(list(base, ours), function(scores) {
     shift <- shift_of(loss, scores, targets, mass)
@@ -3178,13 +3178,67 @@ MARGIN <- log(1.25)  # base risks differ where events are shown to be a quarter 
 
 # How far a model holds, after Vergouwe's closed test: all of it, its slopes, these up to a factor, or
 # not its columns. What centres showed of their differences excuses a base risk; an assumption does not.
-rung_of <- function(study, test, p_value, shifts, gain) {
+rung_of <- function(study, test, p_value, shifts, worse_than) {
   is_shown <- any(vapply(shifts, function(one) one[["low"]] > MARGIN || one[["high"]] < -MARGIN, NA))
   differs <- is_shown && !(study$n_centres > 1 && test$p_constants >= UNLIKELY)
   if (p_value >= UNLIKELY && !differs) return("model")
   if (test$p_slopes >= UNLIKELY) return("slopes")
   # a factor of 0 suits labels that no column tells anything about
-  if (test$p_factor >= UNLIKELY && gain[["high"]] >= 0) "factor" else "columns"
+  if (test$p_factor >= UNLIKELY && !nzchar(worse_than)) "factor" else "columns"
+}
+
+# Places of the terms that each column is part of, behind the constant; and the columns of each term.
+owned_terms <- function(encoding) {
+  names <- unlist(lapply(encoding$columns, function(column) {
+    n <- if (is_number_column(column)) 1 + length(column$knots) + isTRUE(column$indicator)
+      else length(column$levels)
+    rep(column$name, n)
+  }))
+  terms <- c(as.list(names), lapply(encoding$products, function(product)
+    unique(names[c(product$first, product$second) + 1])))
+  columns <- vapply(encoding$columns, function(column) column$name, "")
+  owned <- lapply(columns, function(name) 1 + which(vapply(terms, function(term) name %in% term, NA)))
+  list(owned = setNames(owned, columns), terms = terms)
+}
+
+# Variance that terms add to scores and that no other term explains, times the information.
+strength_of <- function(coordinates, theta) {
+  turned <- t(triangle(coordinates$scores) * 2^-TRIANGLE_BITS) %*% (theta * POWER(-THETA_BITS))
+  if (!is.null(coordinates$scales)) { # too many terms for a triangle
+    scales <- as.double(unlist(coordinates$scales))
+    return(list(is_known = FALSE, of = function(places)
+      sum((turned[, places, drop = FALSE] * rep(scales[places], each = nrow(turned)))^2)))
+  }
+  precision <- crossprod(solve(factors_of(coordinates)$columns, tol = 0))
+  list(is_known = TRUE, of = function(places) {
+    part <- t(turned[, places, drop = FALSE])
+    sum(part * solve(precision[places, places, drop = FALSE], part, tol = 0))
+  })
+}
+
+# The strongest column, and all others: the model without each, and the loss that chance at the original
+# explains. Of a single column nothing.
+parts_of <- function(study, theta) {
+  design <- study$design
+  if (!is.null(design$directions)) return(list())
+  found <- owned_terms(design$encoding)
+  # intervals of time are the baseline, and belong to no part
+  asked <- setdiff(names(found$owned), INTERVAL)
+  if (length(asked) < 2) return(list())
+
+  strength <- strength_of(design$coordinates, theta)
+  name <- asked[which.max(vapply(asked, function(one) strength$of(found$owned[[one]]), 0))]
+  is_other <- !vapply(found$terms, function(term) all(term == name), NA)
+  others <- setdiff(1 + which(is_other), found$owned[[INTERVAL]])
+
+  by_chance <- nrow(theta) * mean(decimals(unlist(study$spreads))^2) / (2 * study$n_original)
+  part_of <- function(part, alternative, gone) {
+    seeming <- if (strength$is_known) strength$of(gone) / 2 else 0
+    noise <- max(2 * by_chance * length(gone) - seeming, 0)
+    list(name = part, alternative = alternative, without = `[<-`(theta, , gone, 0), noise = noise)
+  }
+  list(part_of(name, paste("without", name), found$owned[[name]]),
+       part_of("the other columns", paste(name, "alone"), others))
 }
 
 # What a lab's patients say about the model that codes stand for; `own_theta` is the lab's own fit.
@@ -3212,7 +3266,15 @@ support_of <- function(study, codes, constants, rows, own_theta) {
   p_value <- if (has_local_constant(design)) test$p_slopes else test$p_value
   shifts <- if (!has_local_constant(design)) base_risk_shifts(loss, ours, y, mass)
   gain <- gain_of(loss, ours, scores_of(rows, 0 * theta), y, mass)
-  list(p_value = p_value, rung = rung_of(study, test, p_value, shifts, gain),
+  parts <- lapply(parts_of(study, theta), function(part)
+    c(part, list(gain = gain_of(loss, ours, scores_of(rows, part$without), y, mass))))
+  is_harmful <- vapply(parts, function(part) part$gain[["high"]] < -part$noise, NA)
+  # what is shown to predict better here than the model
+  worse_than <- if (gain[["high"]] < 0) "your base rate"
+    else if (any(is_harmful)) parts[is_harmful][[1]]$alternative
+    else ""
+  list(p_value = p_value, rung = rung_of(study, test, p_value, shifts, worse_than),
+       parts = parts, worse_than = worse_than,
        p_one_population = p_if_centres_did_not_differ(study, theta, rows), p_slopes = test$p_slopes, p_factor = test$p_factor, test = test,
        gain = gain, performance = performance,
        ratio = observed_to_expected(loss, ours, y, mass),
@@ -3326,18 +3388,20 @@ agreement_of <- function(study, codes, places, opened, nonce) {
   list(known = known, fingerprint = prints[1], same = same, same_slopes = same_slopes)
 }
 
+DENIED <- c("factor", "columns")  # rungs on which patients contradict more than the base risk
+
 # Agreement and support in one word.
 verdict_of <- function(agreement, support, look_first, is_small) {
   if (is.na(agreement$same)) return("untold")
   if (agreement$same) {
     is_better <- support$gain[["low"]] > 0
-    if (support$gain[["high"]] < 0 || support$rung %in% c("factor", "columns")) return("contradicted")
+    if (nzchar(support$worse_than) || support$rung %in% DENIED) return("contradicted")
     if (length(look_first)) return("questioned")
     if (!is_better && !is_small) return("unsupported")
     if (support$rung == "slopes") return("same slopes")
     return(if (is_better) "confirmed" else "undecided")
   }
-  is_denied <- is.null(support) || support$p_slopes < UNLIKELY || support$gain[["high"]] < 0
+  is_denied <- is.null(support) || support$p_slopes < UNLIKELY || nzchar(support$worse_than)
   if (isTRUE(agreement$same_slopes) && !is_denied) "same slopes" else "different"
 }
 
@@ -3454,7 +3518,8 @@ in_sentences <- function(findings) {
 
 # Why patients contradict a model.
 why_contradicted <- function(support) {
-  if (support$rung == "model") return("it is worse than your base rate")
+  if (nzchar(support$worse_than) && !support$rung %in% DENIED)
+    return(paste("it is worse than", support$worse_than))
   culprits <- culprits_of(support)
   if (!length(culprits) && support$rung == "slopes") culprits <- "the base risk"
   paste(c(p_in_words(min(support$p_value, support$p_slopes)), if (length(culprits)) paste(culprits, collapse = ", ")),
@@ -3511,6 +3576,8 @@ verdict_in_words <- function(x) {
 
 # How far the original's model holds here.
 rung_in_words <- function(support) {
+  if (support$rung == "model" && nzchar(support$worse_than))
+    return(paste0("The original's model predicts worse here than ", support$worse_than, "."))
   culprits <- culprits_of(support)
   switch(support$rung,
     model = "Your patients do not contradict the original's model: chance may be the reason.",
@@ -3534,7 +3601,7 @@ MISCALIBRATED <- 1.1  # observed to expected events beyond it, or below its inve
 
 # The command that suits the rung: the smallest change that is enough.
 next_command <- function(support) {
-  if (support$gain[["high"]] < 0) return(PUBLISH)
+  if (nzchar(support$worse_than)) return(PUBLISH)
   switch(support$rung, model = EVALUATE, slopes = UPDATE_CONSTANT, factor = UPDATE_SLOPE, PUBLISH)
 }
 
@@ -3619,6 +3686,8 @@ support_details <- function(support) {
     value_item("slopes alone", p_in_words(support$p_slopes)),
     value_item("slopes up to a factor", p_in_words(support$p_factor)),
     measure_item("gain over the base rate", support$gain, "constant fitted here"),
+    unlist(lapply(support$parts, function(part)
+      measure_item(paste("gain of", part$name), part$gain, "beside the rest")), recursive = FALSE),
     if (!is.null(support$calibration))
       measure_item("calibration in the large", support$calibration$in_the_large, "0 is perfect"),
     table_item(paste0("The model, and one step towards your patients (", support$scale, ")"),

@@ -175,6 +175,48 @@ def test_labels_of_other_patients_are_no_slopes_up_to_a_factor(labs, original):
     assert "Your patients contradict these columns: " in " ".join(str(found).split())
 
 
+def test_what_centres_differ_by_excuses_no_part_that_makes_predictions_worse(labs):
+    """Neither the strongest column, nor all others: the second leg is asked of both."""
+    lenient = Request(target=TARGET, ridge=0.003, between=(0.2, 0.1), replication_rows=400)
+    original = publish(table(labs[0]), lenient)
+
+    rng = np.random.default_rng(0)
+    here = labs[1]
+    strongest = here.assign(prior_admissions=rng.permutation(here.prior_admissions))
+    turned = {"I": "IV", "II": "III", "III": "II", "IV": "I"}
+    spoiled = {
+        "without prior_admissions": strongest,
+        "prior_admissions alone": here.assign(nyha=here.nyha.map(turned)),
+        "": here,
+    }
+    for worse_than, rows in spoiled.items():
+        _, found = replicate(original.study, table(rows), original.model)
+        assert found.support.p_value > 0.05
+        assert found.support.gain.high > 0
+        assert found.support.worse_than == worse_than
+        assert found.succeeded == (worse_than == "")
+        told = f"it is worse than {worse_than}" in " ".join(str(found).split())
+        assert told == (worse_than != "")
+
+
+def test_columns_fitted_to_chance_contradict_no_model():
+    """Twenty of them and 300 rows: they make predictions worse everywhere."""
+    rng = np.random.default_rng(1)
+
+    def rows(n_rows):
+        X = rng.normal(size=(n_rows, 21))
+        y = (rng.random(n_rows) < 1 / (1 + np.exp(-1.2 * X[:, 0]))) * 1
+        return open_table({f"x{j}": X[:, j] for j in range(21)}, target=y)
+
+    original = publish(rows(300), Request(ridge=0.001, between=(0.2, 0.1)))
+    _, found = replicate(original.study, rows(4000), original.model)
+    strongest, others = found.support.parts
+    assert strongest.part.name == "x0"
+    assert others.gain.high < 0
+    assert not others.is_harmful
+    assert found.support.worse_than == ""
+
+
 def test_slopes_that_are_half_as_strong_are_contradicted(labs, original):
     """One direction, lost in a sum over twenty columns of which centres may differ in each."""
     other = load_readmission("Birchwood", 6000)

@@ -42,8 +42,8 @@ from replearn.types import Vector
 
 _MODULES = (
     *("words", "exact", "stability", "table", "targets", "check", "evidence", "placebo", "tails"),
-    *("support", "recalibration", "worth", "compare", "replicate", "disclosure", "sums"),
-    *("pictures", "own", "lab", "worker"),
+    *("support", "strongest", "recalibration", "worth", "compare", "replicate", "disclosure"),
+    *("sums", "pictures", "own", "lab", "worker"),
 )
 
 #: Rows of a rehearsal, and of each of its classes at least.

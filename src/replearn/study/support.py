@@ -2,7 +2,9 @@
 
 Support has two legs. The patients are *compatible*: a score test with all rows does not contradict
 the model, given that centres differ as the study says. And the model is *better than the base
-rate* of this centre, its constant fitted here. Performance stands beside it: the base rate, the
+rate* of this centre, its constant fitted here; so are its strongest column and all others, each
+beside the rest. That differences between centres are usual excuses no harm. Performance stands
+beside it: the base rate, the
 original's model and the lab's own fit on the same rows.
 """
 
@@ -37,6 +39,7 @@ from replearn.study.performance import (
     calibration_line,
     observed_to_expected,
 )
+from replearn.study.strongest import PartGain, parts_of
 from replearn.study.study import GlmStudy
 from replearn.tables import INTERVAL
 from replearn.types import Matrix, Vector
@@ -106,6 +109,8 @@ class Support(Spoken):
         What a coefficient is called: "odds ratio", "rate ratio" or "coefficient".
     of_slopes : bool
         Whether slopes alone are tested, because constants are this lab's own.
+    parts : tuple of PartGain
+        What the strongest column adds to all others, and these to it.
 
     See Also
     --------
@@ -155,6 +160,7 @@ class Support(Spoken):
     columns: tuple[ColumnDifference, ...]
     measure: str  # "odds ratio", "rate ratio" or "coefficient"
     of_slopes: bool = False  # constants are this lab's own, so that slopes alone are tested
+    parts: tuple[PartGain, ...] = ()
 
     @property
     def p_value(self) -> float:
@@ -164,14 +170,22 @@ class Support(Spoken):
         return self.test.p_value
 
     @property
+    def worse_than(self) -> str:
+        """What is shown to predict better here than the model; "" if nothing is."""
+        if self.gain.high < 0:
+            return "your base rate"
+        harmful = [one for one in self.parts if one.is_harmful]
+        return harmful[0].part.alternative if harmful else ""
+
+    @property
     def contradicts(self) -> bool:
-        """The test rejects the model, or the base rate is better."""
-        return self.p_value < UNLIKELY or self.gain.high < 0
+        """The test rejects the model, or less than the model is better."""
+        return self.p_value < UNLIKELY or bool(self.worse_than)
 
     @property
     def contradicts_slopes(self) -> bool:
         """The same whatever the constants."""
-        return self.test.p_slopes < UNLIKELY or self.gain.high < 0
+        return self.test.p_slopes < UNLIKELY or bool(self.worse_than)
 
     @property
     def base_risk_differs(self) -> bool:
@@ -189,7 +203,7 @@ class Support(Spoken):
         if self.test.p_slopes >= UNLIKELY:
             return "slopes"
         # a factor of 0 suits labels that no column tells anything about
-        if self.test.p_factor >= UNLIKELY and self.gain.high >= 0:
+        if self.test.p_factor >= UNLIKELY and not self.worse_than:
             return "factor"
         return "columns"
 
@@ -256,6 +270,7 @@ class Support(Spoken):
             Row("slopes alone", p_value(self.test.p_slopes), key="compatible_slopes"),
             Row("slopes up to a factor", p_value(self.test.p_factor), key="compatible_factor"),
             self.gain.row("gain over the base rate", "constant fitted here"),
+            *(one.row() for one in self.parts),
         ]
         if self.line is not None:
             rows.append(self.line[0].row("calibration in the large", "0 is perfect"))
@@ -355,14 +370,17 @@ def support_of(
     test = rungs_of(rows, n_rows, reference)
     is_local = design.constant == "local"
 
-    scored = ScoredRows.of(rows, n_rows, theta, own_theta, np.zeros_like(theta))
-    (ours, own, base), targets, masses = scored.scores, scored.targets, scored.masses
+    parts = list(parts_of(study, theta))
+    without = [part.without for part in parts]
+    scored = ScoredRows.of(rows, n_rows, theta, own_theta, np.zeros_like(theta), *without)
+    (ours, own, base, *rest), targets, masses = scored.scores, scored.targets, scored.masses
+    gains = [gain_of(loss, ours, one, targets, masses) for one in (base, *rest)]
 
     # the base rate of a survival study is one of events for each unit of time
     at_risk = base[:, 0] if loss.kind == "hazard" else None
     return Support(
         test,
-        gain_of(loss, ours, base, targets, masses),
+        gains[0],
         Performance.of(loss, ours, targets, masses, held_out=False, at_risk=at_risk),
         Performance.of(loss, own, targets, masses, held_out=False, at_risk=at_risk),
         observed_to_expected(loss, ours, targets, masses),
@@ -374,11 +392,12 @@ def support_of(
         _columns(model, test),
         loss.ratio or "coefficient",
         of_slopes=is_local,
+        parts=tuple(map(PartGain, parts, gains[1:])),
     )
 
 
 def gain_of(loss: Loss, ours: Matrix, base: Matrix, targets: Vector, masses: Vector) -> Measure:
-    """What a model saves beyond the base rate, in nats a row; both have constants of these rows."""
+    """What a model saves beyond less of it, in nats a row; both have constants of these rows."""
     ours, base = (one + shift_of(loss, one, targets, masses) for one in (ours, base))
     gains = loss.value(base, targets) - loss.value(ours, targets)
     mean = Measure.mean(gains, masses)

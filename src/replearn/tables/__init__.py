@@ -13,7 +13,7 @@ from replearn.tables.cells import (
     numbers_of,
 )
 from replearn.tables.clusters import Clusters
-from replearn.tables.counts import EncodingCounts
+from replearn.tables.counts import MOST_MISSING, EncodingCounts
 from replearn.tables.encoding import (
     INTERVAL,
     MISSING,

@@ -125,13 +125,13 @@ function verdictOf({ same, sameSlopes, support, lookFirst, isSmall }) {
   if (same === null) return "untold";
   if (same) {
     const isBetter = support.gain.low > 0;
-    if (support.gain.high < 0 || DENIED.includes(support.rung)) return "contradicted";
+    if (support.worseThan || DENIED.includes(support.rung)) return "contradicted";
     if (lookFirst.length) return "questioned";
     if (!isBetter && !isSmall) return "unsupported";
     if (support.rung === "slopes") return "same slopes";
     return isBetter ? "confirmed" : "undecided";
   }
-  const isDenied = !support || support.test.pSlopes < UNLIKELY || support.gain.high < 0;
+  const isDenied = !support || support.test.pSlopes < UNLIKELY || support.worseThan !== "";
   return sameSlopes && !isDenied ? "same slopes" : "different";
 }
 
@@ -256,7 +256,7 @@ const culpritsOf = ({ columns }) =>
 
 /** Why patients contradict a model. */
 function whyContradicted(support) {
-  if (support.rung === "model") return "it is worse than your base rate";
+  if (support.worseThan && !DENIED.includes(support.rung)) return `it is worse than ${support.worseThan}`;
   let culprits = culpritsOf(support);
   if (!culprits && support.rung === "slopes") culprits = "the base risk";
   return pValue(Math.min(support.p, support.test.pSlopes)) + (culprits ? `: ${culprits}` : "");
@@ -303,7 +303,8 @@ function sentenceOf({ design }, { word, support, size, lookFirst, same: isSame }
 }
 
 /** How far the original's model holds here. */
-const rungInWords = (support) => ({
+const rungInWords = (support) => support.rung === "model" && support.worseThan ?
+  `The original's model predicts worse here than ${support.worseThan}.` : ({
   model: "Your patients do not contradict the original's model: chance may be the reason.",
   slopes: "Your patients have the original's slopes and a different base risk.",
   factor: "Your patients have the original's slopes up to one factor.",
@@ -330,8 +331,8 @@ function miscalibrated({ ratio }) {
 }
 
 /** The command that suits the rung: the smallest change that is enough. */
-function nextCommand({ rung, gain }) {
-  if (gain.high < 0) return PUBLISH;
+function nextCommand({ rung, worseThan }) {
+  if (worseThan) return PUBLISH;
   return { model: EVALUATE, slopes: UPDATE_CONSTANT, factor: UPDATE_SLOPE, columns: PUBLISH }[rung];
 }
 
@@ -409,12 +410,13 @@ function performanceItems({ measure, base, model, own, ratio, line, p, pOnePopul
 
 const STEPS = ["model", "own", "low", "high"];
 
-function supportDetails({ test, p: pAll, pOnePopulation, gain, line, columns, scale }) {
+function supportDetails({ test, p: pAll, pOnePopulation, gain, parts, line, columns, scale }) {
   const found = [["patients fit the model", pValue(pAll)],
     ["if centres did not differ", pValue(pOnePopulation)],
     ["base risk alone", pValue(test.pConstants)],
     ["slopes alone", pValue(test.pSlopes)], ["slopes up to a factor", pValue(test.pFactor)],
-    rowOf("gain over the base rate", gain, "constant fitted here")];
+    rowOf("gain over the base rate", gain, "constant fitted here"),
+    ...parts.map((part) => rowOf(`gain of ${part.name}`, part.gain, "beside the rest"))];
   if (line) found.push(rowOf("calibration in the large", line.inTheLarge, "0 is perfect"));
   // intervals of time are the baseline, and shown where they contradict it
   const shown = columns.filter(({ name, p }) => p < UNLIKELY || !name.startsWith(`${INTERVAL} = `));

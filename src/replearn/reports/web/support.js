@@ -33,7 +33,7 @@ export const times = (a, b) => a.map((row) => {
 });
 export const dot = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
 const applied = (a, x) => Float64Array.from(a, (row) => dot(row, x));
-const transposed = (a) => Array.from(a[0], (_, j) => Float64Array.from(a, (row) => row[j]));
+export const transposed = (a) => Array.from(a[0], (_, j) => Float64Array.from(a, (row) => row[j]));
 const traceOf = (a) => a.reduce((sum, row, i) => sum + row[i], 0);
 
 /** The solution of a linear system, by elimination; columns without a pivot get 0. */
@@ -64,7 +64,7 @@ export const kron = (a, b) => a.flatMap((first) => b.map((second) =>
   Float64Array.from(Array.from(first).flatMap((x) => Array.from(second, (y) => x * y)))));
 
 /** Both triangles of the coordinates, in float64. */
-function factorsOf({ scores, columns, scales }) {
+export function factorsOf({ scores, columns, scales }) {
   const unit = 2 ** -14;
   const whole = (rows) => rows.map((row) =>
     Float64Array.from({ length: rows.length }, (_, j) => (row[j] ?? 0) * unit));
