@@ -419,10 +419,13 @@ difference between centres; `--details` shows it beside the other one.
 | table | rows of the centre | verdict | exit | support | one population | gain over the base rate |
 |---|---|---|--:|--:|--:|--:|"""
     for _, line in table.iterrows():
-        ps = " | ".join(p_value(line[name]) for name in ("p", "p, one population"))
+        # a cell breaks no line
+        p, alone = (
+            p_value(line[name]).replace(" ", "\u00a0") for name in ("p", "p, one population")
+        )
         yield (
-            f"| {line['table']} | {line['rows']} | {line['verdict']} | {line['exit']} | {ps} | "
-            f"{line['gain']:.3f} |"
+            f"| {line['table']} | {line['rows']} | {line['verdict']} | {line['exit']} | {p} | "
+            f"{alone} | {line['gain']:.3f} |"
         )
     yield ""
 

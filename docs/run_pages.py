@@ -30,6 +30,7 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from itertools import groupby
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -190,22 +191,28 @@ def write(page: Path) -> int:
 def written(step: Step, printed: str) -> str:
     """What a page should show of a step: as much as it does, with the line breaks of today."""
     shown = step.shown.splitlines()
-    if agrees(step.shown, printed) and any("..." in line for line in shown[1:-1]):
-        return step.shown
-
-    lines = [line.rstrip() for line in printed.splitlines()]
+    if agrees(step.shown, printed) and any("..." in one and one != "..." for one in shown):
+        return step.shown  # a part of a line stands for anything
+    lines = [line.rstrip() for line in printed.rstrip("\n").splitlines()]
     if step.language == "python":
         lines = [line or "<BLANKLINE>" for line in lines]
-    if len(shown) > 2 and shown[0] == shown[-1] == "...":  # what follows the same first line
-        start = _place(shown[1], lines)
-        lines = ["...", *lines[start : start + len(shown) - 2], "..."]
-    elif shown[-1:] == ["..."]:
-        lines = [*lines[: len(shown) - 1], "..."]
-    elif shown[:1] == ["..."]:
-        lines = ["...", *lines[1 - len(shown) :]]
-    elif agrees(step.shown, printed) and "..." in step.shown:
-        return step.shown
-    return "".join(f"{line}\n" for line in lines)
+
+    # between lines "..." excerpts, each as long as it was
+    excerpts = [list(group) for _, group in groupby(shown, lambda line: line == "...")]
+    if ["..."] not in excerpts:
+        return "".join(f"{line}\n" for line in lines)
+    new: list[str] = []
+    for place, excerpt in enumerate(excerpts):
+        if excerpt == ["..."]:
+            new += excerpt
+            continue
+        start = 0
+        if place == len(excerpts) - 1:
+            start = max(0, len(lines) - len(excerpt))
+        elif place:
+            start = _place(excerpt[0], lines)
+        new += "\n".join(lines[start : start + len(excerpt)]).rstrip("\n").splitlines()
+    return "".join(f"{line}\n" for line in new)
 
 
 def _place(first: str, lines: list[str]) -> int:

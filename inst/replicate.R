@@ -3655,8 +3655,8 @@ table_item <- function(title, frame, ratios = character(0)) {
   cells <- lapply(names(frame), function(name) {
     column <- frame[[name]]
     if (is.character(column)) return(column)
-    in_words <- if (name == "p") p_cell else if (name %in% ratios) ratios_in_words else reals_in_words
-    ifelse(is.na(column), "", in_words(column))
+    words <- if (name == "p") p_cell else if (name %in% ratios) ratios_in_words else reals_in_words
+    ifelse(is.na(column), "", words(column))
   })
   list(list(title = title, header = names(frame), is_number = !vapply(frame, is.character, NA),
             rows = matrix(as.character(unlist(cells)), nrow(frame), length(frame))))

@@ -306,6 +306,16 @@ def test_words_in_pictures_are_whole_and_can_be_read_on_a_phone(path):
         assert left + length <= width, text.text
 
 
+@pytest.mark.parametrize("page", TEXTS, ids=name)
+def test_captions_of_cells_say_what_the_picture_shows(page):
+    """A caption said "All marks inside" under marks outside."""
+    text = page.read_text(encoding="utf-8")
+    for caption, path in re.findall(r"(?m)^!\[([^]]+)\]\(([^)]+\.svg)\)$", text):
+        said = drawn((page.parent / path).read_text(encoding="utf-8"))
+        if "rounding cells" in said:
+            assert ("all marks" in caption.lower()) == said.endswith("all marks are inside.")
+
+
 def test_a_ladder_compares_with_its_longest_rung():
     svg = ladder(
         [Rung("base", 0.0, "0%", "all"), Rung("ours", 0.2, "20%", "9 of 9", True)], "worth"

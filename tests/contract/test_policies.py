@@ -18,7 +18,7 @@ RULES = {
     "least_rows": 0,
     "least_count": 0,
     "most_coefficients_per_row": "1",
-    "may_leave": ["study", "model", "sums", "predictions", "page", "rows"],
+    "may_leave": ["study", "model", "sums", "shares", "predictions", "page", "rows"],
 }
 
 #: Whatever a command can write ({f}), the kind that a policy calls it, and whether it knows rows.
@@ -102,6 +102,22 @@ def test_policy(
             assert os.listdir(tmp_path) == ["policy.json"]
         else:
             assert code == 0, errors
+
+
+def test_shares_may_leave_where_sums_may_not(
+    inside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A data owner asks for secret shares; whoever lets sums leave lets shares leave, too."""
+    path = tmp_path / "policy.json"
+    monkeypatch.setenv("REPLEARN_POLICY", str(path))
+    sums = f"sums study.json b.csv --lab b --out {tmp_path}/b.json"
+    shares = f"{sums} --shares a,b,c"
+    added = f"combine study.json {tmp_path}/b.for-b.json --out {tmp_path}/b.share.json"
+    for kinds, codes in ((["shares"], (2, 0)), (["sums"], (0, 0)), (["model"], (2, 2))):
+        path.write_text(json.dumps(RULES | {"may_leave": kinds}))
+        assert tuple(replearn(*call.split())[0] for call in (sums, shares)) == codes
+        _, _, errors = replearn(*added.split())
+        assert ("policy lets" in errors) == (codes[1] == 2)
 
 
 @pytest.mark.parametrize(

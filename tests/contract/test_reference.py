@@ -119,8 +119,9 @@ def test_nothing_is_left_blank(name):
 
 
 #: Of numpydoc's rules those that are matters of taste: a second paragraph, where quotes close,
-#: capital letters, results with a name; and sections of names that their methods do not have.
+#: capital letters, results with a name.
 TASTE = {"ES01", "GL02", "SA03", "RT02", "SS05"}
+#: Sections that names have, but not each of their methods.
 OF_NAMES = {"SA01", "EX01"}
 
 

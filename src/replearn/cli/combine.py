@@ -91,14 +91,13 @@ def run(options: Namespace) -> Outcome:
     # a round: sums of all labs, or secret shares of them
     sums: list[Any] = [document_of(path, (LabSums, Share)) for path in options.sums]
     shares = [one for one in sums if isinstance(one, Share)]
-    made = ["replearn/state"]
-    if not options.publish:
-        made.append("replearn/model/glm")
     if any(share.lab is not None for share in shares):
         unused = ("begin", "opened", "page", "publish", "replication_rows")
         refuse_unused(options, "a lab that adds up shares", *unused)
-        made = ["replearn/share"]
-    check_output_path(options.out, "model", tuple(made))
+        check_output_path(options.out, "shares", ("replearn/share",))
+    else:
+        made = ["replearn/state"] if options.publish else ["replearn/state", "replearn/model/glm"]
+        check_output_path(options.out, "model", tuple(made))
     refuse_unused(options, "a round of a study", "ridge", "seed")
     if options.publish and not options.begin:
         refuse_unused(options, "a joint original", "opened")
@@ -130,6 +129,7 @@ def _round(study: "GlmStudy", sums: list[Any], options: Namespace) -> Outcome:
             replication_rows=options.replication_rows,
         )
     if isinstance(result, Share):
+        may_leave("shares")
         result.save(options.out)
         return Outcome(replace(result.facts(), values={"done": False}))
 

@@ -255,7 +255,7 @@ ALGORITHMS = ("svm", "sgd", "net", "dp", "box", "foam")
 
 #: What is promised: default (that of the estimators) and help of each number.
 PROMISE = {
-    "margin": (0.1, "margin of the population, rows scaled to length 1"),
+    "margin": (0.1, "margin of the population, rows scaled to norm 1"),
     "max_error": (0.05, "share of new rows that may be wrong"),
     "max_disagreement": (0.1, "probability of different models"),
     "failure_prob": (0.05, "probability of a larger error"),

@@ -127,7 +127,7 @@ def _shares(options: Namespace, study: "GlmStudy", state: "State | None", lab: s
 
     stem = options.out.removesuffix(".json")
     paths = {name: f"{stem}.for-{name}.json" for name in options.shares}
-    may_leave("sums")
+    may_leave("shares")
     for path in paths.values():  # private files: each is for the eyes of one lab
         check_output_path(path, None, ("replearn/share",))
     if state is None or state.newton is None:
@@ -145,7 +145,7 @@ def _shares(options: Namespace, study: "GlmStudy", state: "State | None", lab: s
             counted=counted,
             least_count=least_count(),
         )
-    may_leave("sums", table.n_rows, study.design.n_numbers)
+    may_leave("shares", table.n_rows, study.design.n_numbers)
     _refuse_other_shares(study, state or study.begin(), shares, paths)
     for name, share in shares.items():
         share.save(paths[name], private=True)
@@ -167,8 +167,7 @@ def _refuse_other_shares(
     study: "GlmStudy", state: "State", new: "dict[str, Share]", paths: dict[str, str]
 ) -> None:
     """Stop where two totals would differ by the rows of one lab, or by few of its rows."""
-    from replearn.study import Share
-    from replearn.study.shares import joined_shares, unpack_total
+    from replearn.study import Share, joined_shares, unpack_total
 
     old = {name: Share.load(path) for name, path in paths.items() if _is_filled(path)}
     old = {name: one for name, one in old.items() if one.state == state.fingerprint}

@@ -60,10 +60,10 @@ def replicate(
 
     # 2 rows for the test of support: all, or as many as one machine holds
     agreement = agreement_of(study, fitted.model, fitted.theta, n_rows, known)
-    share = 0
+    sample_threshold = 0
     if agreement.original is not None:
-        share = threshold_for(MOST_HELD, n_rows)
-    rows = MemoryBlocks(joined(_results(pass_over, RowsAsked(state.scale, share))))
+        sample_threshold = threshold_for(MOST_HELD, n_rows)
+    rows = MemoryBlocks(joined(_results(pass_over, RowsAsked(state.scale, sample_threshold))))
 
     # 3 the answer
     replication = supported_by(agreement, lambda: findings, rows, rows.block.n_rows)
@@ -78,7 +78,7 @@ class RowsAsked:
     """
 
     scale: int | None
-    share: int
+    sample_threshold: int
 
 
 def _total(state: State, pass_over: PassOver) -> Sums:
@@ -115,7 +115,7 @@ def _part(
             raise other_version(version, __version__)
         if isinstance(state, RowsAsked):
             block = encode(study.design, state.scale, batches).block
-            is_asked = row_marks(block, _SALT, apart=False) < state.share
+            is_asked = row_marks(block, _SALT, apart=False) < state.sample_threshold
             return block.part(is_asked)
         if keep:
             return encode(study.design, state.scale, batches)

@@ -26,6 +26,7 @@ from replearn.rows import (
     Block,
     ExactSums,
     LevelRows,
+    add_lower_products,
     column_sums,
     integers,
     most_rows,
@@ -54,8 +55,6 @@ _COARSE_ONE = 1 << (ROW_BITS - COARSE_SHIFT)
 _MOST_FLOATS = 1 << 22
 #: Arrays of the size of scores that are in use at once.
 _SCORES_IN_USE = 8
-#: Columns of a product of rows, so that what is above its diagonal is hardly made.
-_STRIP = 32
 #: Sparse entries that are kept in float64 during a fit: 32 MB.
 _MOST_READY = 1 << 22
 
@@ -319,10 +318,7 @@ def _add_dense(
     weighted = np.empty_like(X)
     for matrix, values in zip(information, _curvature(form, loss, eta, weights), strict=True):
         np.multiply(X, values[:, None], out=weighted)
-        for start in range(0, X.shape[1], _STRIP):
-            strip = slice(start, start + _STRIP)
-            product = weighted[:, start:].T @ X[:, strip]
-            matrix[start:, strip] += product.astype(np.int64)
+        add_lower_products(matrix, weighted, X)
 
 
 def _add_first_and_diagonal(
@@ -417,7 +413,11 @@ def over_scores(parts: Matrix, n_scores: int) -> Matrix:
 def mean_parts(sums: ExactSums, loss: Loss, form: Form) -> Matrix:
     """What sums have of the information matrix, of a row."""
     unit = 2.0 ** (WEIGHT_BITS - loss.bits) / (2.0**ROW_BITS / COARSE) ** 2
-    parts = unpacked(sums.reals("information"), sums.values["gradient"].shape[1], form)
+    flat = sums.reals("information")
+    n_columns = flat.shape[1] // 2
+    if form != "alone":  # of a triangle
+        n_columns = (math.isqrt(8 * flat.shape[1] + 1) - 1) // 2
+    parts = unpacked(flat, n_columns, form)
     return parts * unit / float(max(sums.count("sampled"), 1))
 
 

@@ -211,7 +211,7 @@ class _Pull:
     """By the whole information matrix."""
 
     theta: Matrix
-    turn: Matrix  # from gradients to coordinates, on a grid
+    turn: Matrix  # from gradients to coordinates in units, on grids
     turn_unit: float
     metrics: "list[Metric]"  # in which leverages are lengths, one for each score
     unit: Vector
@@ -243,6 +243,7 @@ class _Pull:
         # units are powers of two, so that dividing by them is exact
         predicted = np.sqrt([algebra.dot(column, column) for column in half.T])
         unit = np.ldexp(1.0, np.frexp(predicted)[1] - FINE_BITS)
+        turn /= unit[:, None]
         return cls(theta, turn, turn_unit, metrics, unit, weight)
 
     @property
@@ -260,7 +261,6 @@ class _Pull:
             # in place: these are the largest arrays of a piece
             turned = product(some.X, self.turn[:, k * n_columns : (k + 1) * n_columns].T)
             turned *= factor[:, None]
-            turned /= self.unit
             pulls.append(turned)
         add_pulls(sums, loss, some, pulls)
 
@@ -319,8 +319,9 @@ def add_pulls(sums: Moments, loss: Loss, some: RowParts, pulls: list[Matrix]) ->
 def _influences(pulls: list[Matrix], residual: Matrix) -> np.ndarray:
     """Of rows on coordinates, in whole units."""
     total = pulls[0] * residual[:, :1]
+    part = np.empty_like(total)
     for k, of_score in enumerate(pulls[1:], 1):
-        total += of_score * residual[:, k, None]
+        total += np.multiply(of_score, residual[:, k, None], out=part)
 
     # round and cut in place
     total += 0.5

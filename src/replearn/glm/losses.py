@@ -91,11 +91,11 @@ class _Classes(Part):
         An original that happens to have no event where some are likely would think itself certain.
         ``means`` are residuals at targets of 0: probabilities of all classes but the first.
         """
-        # the mean pull, and the probability of the first class
-        mean = np.zeros_like(pulls[0])
+        # the mean pull, and the probability of the first class; in place, since pulls are large
+        mean, part = np.zeros_like(pulls[0]), np.empty_like(pulls[0])
         first = np.ones(len(means))
         for k, pull in enumerate(pulls):
-            mean += means[:, k, None] * pull
+            mean += np.multiply(means[:, k, None], pull, out=part)
             first = first - means[:, k]
         first = np.maximum(first, 0.0)[:, None]
 
@@ -104,9 +104,12 @@ class _Classes(Part):
         second = first * square
         fourth = first * square * square
         for k, pull in enumerate(pulls):
-            square = (pull - mean) ** 2
-            second += means[:, k, None] * square
-            fourth += means[:, k, None] * (square * square)
+            np.subtract(pull, mean, out=square)
+            square *= square
+            second += np.multiply(means[:, k, None], square, out=part)
+            square *= square
+            square *= means[:, k, None]
+            fourth += square
         return second, fourth
 
 

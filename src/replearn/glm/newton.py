@@ -377,8 +377,10 @@ def _arrived(state: NewtonState, sums: ExactSums) -> LastIterate:
     """
     last = state.behind
     if last is None:
-        share = state.sample_threshold or sample_threshold_for(sums.count("rows"), state.theta.size)
-        return LastIterate.at(state.theta, sums, share)
+        sample_threshold = state.sample_threshold or sample_threshold_for(
+            sums.count("rows"), state.theta.size
+        )
+        return LastIterate.at(state.theta, sums, sample_threshold)
 
     iterate = LastIterate.at(state.theta, sums, last.sample_threshold, last.n_steps + 1)
     if state.sample_threshold:

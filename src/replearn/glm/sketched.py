@@ -21,7 +21,7 @@ from replearn.glm import between as centres
 from replearn.glm import newton
 from replearn.glm.between import Between, CentreFits
 from replearn.glm.coordinates import MOST_IN_TRIANGLE, Coordinates
-from replearn.glm.derivatives import MOST_STEERED, form_of, mean_information, sums_at
+from replearn.glm.derivatives import MOST_STEERED, form_of, information_at, mean_information
 from replearn.glm.influence import Influence, influence_of
 from replearn.glm.influence_alone import influence_alone
 from replearn.glm.influence_by_class import influence_by_class
@@ -39,6 +39,7 @@ from replearn.glm.validation import (
     validate,
 )
 from replearn.rows import (
+    EVERY_ROW,
     MAX_BLOCK,
     MOST_TRIED,
     ROW_BITS,
@@ -48,6 +49,7 @@ from replearn.rows import (
     LevelRows,
     MemoryBlocks,
     Rows,
+    add_lower_products,
     column_sums,
     on_grid,
     pieces,
@@ -149,6 +151,10 @@ def second_moments(rows: Rows) -> Matrix:
         for piece in pieces(block, n_columns):
             weight += _add_moments(total, piece)
 
+    # dense products are made up to the diagonal
+    upper = np.triu_indices(n_columns, 1)
+    total[upper] = total.T[upper]
+
     # fewer rows are not published at all
     if n_rows >= PROMISED_ROWS:
         _leave_out_small(total)
@@ -167,10 +173,9 @@ def _add_moments(total: Ints, piece: Block) -> int:
 
     X = with_constant(piece.terms)
     if is_sparse(X):
-        products = (X.multiply(masses[:, None]).T @ X).toarray()
+        total += (X.multiply(masses[:, None]).T @ X).toarray().astype(np.int64)
     else:
-        products = (X * masses[:, None]).T @ X
-    total += products.astype(np.int64)
+        add_lower_products(total, X * masses[:, None], X)
     return int(masses.sum())
 
 
@@ -201,10 +206,10 @@ def spread_of(
         return influence_alone(kept.block, loss, theta, rate, coordinates, n_rows, weight)
 
     if theta.size > MOST_STEERED and form_of(theta.shape) == "classes":
-        sums = sums_at(kept.blocks(), loss, theta, 1 << 32, "classes")
+        sums = information_at(kept.blocks(), loss, theta, EVERY_ROW, "classes")
         return influence_by_class(kept.blocks(), loss, theta, sums, rate, parts(), n_rows, weight)
 
-    sums = sums_at(kept.blocks(), loss, theta, sample_threshold=1 << 32)
+    sums = information_at(kept.blocks(), loss, theta, EVERY_ROW)
     information = mean_information(sums, loss, rate)
     return influence_of(kept.blocks(), loss, theta, information, parts(), n_rows, weight)
 

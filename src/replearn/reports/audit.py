@@ -120,9 +120,10 @@ class Audit(Spoken):
             Row("compared", self.compared),
         ]
         if self.churn is not None:
-            items.append(Row("labels that differ", self.churn, "%", note="of test rows, mean"))
+            note = "of test rows, the mean of pairs"
+            items.append(Row("labels that differ", self.churn, "%", note=note))
         if self.accuracy is not None:
-            note = f"always the most frequent class: {percent(self.majority or 0.0)}"
+            note = f"the most frequent class alone {percent(self.majority or 0.0)}"
             items.append(Row("accuracy", self.accuracy, "%", note=note))
 
         # what the numbers do not say

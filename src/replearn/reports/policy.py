@@ -8,7 +8,7 @@ from replearn.errors import ReplearnError
 from replearn.study import GlmStudy
 from replearn.words import Facts, Row, Spoken
 
-Kind = Literal["study", "model", "sums", "predictions", "page", "rows"]
+Kind = Literal["study", "model", "sums", "shares", "predictions", "page", "rows"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class Policy(Spoken, Document):
         A study or model may have at most so many numbers for each row.
     may_leave : tuple of str
         Kinds of files that may be written: study, model (in any form, with the states of a joint
-        fit), sums, predictions (printed ones, too), page, rows.
+        fit), sums, shares (of sums, in secret; where sums may leave, shares may, too), predictions
+        (printed ones, too), page, rows.
 
     Notes
     -----
@@ -41,11 +42,12 @@ class Policy(Spoken, Document):
     least_rows: Annotated[int, Range(0, 1 << 40)]
     least_count: Annotated[int, Range(0, 1 << 40)]
     most_coefficients_per_row: Annotated[str, DecimalText(3, 0, 1e6)]
-    may_leave: Annotated[tuple[Kind, ...], Length(0, 6)]
+    may_leave: Annotated[tuple[Kind, ...], Length(0, 7)]
 
     def allow(self, kind: Kind, n_rows: int | None = None, n_numbers: int | None = None) -> None:
         """Refuse a file that must not leave, with the rule."""
-        if kind not in self.may_leave:
+        is_hidden = kind == "shares" and "sums" in self.may_leave  # they tell less
+        if kind not in self.may_leave and not is_hidden:
             raise ReplearnError(
                 f"the data owner's policy lets {', '.join(self.may_leave) or 'nothing'} leave, "
                 f"got {kind}. Ask the data owner."

@@ -15,6 +15,7 @@ from replearn.rows.blocks import (
     Block,
     MemoryBlocks,
     Rows,
+    add_lower_products,
     column_sums,
     copied_share,
     joined,

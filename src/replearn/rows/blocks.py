@@ -15,7 +15,7 @@ import numpy as np
 
 from replearn.errors import Unbounded
 from replearn.rows.levels import LevelRows
-from replearn.types import Array, BlockMap, Matrix, Vector, Words, Words32, is_sparse, stacked
+from replearn.types import Array, BlockMap, Ints, Matrix, Vector, Words, Words32, is_sparse, stacked
 
 #: The grids, as powers of two: one unit of an encoded row is 2^-12, and so on.
 ROW_BITS, THETA_BITS, WEIGHT_BITS, RESIDUAL_BITS = 12, 26, 16, 22
@@ -28,6 +28,8 @@ COARSE_SHIFT, COARSE_BLOCK = 4, 1 << 11
 COARSE = 2.0**COARSE_SHIFT
 #: Numbers of a float64 block that a core's cache holds.
 _CACHED = 1 << 18
+#: Columns of a product of rows with themselves.
+_STRIP = 32
 #: Rows that choices and checks look at, at most.
 MOST_TRIED = 1 << 17
 _ODD = 0x9E3779B97F4A7C15
@@ -210,6 +212,14 @@ def pieces(block: Block, n_columns: int) -> Iterator[Block]:
         yield block.part(slice(start, start + most))
 
 
+def add_lower_products(total: Ints, weighted: Matrix, rows: Matrix) -> None:
+    """Add ``weighted' rows`` up to the diagonal, in strips: what is above is hardly made."""
+    for start in range(0, rows.shape[1], _STRIP):
+        strip = slice(start, start + _STRIP)
+        products = weighted[:, start:].T @ rows[:, strip]
+        total[start:, strip] += products.astype(np.int64)
+
+
 def with_constant(terms: Any, room: Matrix | None = None) -> Any:
     """Rows in float64 with the constant 1 as their first column; sparse rows stay sparse.
 
@@ -263,7 +273,8 @@ def scores(rows: Any, theta: Matrix, offset: Vector | Matrix | None) -> Matrix:
             "coefficients must keep scores below 2^15, got larger ones. Use a larger ridge."
         )
 
-    predicted = product(rows, theta.astype(np.float64, copy=False).T)
+    # those of one score in one piece, since losses take them one by one
+    predicted = np.asfortranarray(product(rows, theta.astype(np.float64, copy=False).T))
     # in place, since new memory takes longer than arithmetic
     predicted *= 2.0 ** -(ROW_BITS + THETA_BITS)
     if offset is None:
@@ -281,19 +292,12 @@ def product(rows: Any, right: Matrix) -> Matrix:
     n_others = len(right) - rows.shape[1]
     others = right[n_others:]
     if not n_others or others.any():
-        products = _product(rows, others)
+        products = np.asarray(rows @ others)
     else:  # at the constant model, where fits begin
-        products = np.zeros((right.shape[1], rows.shape[0])).T
+        products = np.zeros((rows.shape[0], right.shape[1]))
     if n_others:
         products += right[0] * 2.0**ROW_BITS
     return products
-
-
-def _product(rows: Any, right: Matrix) -> Matrix:
-    """Of a dense product each column stands in one piece."""
-    if isinstance(rows, np.ndarray):
-        return (right.T @ rows.T).T
-    return np.asarray(rows @ right)
 
 
 def marks(terms: Any) -> Words32:
@@ -367,14 +371,17 @@ def threshold_for(most: int, n_rows: int) -> int:
 
 def sampled(rows: Rows, n_rows: int, most: int, salt: int) -> MemoryBlocks:
     """Some of the rows, chosen by their content, in memory."""
-    share = threshold_for(most, n_rows)
+    sample_threshold = threshold_for(most, n_rows)
     if not isinstance(rows, MemoryBlocks):  # blocks have no order, so equal rows cannot be counted
-        kept = [block.part(row_marks(block, salt, apart=False) < share) for block in rows.blocks()]
+        kept = [
+            block.part(row_marks(block, salt, apart=False) < sample_threshold)
+            for block in rows.blocks()
+        ]
         return MemoryBlocks(joined(kept))
 
-    if share == EVERY_ROW:
+    if sample_threshold == EVERY_ROW:
         return rows
-    return MemoryBlocks(rows.block.part(row_marks(rows.block, salt) < share))
+    return MemoryBlocks(rows.block.part(row_marks(rows.block, salt) < sample_threshold))
 
 
 def row_marks(block: Block, salt: int, apart: bool = True) -> Words:

@@ -30,7 +30,7 @@ from replearn.study.replication import (
 )
 from replearn.study.request import Options, Request
 from replearn.study.sample_size import sample_size_row
-from replearn.study.shares import Share, lab_shares
+from replearn.study.shares import Share, joined_shares, lab_shares, unpack_total
 from replearn.study.study import GlmStudy, Study, given_glm_study, given_study
 from replearn.study.sums import LabSums, lab_sums
 from replearn.study.support import ScoredRows, Support

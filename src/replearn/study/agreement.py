@@ -163,8 +163,8 @@ def copies_findings(rows: Rows, n_rows: int) -> tuple[Finding, ...]:
         return ()
 
     # by content, so that copies are together: which rows are compared depends on no order
-    threshold = threshold_for(_MOST_COMPARED, n_rows)
-    kept = [block.part(block.marks.astype(np.int64) < threshold) for block in rows.blocks()]
+    sample_threshold = threshold_for(_MOST_COMPARED, n_rows)
+    kept = [block.part(block.marks.astype(np.int64) < sample_threshold) for block in rows.blocks()]
     share = copied_share(np.concatenate([block.hashes for block in kept]))
     if not share:
         return ()

@@ -484,6 +484,8 @@ class Founded(LabsTogether, Spoken):
         The numbers that each lab alone would have.
     heterogeneity : array
         Cochran's Q of each coded number, with one degree of freedom less than labs.
+    n_unseen : int
+        Labs that sent shares: then ``labs`` has one entry for all of them.
 
     See Also
     --------

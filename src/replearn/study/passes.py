@@ -396,8 +396,8 @@ def _spread(design: GlmDesign, state: State, block: Block) -> dict[str, WholeNum
 
     # of many rows a sample is enough; marks of rows choose it, so that parts agree on it
     if counts.rows > 2 * MOST_TRIED:
-        share = threshold_for(2 * MOST_TRIED, counts.rows)
-        block = block.part(row_marks(block, 3, apart=False) < share)
+        sample_threshold = threshold_for(2 * MOST_TRIED, counts.rows)
+        block = block.part(row_marks(block, 3, apart=False) < sample_threshold)
 
     squares = fourth = np.zeros(asked.theta.size)
     if block.n_rows:

@@ -513,7 +513,8 @@ class ParquetFile:
         if self._group_bytes > _UNPACKED + _UNPACKED_PER_BYTE * n_bytes:
             raise _bomb(path, f"{self._group_bytes:,} bytes of a row group in {n_bytes:,}")
 
-        kept = [name for name in schema.names if name not in pandas_index(schema)]
+        index = pandas_index(schema)
+        kept = [name for name in schema.names if name not in index]
         self.names = checked_names(path, kept)
         self._raw = dict(zip(self.names, kept, strict=True))
 

@@ -410,7 +410,8 @@ def _of_arrow(source: Any) -> Table:
 
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
-    kept = [name for name in source.column_names if name not in pandas_index(source.schema)]
+    index = pandas_index(source.schema)
+    kept = [name for name in source.column_names if name not in index]
     checked_names("the table", kept)  # before columns are taken by name
 
     table = _of_columns({name: source.column(name) for name in kept})

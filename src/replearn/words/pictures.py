@@ -233,15 +233,6 @@ def _span(marks: Sequence[Mark], line: float) -> tuple[float, float]:
     return first, last
 
 
-def _apart(ticks: Sequence[tuple[float, str]], line: float) -> list[tuple[float, str]]:
-    """Ticks that do not overlap, those next to the line first."""
-    kept = list[tuple[float, str]]()
-    for x, text in sorted(ticks, key=lambda tick: abs(tick[0] - line)):
-        if all(abs(x - other) >= _TICK for other, _ in kept):
-            kept.append((x, text))
-    return sorted(kept)
-
-
 def round_numbers(low: float, high: float) -> list[float]:
     """Three to six round numbers between two ends."""
     if not low < high:
@@ -250,6 +241,15 @@ def round_numbers(low: float, high: float) -> list[float]:
     step = power * min(one for one in (0.2, 0.5, 1, 2) if (high - low) / (one * power) <= 5.01)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(i * step, 9) for i in range(first, last + 1)]
+
+
+def _apart(ticks: Sequence[tuple[float, str]], line: float) -> list[tuple[float, str]]:
+    """Ticks that do not overlap, those next to the line first."""
+    kept = list[tuple[float, str]]()
+    for x, text in sorted(ticks, key=lambda tick: abs(tick[0] - line)):
+        if all(abs(x - other) >= _TICK for other, _ in kept):
+            kept.append((x, text))
+    return sorted(kept)
 
 
 def _arrow(x: float, y: float, length: int) -> str:

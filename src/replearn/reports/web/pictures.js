@@ -102,15 +102,6 @@ export function forest({ columns, scale }) {
   return svg(WIDTH, height, parts, escaped(`${said}; line: ${words}.`));
 }
 
-/** Ticks that do not overlap, those next to the line first. */
-function apart(ticks, line) {
-  const kept = [];
-  for (const tick of [...ticks].sort(([a], [b]) => Math.abs(a - line) - Math.abs(b - line))) {
-    if (kept.every(([x]) => Math.abs(tick[0] - x) >= TICK)) kept.push(tick);
-  }
-  return kept.sort(([a], [b]) => a - b);
-}
-
 /** Three to six round numbers between two ends. */
 function roundNumbers(low, high) {
   if (!(low < high)) return [];
@@ -118,6 +109,15 @@ function roundNumbers(low, high) {
   const step = power * [0.2, 0.5, 1, 2].find((one) => (high - low) / (one * power) <= 5.01);
   const first = Math.ceil(low / step - 1e-9), last = Math.floor(high / step + 1e-9);
   return Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toFixed(9)));
+}
+
+/** Ticks that do not overlap, those next to the line first. */
+function apart(ticks, line) {
+  const kept = [];
+  for (const tick of [...ticks].sort(([a], [b]) => Math.abs(a - line) - Math.abs(b - line))) {
+    if (kept.every(([x]) => Math.abs(tick[0] - x) >= TICK)) kept.push(tick);
+  }
+  return kept.sort(([a], [b]) => a - b);
 }
 
 const signed = (value) => (value < 0 ? "" : "+") + general(value, 3);
