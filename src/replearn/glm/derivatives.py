@@ -294,16 +294,22 @@ def _add_matrices(
 
 
 def _add_sparse(information: np.ndarray, X: Any, curvature: Matrix) -> None:
-    """In int64, which needs no bound on the number of rows."""
-    coarse = with_constant(X) * (1.0 / COARSE)
-    coarse.data = np.floor(coarse.data + 0.5)
-    coarse = coarse.astype(np.int64)
-
+    """In int64, which needs no bound on the number of rows; the constant is not among the rows."""
+    coarse = _coarse_cells(X)
     turned = coarse.T.tocsr()
-    data = turned.data
-    for pair, values in enumerate(curvature):
-        turned.data = data * values.astype(np.int64)[turned.indices]
-        information[pair] += (turned @ coarse).toarray()
+    cells = turned.data
+    for matrix, values in zip(information, curvature.astype(np.int64), strict=True):
+        turned.data = cells * values[turned.indices]
+        matrix[1:, 1:] += (turned @ coarse).toarray()
+        matrix[1:, 0] += np.asarray(turned.sum(axis=1)).ravel() * _COARSE_ONE
+        matrix[0, 0] += values.sum() * _COARSE_ONE**2
+
+
+def _coarse_cells(X: Any) -> Any:
+    """Sparse rows in units of 2^-8, in int64."""
+    cells = X.data.astype(np.int16, copy=False) + int(COARSE) // 2
+    cells = (cells >> COARSE_SHIFT).astype(np.int64)
+    return sparse_rows(cells, X.indices, X.indptr, X.shape)
 
 
 def _add_dense(
@@ -329,9 +335,8 @@ def _add_first_and_diagonal(
     values = _curvature("alone", loss, eta, weights)
     if is_sparse(X):  # int64 needs no bound on the number of rows
         values = values.astype(np.int64)
-        cells = X.data.astype(np.int16, copy=False) + int(COARSE) // 2
-        cells = (cells >> COARSE_SHIFT).astype(np.int64)
-        coarse = sparse_rows(cells, X.indices, X.indptr, X.shape)
+        coarse = _coarse_cells(X)
+        cells = coarse.data
     else:
         coarse = cells = np.floor(X * (1.0 / COARSE) + 0.5)
 
