@@ -154,7 +154,8 @@ class TableRows(Rows):
     table: Table
     encoder: RowEncoder
     work: BlockMap = map
-    seen: EncodingCounts = field(init=False)  # after the first pass
+    n_rows: int = 0  # after the first pass, as is what follows
+    seen: EncodingCounts = field(init=False)
     label_counts: Ints | None = field(init=False, default=None)
 
     @property
@@ -180,7 +181,7 @@ class TableRows(Rows):
         scale = self.scale
         fresh = EncodingCounts(self.encoder.encoding)
         n_classes = len(self.encoder.classes or ())
-        counts = np.zeros(n_classes, dtype=np.int64)
+        counts, n_rows = np.zeros(n_classes, dtype=np.int64), 0
 
         # dense rows take memory as they are encoded, so few of them at a time
         if self.table.is_sparse:
@@ -191,12 +192,13 @@ class TableRows(Rows):
 
         for batch in batches:
             block = self.encoder.block(batch, scale, fresh)
+            n_rows += block.n_rows
             if n_classes:
                 counts += np.bincount(block.targets.astype(np.int64), minlength=n_classes)
             yield block
 
         fresh.refuse()
-        self.seen = fresh
+        self.seen, self.n_rows = fresh, n_rows
         self.label_counts = counts if n_classes else None
 
 
@@ -209,12 +211,14 @@ class ScratchBlocks:
 
     n_terms: int
     work: BlockMap
+    n_rows: int = 0
     scratch: Scratch = field(default_factory=Scratch)
     stored: list[int] = field(default_factory=list)
 
     def add(self, block: Block) -> None:
         """Write some rows."""
         self.stored.append(self.scratch.put(block))
+        self.n_rows += block.n_rows
 
     def blocks(self) -> Iterator[Block]:
         """The rows, from the beginning."""
