@@ -12,6 +12,7 @@
     python3 dev.py lint              ruff, mypy and import-linter
     python3 dev.py docs              the documentation, in docs/_build/html, and its links checked
     python3 dev.py docs --quick      the same without drawing pictures and running pages again
+    python3 dev.py docs --write      the same, and what commands print now is put into the pages
     python3 dev.py run [ARGS]        the replearn command line
     python3 dev.py lock              write constraints.txt anew, with the newest versions
 
@@ -51,6 +52,8 @@ PYTEST = ("pytest", "-n", "2", "--dist", "worksteal")
 SITE = "docs/_build/html"
 ENGINES = "tests/contract/test_engines.py"  # those that are installed
 GROUPS = ("test", "docs", "engines")  # of pyproject.toml; what else is prepared is an extra
+#: Of the documentation, where they are called otherwise than their steps.
+_SCRIPTS = {"commands": "write_commands", "concepts": "concept_pictures"}
 SPHINX = ("sphinx-build", "-W", "--keep-going", "-q", "-b", "html")
 
 
@@ -73,8 +76,8 @@ def main(arguments: list[str]) -> int:
             return make_venv() or install_uv() or max(try_versions(*pair) for pair in versions())
         if command == "lint" and not rest:
             return prepare("test") or run_steps((*QUICK_LINT, MYPY))
-        if command == "docs" and rest in ([], ["--quick"]):
-            return prepare("docs") or run_steps(site_steps(quick=bool(rest)))
+        if command == "docs" and rest in ([], ["--quick"], ["--write"]):
+            return prepare("docs") or run_steps(site_steps(*rest))
         if command == "lock" and not rest:
             return make_venv() or install_uv() or lock()
     except KeyboardInterrupt:
@@ -96,13 +99,12 @@ def chosen(arguments: list[str]) -> list[str]:
     return [option for argument in arguments for option in SHORT.get(argument, (argument,))]
 
 
-def site_steps(quick: bool) -> Iterable[tuple[str, tuple[str, ...]]]:
+def site_steps(option: str = "") -> Iterable[tuple[str, tuple[str, ...]]]:
     """What builds the documentation; warnings are errors, and no step needs a network."""
-    if not quick:
-        yield "pictures", ("python", "docs/pictures.py")
-        yield "thumbnails", ("python", "docs/thumbnails.py")
-        yield "results", ("python", "docs/results.py")
-        yield "pages", ("python", "docs/run_pages.py")
+    if option != "--quick":
+        for name in ("commands", "concepts", "pictures", "thumbnails", "results"):
+            yield name, ("python", f"docs/{_SCRIPTS.get(name, name)}.py")
+        yield "pages", ("python", "docs/run_pages.py", *([option] if option else []))
     yield "sphinx", (*SPHINX, "docs", SITE)
     yield "links", ("python", "docs/check_site.py", SITE)
     yield "search", ("python", "docs/check_search.py", SITE)

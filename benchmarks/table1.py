@@ -56,18 +56,17 @@ def rows_at_one_promise():
     found = table1(
         n_features=10, margin=0.3, max_error=0.1, max_disagreement=0.1, fit_intercept=False
     )
-    print("| line | printed rate | certified rate | from | practical | certified | paper |")
-    print("|---|---|---|---|--:|--:|--:|")
+    print("| line | printed rate | certified rate | practical | certified | paper |")
+    print("|---|---|---|--:|--:|--:|")
     for name, (recipe, bits) in LINES.items():
         printed, certified, source = recipe.rate, recipe.certified_rate, recipe.source
         source = source.replace("Theorem", "Thm").replace("Proposition", "Prop.")
         if bits:
             printed, certified, source = "", f"{certified.split()[0]} tau^-2", "statement 8"
+        title = line_title(recipe, bits)
+        title += f", {source}" if source not in title else ""
         rows = " | ".join(rows_text(n) for n in found.rows[name].values())
-        print(
-            f"| {line_title(recipe, bits)} ({name}) | {in_maths(printed)} | "
-            f"{in_maths(certified)} | {source} | {rows} |"
-        )
+        print(f"| {name}: {title} | {in_maths(printed)} | {in_maths(certified)} | {rows} |")
 
 
 def in_maths(rate):

@@ -201,7 +201,8 @@ def landed(first, **labs):
 
 
 def draw_landed():
-    return landed(original(), **{f"hospital {i + 1}": hospitals()[i] for i in range(1, 5)})
+    others = ("Birchwood", "Castleton", "Dunmore")
+    return landed(original(), **{name: load_readmission(name, PATIENTS) for name in others})
 
 
 def draw_validate():
@@ -352,8 +353,8 @@ def photograph(folder):
         table.assign(age=12 * table["age"]).to_csv(place / "months.csv", index=False)
         for picture, file, part in (
             ("study-page-start", None, "step-table"),
-            ("study-page", "birchwood.csv", "verdict"),
-            ("study-page-question", "months.csv", "status"),
+            ("study-page", "birchwood.csv", "result"),
+            ("study-page-question", "months.csv", "result"),
         ):
             (place / picture).mkdir()
             with Browser(place / picture, 900) as browser:
@@ -361,7 +362,10 @@ def photograph(folder):
                 if file is not None:
                     browser.choose("file", place / file)
                     browser.wait("!document.getElementById('result').hidden")
+                # a picture that looks as if it could be scrolled misleads
+                browser.run("document.documentElement.style.overflow = 'hidden'")
                 browser.run(f"document.getElementById('{part}').scrollIntoView()")
+                browser.run("window.scrollBy(0, -24)")
                 browser.picture(folder / f"{picture}.png")
 
 

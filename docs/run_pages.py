@@ -2,6 +2,9 @@
 
     python docs/run_pages.py [PAGE ...]            say where a page shows what does not come out
     python docs/run_pages.py --write [PAGE ...]    put what comes out into the pages
+    python docs/run_pages.py --jobs 4              four pages at a time; by default two
+
+A page that cannot be run is named with the reason, and the others are run nonetheless.
 
 The blocks of a page are run one after the other in one folder, which holds the tables of four
 centres: ashford.csv, birchwood.csv, castleton.csv and dunmore.csv, 4,000 patients each. Nothing is
@@ -13,6 +16,7 @@ both, the line below the first one must stay.
 
 import argparse
 import contextlib
+import difflib
 import doctest
 import glob
 import io
@@ -21,9 +25,13 @@ import re
 import shlex
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from itertools import groupby
+from multiprocessing import get_context
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,6 +40,10 @@ COMMAND = re.compile(r"(?ms)^\$ (.*?(?<!\\))\n(.*?)(?=^\$ |\Z)")
 DEMO = re.compile(r"(?s)\$ (.*?)\n(.*)")
 NOT_RUN = re.compile(r"<!-- not run[^>]*-->\s*$")
 PATIENTS = 4000
+#: Pages that take longest, and are run first.
+SLOW = ("survival.md", "README.md")
+#: Two lines are one, with other numbers in it, if so much of them is equal.
+LEAST_LIKENESS = 0.5
 
 
 @dataclass(frozen=True)
@@ -170,23 +182,63 @@ def check(page: Path) -> list[str]:
 def write(page: Path) -> int:
     """Put what comes out into a page; the number of places that changed."""
     text = page.read_text(encoding="utf-8")
-    changes = [(step, printed) for step, printed in run(text) if not agrees(step.shown, printed)]
-    for step, printed in reversed(changes):
-        lines = [line.rstrip() for line in printed.splitlines()]
-        if step.language == "python":
-            lines = [line or "<BLANKLINE>" for line in lines]
-        shown = step.shown.splitlines()
-        if len(shown) > 2 and shown[0] == shown[-1] == "...":  # what follows the same first line
-            start = lines.index(shown[1])
-            lines = ["...", *lines[start : start + len(shown) - 2], "..."]
-        elif shown[-1:] == ["..."]:
-            lines = [*lines[: len(shown) - 1], "..."]
-        elif shown[:1] == ["..."]:
-            lines = ["...", *lines[1 - len(shown) :]]
-        text = text[: step.start] + "".join(f"{line}\n" for line in lines) + text[step.end :]
+    changes = [(step, new) for step, out in run(text) if (new := written(step, out)) != step.shown]
+    for step, new in reversed(changes):
+        text = text[: step.start] + new + text[step.end :]
     if changes:
         page.write_text(text, encoding="utf-8")
     return len(changes)
+
+
+def written(step: Step, printed: str) -> str:
+    """What a page should show of a step: as much as it does, with the line breaks of today."""
+    shown = step.shown.splitlines()
+    if agrees(step.shown, printed) and any("..." in one and one != "..." for one in shown):
+        return step.shown  # a part of a line stands for anything
+    lines = [line.rstrip() for line in printed.rstrip("\n").splitlines()]
+    if step.language == "python":
+        lines = [line or "<BLANKLINE>" for line in lines]
+
+    # between lines "..." excerpts, each as long as it was
+    excerpts = [list(group) for _, group in groupby(shown, lambda line: line == "...")]
+    if ["..."] not in excerpts:
+        return "".join(f"{line}\n" for line in lines)
+    new: list[str] = []
+    for place, excerpt in enumerate(excerpts):
+        if excerpt == ["..."]:
+            new += excerpt
+            continue
+        start = 0
+        if place == len(excerpts) - 1:
+            start = max(0, len(lines) - len(excerpt))
+        elif place:
+            start = _place(excerpt[0], lines)
+        new += "\n".join(lines[start : start + len(excerpt)]).rstrip("\n").splitlines()
+    return "".join(f"{line}\n" for line in new)
+
+
+def _place(first: str, lines: list[str]) -> int:
+    """Where a line stands; if its numbers or words changed, the line that is most like it."""
+    likeness = [difflib.SequenceMatcher(None, first, line).ratio() for line in lines]
+    best = max(range(len(lines)), key=likeness.__getitem__)
+    if likeness[best] < LEAST_LIKENESS:
+        raise ValueError(f"no line is like {first!r}: put the new one into the page by hand")
+    return best
+
+
+def told(page: Path, is_written: bool) -> tuple[bool, str]:
+    """Check or write one page: whether all is well, and what to say about it."""
+    start = time.monotonic()
+    try:
+        if is_written:
+            is_well, said = True, [f"{write(page)} changed"]
+        else:
+            complaints = check(page)
+            is_well, said = not complaints, [f"{len(complaints)} differ", *complaints]
+    except Exception as problem:  # the other pages are run nonetheless
+        is_well, said = False, [f"not run to its end. {type(problem).__name__}: {problem}"]
+    said[0] += f" ({time.monotonic() - start:.0f} s)"
+    return is_well, "\n".join([f"{page.name}: {said[0]}", *said[1:]])
 
 
 def main() -> int:
@@ -194,16 +246,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("pages", nargs="*", type=Path)
     parser.add_argument("--write", action="store_true", help="put what comes out into the pages")
+    parser.add_argument("--jobs", type=int, default=2, help="pages at a time")
     options = parser.parse_args()
-    bad = 0
-    for page in options.pages or pages():
-        if options.write:
-            print(f"{page.name}: {write(page)} changed", flush=True)
-        else:
-            complaints = check(page)
-            bad += len(complaints)
-            print(f"{page.name}: {len(complaints)} differ", *complaints, sep="\n", flush=True)
-    return 1 if bad else 0
+
+    # a page has a folder of its own, and a process has one working folder
+    chosen = [page.resolve() for page in options.pages] or pages()
+    chosen.sort(key=lambda page: page.name not in SLOW)
+    all_well = True
+    with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
+        for done in as_completed([pool.submit(told, page, options.write) for page in chosen]):
+            is_well, words = done.result()
+            all_well &= is_well
+            print(words, flush=True)
+    return 0 if all_well else 1
 
 
 if __name__ == "__main__":

@@ -1229,8 +1229,10 @@ checked_numbers <- function(values, place, least = -Inf) {
   if (anyNA(values)) {
     what <- if (any(is.nan(values))) paste(counted(sum(is.nan(values))), "texts")
       else paste(counted(sum(is.na(values))), "missing values (NaN)")
-    refuse(place, " must hold a number in every row, got ", what, " in ", n, " rows. Fill in or ",
-           "leave out such rows.")
+    remedy <- if (place == "the event" && any(is.nan(values)))
+      "Write 1 where it was seen and 0 where the time is censored." else
+      "Fill in or leave out such rows."
+    refuse(place, " must hold a number in every row, got ", what, " in ", n, " rows. ", remedy)
   }
   if (any(values < least))
     refuse(place, " must hold numbers of at least ", least, ", got smaller ones in ",
@@ -1874,10 +1876,12 @@ influence_of <- function(rows, loss, fitted) {
   list(seen = seen, second = second, dispersion = dispersion)
 }
 
+NO_ESTIMATES <- "No standard errors: own estimates are for at most 500 coefficients of single columns."
+
 own_of <- function(object) {
   if (is.null(object$own))
-    refuse("own estimates are for at most ", MOST_STEERED, " coefficients of single columns. Use ",
-           "Python for others.")
+    refuse("own estimates are for at most ", MOST_STEERED, " coefficients of single columns. Drop ",
+           "columns of many levels, or fit them by glm.")
   object$own
 }
 
@@ -1916,7 +1920,8 @@ summary_replication <- function(object, ...)
 print_summary <- function(x, ...) {
   writeLines(strwrap(x$words$verdict, 78))
   print_items(as_in_r(c(x$words$told, x$words$items, x$words$details)))
-  if (!is.null(x$frame)) {
+  if (is.null(x$frame)) writeLines(NO_ESTIMATES)
+  else {
     title <- paste0("This lab's own estimates (", x$size, "), without the ridge")
     print_table(estimates_item(title, x$frame))
     said <- paste0("Intervals are 95%, robust. The shared model has a ridge of ", x$ridge)
@@ -2260,16 +2265,27 @@ spread_finding <- function(study, spreads, n) {
                    "nothing in what a match proves"), odd, length(spreads)))
 }
 
-# Whether the table holds all of its rows twice, or three times; rows of few kinds are alike by nature.
+# Whether the table holds rows twice, or three times; rows of few kinds are alike by nature.
 copies_finding <- function(rows) {
   if (rows$n < 50) return(NULL)
   upper <- marks(rows$X)
   held <- cbind(upper, marks(rows$X, 2:3), rows$targets, rows$weights, rows$offset)
   kept <- held[upper < 2^14 * ALL / rows$n, , drop = FALSE]
-  copies <- table(do.call(paste, as.data.frame(kept)))
-  if (length(copies) < 16 || min(copies) < 2 || sum(copies) > 3 * length(copies)) return(NULL)
-  c(paste("every row occurs at least twice: does the table hold copies? Leave them out, because",
-          "tests and standard errors count them as patients"))
+  share <- copied_share(table(do.call(paste, as.data.frame(kept))))
+  if (share == 0) return(NULL)
+  how_many <- "every row occurs at least twice"
+  if (share < 1) how_many <- paste(percent(share), "of the rows occur again")
+  paste0(how_many, ": does the table hold copies? Leave them out, because tests and standard errors ",
+         "count them as patients")
+}
+
+# Share of rows that are copies, from how often each kind occurs: Python's `copied_share`.
+copied_share <- function(counts) {
+  if (length(counts) < 16) return(0)
+  if (min(counts) >= 2 && sum(counts) <= 3 * length(counts)) return(1)
+  share <- 1 - length(counts) / sum(counts)
+  by_chance <- 2 / 3 * share * sum(counts == 2)
+  if (share >= 0.1 && by_chance >= 8 && 8 * sum(counts > 2) <= by_chance) share else 0
 }
 
 # Numbers whose spread, as the study states it, the rows of a lab deny.
@@ -3005,7 +3021,7 @@ auc <- function(scores, y, mass) {
   c(up[1], sqrt(up[2]^2 + down[2]^2))
 }
 
-# What a model saves beyond the base rate, in nats a row; both have constants of these rows.
+# What a model saves beyond less of it, in nats a row; both have constants of these rows.
 gain_of <- function(loss, ours, base, targets, mass) {
   losses <- lapply(list(base, ours), function(scores) {
     shift <- shift_of(loss, scores, targets, mass)
@@ -3162,13 +3178,67 @@ MARGIN <- log(1.25)  # base risks differ where events are shown to be a quarter 
 
 # How far a model holds, after Vergouwe's closed test: all of it, its slopes, these up to a factor, or
 # not its columns. What centres showed of their differences excuses a base risk; an assumption does not.
-rung_of <- function(study, test, p_value, shifts, gain) {
+rung_of <- function(study, test, p_value, shifts, worse_than) {
   is_shown <- any(vapply(shifts, function(one) one[["low"]] > MARGIN || one[["high"]] < -MARGIN, NA))
   differs <- is_shown && !(study$n_centres > 1 && test$p_constants >= UNLIKELY)
   if (p_value >= UNLIKELY && !differs) return("model")
   if (test$p_slopes >= UNLIKELY) return("slopes")
   # a factor of 0 suits labels that no column tells anything about
-  if (test$p_factor >= UNLIKELY && gain[["high"]] >= 0) "factor" else "columns"
+  if (test$p_factor >= UNLIKELY && !nzchar(worse_than)) "factor" else "columns"
+}
+
+# Places of the terms that each column is part of, behind the constant; and the columns of each term.
+owned_terms <- function(encoding) {
+  names <- unlist(lapply(encoding$columns, function(column) {
+    n <- if (is_number_column(column)) 1 + length(column$knots) + isTRUE(column$indicator)
+      else length(column$levels)
+    rep(column$name, n)
+  }))
+  terms <- c(as.list(names), lapply(encoding$products, function(product)
+    unique(names[c(product$first, product$second) + 1])))
+  columns <- vapply(encoding$columns, function(column) column$name, "")
+  owned <- lapply(columns, function(name) 1 + which(vapply(terms, function(term) name %in% term, NA)))
+  list(owned = setNames(owned, columns), terms = terms)
+}
+
+# Variance that terms add to scores and that no other term explains, times the information.
+strength_of <- function(coordinates, theta) {
+  turned <- t(triangle(coordinates$scores) * 2^-TRIANGLE_BITS) %*% (theta * POWER(-THETA_BITS))
+  if (!is.null(coordinates$scales)) { # too many terms for a triangle
+    scales <- as.double(unlist(coordinates$scales))
+    return(list(is_known = FALSE, of = function(places)
+      sum((turned[, places, drop = FALSE] * rep(scales[places], each = nrow(turned)))^2)))
+  }
+  precision <- crossprod(solve(factors_of(coordinates)$columns, tol = 0))
+  list(is_known = TRUE, of = function(places) {
+    part <- t(turned[, places, drop = FALSE])
+    sum(part * solve(precision[places, places, drop = FALSE], part, tol = 0))
+  })
+}
+
+# The strongest column, and all others: the model without each, and the loss that chance at the original
+# explains. Of a single column nothing.
+parts_of <- function(study, theta) {
+  design <- study$design
+  if (!is.null(design$directions)) return(list())
+  found <- owned_terms(design$encoding)
+  # intervals of time are the baseline, and belong to no part
+  asked <- setdiff(names(found$owned), INTERVAL)
+  if (length(asked) < 2) return(list())
+
+  strength <- strength_of(design$coordinates, theta)
+  name <- asked[which.max(vapply(asked, function(one) strength$of(found$owned[[one]]), 0))]
+  is_other <- !vapply(found$terms, function(term) all(term == name), NA)
+  others <- setdiff(1 + which(is_other), found$owned[[INTERVAL]])
+
+  by_chance <- nrow(theta) * mean(decimals(unlist(study$spreads))^2) / (2 * study$n_original)
+  part_of <- function(part, alternative, gone) {
+    seeming <- if (strength$is_known) strength$of(gone) / 2 else 0
+    noise <- max(2 * by_chance * length(gone) - seeming, 0)
+    list(name = part, alternative = alternative, without = `[<-`(theta, , gone, 0), noise = noise)
+  }
+  list(part_of(name, paste("without", name), found$owned[[name]]),
+       part_of("the other columns", paste(name, "alone"), others))
 }
 
 # What a lab's patients say about the model that codes stand for; `own_theta` is the lab's own fit.
@@ -3196,7 +3266,15 @@ support_of <- function(study, codes, constants, rows, own_theta) {
   p_value <- if (has_local_constant(design)) test$p_slopes else test$p_value
   shifts <- if (!has_local_constant(design)) base_risk_shifts(loss, ours, y, mass)
   gain <- gain_of(loss, ours, scores_of(rows, 0 * theta), y, mass)
-  list(p_value = p_value, rung = rung_of(study, test, p_value, shifts, gain),
+  parts <- lapply(parts_of(study, theta), function(part)
+    c(part, list(gain = gain_of(loss, ours, scores_of(rows, part$without), y, mass))))
+  is_harmful <- vapply(parts, function(part) part$gain[["high"]] < -part$noise, NA)
+  # what is shown to predict better here than the model
+  worse_than <- if (gain[["high"]] < 0) "your base rate"
+    else if (any(is_harmful)) parts[is_harmful][[1]]$alternative
+    else ""
+  list(p_value = p_value, rung = rung_of(study, test, p_value, shifts, worse_than),
+       parts = parts, worse_than = worse_than,
        p_one_population = p_if_centres_did_not_differ(study, theta, rows), p_slopes = test$p_slopes, p_factor = test$p_factor, test = test,
        gain = gain, performance = performance,
        ratio = observed_to_expected(loss, ours, y, mass),
@@ -3255,9 +3333,9 @@ commits_to <- function(study, promised, fingerprint, nonce) {
 }
 
 # Models and openings that were passed: paths, or models that were read.
-read_opened <- function(study, opened, nonce) {
+read_opened <- function(study, opened) {
   if (inherits(opened, "replearn_model")) opened <- list(opened)
-  model <- NULL
+  model <- nonce <- NULL
   for (one in as.list(opened)) {
     if (!is.character(one)) {
       model <- one
@@ -3278,9 +3356,9 @@ read_opened <- function(study, opened, nonce) {
 }
 
 # Whether a lab's codes are the original's, or are but for the constants, and the original's if known.
-agreement_of <- function(study, codes, places, opened, nonce) {
+agreement_of <- function(study, codes, places, opened) {
   design <- study$design
-  given <- read_opened(study, opened, nonce)
+  given <- read_opened(study, opened)
   is_sealed <- isTRUE(study$sealed)
   commits <- function(fingerprint) commits_to(study, study$commitment, fingerprint, given$nonce)
   slopes <- function(codes) replace(codes, is_constant(design), 0)
@@ -3310,26 +3388,27 @@ agreement_of <- function(study, codes, places, opened, nonce) {
   list(known = known, fingerprint = prints[1], same = same, same_slopes = same_slopes)
 }
 
+DENIED <- c("factor", "columns")  # rungs on which patients contradict more than the base risk
+
 # Agreement and support in one word.
 verdict_of <- function(agreement, support, look_first, is_small) {
   if (is.na(agreement$same)) return("untold")
   if (agreement$same) {
     is_better <- support$gain[["low"]] > 0
-    if (support$gain[["high"]] < 0 || support$rung %in% c("factor", "columns")) return("contradicted")
+    if (nzchar(support$worse_than) || support$rung %in% DENIED) return("contradicted")
     if (length(look_first)) return("questioned")
     if (!is_better && !is_small) return("unsupported")
     if (support$rung == "slopes") return("same slopes")
     return(if (is_better) "confirmed" else "undecided")
   }
-  is_denied <- is.null(support) || support$p_slopes < UNLIKELY || support$gain[["high"]] < 0
+  is_denied <- is.null(support) || support$p_slopes < UNLIKELY || nzchar(support$worse_than)
   if (isTRUE(agreement$same_slopes) && !is_denied) "same slopes" else "different"
 }
 
 # --- replications --------------------------------------------------------------------------------
 # Fit a study on a lab's own rows: a data.frame, or the path of a CSV file. `opened` are paths of the
-# original's model, once it is open, and of the opening of a sealed study, whose nonce may also be
-# given by itself.
-replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
+# original's model, once it is open, and of the opening of a sealed study.
+replicate <- function(study, data, opened = NULL, ...) {
   if (is.character(study)) study <- read_study(study)
   design <- study$design
   rows <- rows_of(design, data, ...)
@@ -3338,7 +3417,7 @@ replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
   codes <- codes_at(design, offsets)
   constants <- local_constants(design, codes, rows)
 
-  agreement <- agreement_of(study, codes, offsets - codes, opened, nonce)
+  agreement <- agreement_of(study, codes, offsets - codes, opened)
   fingerprint <- agreement$fingerprint
   known <- agreement$known
   theirs <- if (!is.null(known)) local_constants(design, known, rows)
@@ -3394,7 +3473,18 @@ reals_in_words <- function(values) {
   ifelse(is_known, words, "not known")
 }
 
+# Ratios with four significant digits, and two of how far they are from 1.
+ratios_in_words <- function(values) vapply(values, function(x) {
+  power <- function(number) if (number == 0) 0 else floor(log10(abs(number)))
+  if (!is.finite(x)) return("not known")
+  if (power(x) < -5 || power(x) > 14) return(sprintf("%.3e", x))
+  away <- power(x - 1)
+  decimals <- if (away >= -6 && away < -2) 1 - away else max(3 - power(x), 0)
+  formatC(x, decimals, format = "f", big.mark = ",")
+}, "", USE.NAMES = FALSE)
+
 general <- function(number) sprintf("%.2g", number)
+p_cell <- function(p) ifelse(p < 0.001, "<0.001", sprintf("%.3f", p))
 p_in_words <- function(p) if (p < 0.001) "p < 0.001" else sprintf("p = %.3f", p)
 two_digits <- function(number) counted(as.double(sprintf("%.1e", number)))
 guesses_in_words <- function(bits) if (bits < 30) two_digits(2^bits) else sprintf("2^%.0f", bits)
@@ -3427,7 +3517,8 @@ in_sentences <- function(findings) {
 
 # Why patients contradict a model.
 why_contradicted <- function(support) {
-  if (support$rung == "model") return("it is worse than your base rate")
+  if (nzchar(support$worse_than) && !support$rung %in% DENIED)
+    return(paste("it is worse than", support$worse_than))
   culprits <- culprits_of(support)
   if (!length(culprits) && support$rung == "slopes") culprits <- "the base risk"
   paste(c(p_in_words(min(support$p_value, support$p_slopes)), if (length(culprits)) paste(culprits, collapse = ", ")),
@@ -3484,6 +3575,8 @@ verdict_in_words <- function(x) {
 
 # How far the original's model holds here.
 rung_in_words <- function(support) {
+  if (support$rung == "model" && nzchar(support$worse_than))
+    return(paste0("The original's model predicts worse here than ", support$worse_than, "."))
   culprits <- culprits_of(support)
   switch(support$rung,
     model = "Your patients do not contradict the original's model: chance may be the reason.",
@@ -3507,7 +3600,7 @@ MISCALIBRATED <- 1.1  # observed to expected events beyond it, or below its inve
 
 # The command that suits the rung: the smallest change that is enough.
 next_command <- function(support) {
-  if (support$gain[["high"]] < 0) return(PUBLISH)
+  if (nzchar(support$worse_than)) return(PUBLISH)
   switch(support$rung, model = EVALUATE, slopes = UPDATE_CONSTANT, factor = UPDATE_SLOPE, PUBLISH)
 }
 
@@ -3557,9 +3650,13 @@ measure_item <- function(name, measure, note) {
   value_item(name, words[1], " (", words[2], " to ", words[3], "), ", note)
 }
 
-table_item <- function(title, frame) {
-  cells <- lapply(frame, function(column)
-    if (is.character(column)) column else ifelse(is.na(column), "", reals_in_words(column)))
+table_item <- function(title, frame, ratios = character(0)) {
+  cells <- lapply(names(frame), function(name) {
+    column <- frame[[name]]
+    if (is.character(column)) return(column)
+    words <- if (name == "p") p_cell else if (name %in% ratios) ratios_in_words else reals_in_words
+    ifelse(is.na(column), "", words(column))
+  })
   list(list(title = title, header = names(frame), is_number = !vapply(frame, is.character, NA),
             rows = matrix(as.character(unlist(cells)), nrow(frame), length(frame))))
 }
@@ -3588,10 +3685,13 @@ support_details <- function(support) {
     value_item("slopes alone", p_in_words(support$p_slopes)),
     value_item("slopes up to a factor", p_in_words(support$p_factor)),
     measure_item("gain over the base rate", support$gain, "constant fitted here"),
+    unlist(lapply(support$parts, function(part)
+      measure_item(paste("gain of", part$name), part$gain, "beside the rest")), recursive = FALSE),
     if (!is.null(support$calibration))
       measure_item("calibration in the large", support$calibration$in_the_large, "0 is perfect"),
     table_item(paste0("The model, and one step towards your patients (", support$scale, ")"),
-               columns))
+               columns,
+               if (endsWith(support$scale, "ratio")) c("model", "step", "from", "to")))
 }
 
 MOST_TOLD <- 6  # questions about columns that stand beside a verdict
@@ -3696,19 +3796,34 @@ print_model <- function(x, ...) {
     return(invisible(x))
   }
   cat("Coefficients: per unit of a number, of a level against its reference\n")
-  print(frame_model(x), digits = 5, row.names = FALSE)
+  found <- frame_model(x)
+  print(found[!(names(found) %in% names(counts_as(x$design$encoding)))], digits = 5,
+        row.names = FALSE)
+  cat("Numbers beyond their range count as its ends: as.data.frame(model) has them.\n")
   invisible(x)
 }
 
-# Coefficients of a model as a table: a column for each class but the first, or one and its exponential.
+# Coefficients of a model as a table: a column for each class but the first, or one and its exponential;
+# and what a number that is beyond its ends, or missing, counts as.
 frame_model <- function(x, row.names = NULL, optional = FALSE, ...) {
   coefficients <- t(with_constant(x)$coefficients)
   found <- data.frame(term = rownames(coefficients), coefficients, check.names = FALSE,
                       row.names = row.names)
-  if (ncol(coefficients) > 1) return(found)
-  names(found) <- c("term", "coefficient")
-  if (x$design$loss$kind != "gaussian") found$ratio <- c(NA, exp(found$coefficient[-1]))
-  found
+  if (ncol(coefficients) == 1) {
+    names(found) <- c("term", "coefficient")
+    if (x$design$loss$kind != "gaussian") found$ratio <- c(NA, exp(found$coefficient[-1]))
+  }
+  ends <- counts_as(x$design$encoding)
+  cbind(found, ends[match(found$term, rownames(ends)), ], row.names = row.names)
+}
+
+counts_as <- function(encoding) {
+  numbers <- Filter(is_number_column, encoding$columns)
+  centre <- vapply(numbers, function(column) decimals(column$centre), 0)
+  reach <- 4 * vapply(numbers, function(column) decimals(column$spread), 0)
+  missing <- if (encoding$missing == "refuse") NA_real_ else centre
+  data.frame(lowest = centre - reach, highest = centre + reach, if_missing = missing,
+             row.names = names_of(numbers))
 }
 
 # Standard errors are of somebody's rows, and a model file has none.

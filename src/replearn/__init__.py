@@ -14,19 +14,15 @@ if TYPE_CHECKING:  # editors and type checkers see what is imported on first use
     from replearn.errors import ReplearnError as ReplearnError
     from replearn.errors import ReplicabilityWarning as ReplicabilityWarning
     from replearn.errors import UselessModelWarning as UselessModelWarning
-    from replearn.estimators.batches import ReplicableSGDClassifier as ReplicableSGDClassifier
-    from replearn.estimators.batches import ReplicableSVMClassifier as ReplicableSVMClassifier
-    from replearn.estimators.boosting import (
-        ReplicableBoostingClassifier as ReplicableBoostingClassifier,
-    )
-    from replearn.estimators.dp import ReplicableDPClassifier as ReplicableDPClassifier
-    from replearn.estimators.glm import ReplicableLinearRegressor as ReplicableLinearRegressor
-    from replearn.estimators.glm import ReplicableLogisticClassifier as ReplicableLogisticClassifier
-    from replearn.estimators.glm import ReplicablePoissonRegressor as ReplicablePoissonRegressor
-    from replearn.estimators.net import ReplicableNetClassifier as ReplicableNetClassifier
-    from replearn.estimators.survival import (
-        ReplicableSurvivalAnalysis as ReplicableSurvivalAnalysis,
-    )
+    from replearn.estimators import ReplicableBoostingClassifier as ReplicableBoostingClassifier
+    from replearn.estimators import ReplicableDPClassifier as ReplicableDPClassifier
+    from replearn.estimators import ReplicableLinearRegressor as ReplicableLinearRegressor
+    from replearn.estimators import ReplicableLogisticClassifier as ReplicableLogisticClassifier
+    from replearn.estimators import ReplicableNetClassifier as ReplicableNetClassifier
+    from replearn.estimators import ReplicablePoissonRegressor as ReplicablePoissonRegressor
+    from replearn.estimators import ReplicableSGDClassifier as ReplicableSGDClassifier
+    from replearn.estimators import ReplicableSurvivalAnalysis as ReplicableSurvivalAnalysis
+    from replearn.estimators import ReplicableSVMClassifier as ReplicableSVMClassifier
     from replearn.exports import to_csv as to_csv
     from replearn.exports import to_onnx as to_onnx
     from replearn.exports import to_sklearn as to_sklearn
@@ -50,15 +46,15 @@ __version__ = "0.3.0"
 
 #: Public names, and the module that each comes from.
 _PLACES = {
-    "ReplicableLogisticClassifier": "estimators.glm",
-    "ReplicableLinearRegressor": "estimators.glm",
-    "ReplicablePoissonRegressor": "estimators.glm",
-    "ReplicableSurvivalAnalysis": "estimators.survival",
-    "ReplicableSVMClassifier": "estimators.batches",
-    "ReplicableSGDClassifier": "estimators.batches",
-    "ReplicableNetClassifier": "estimators.net",
-    "ReplicableDPClassifier": "estimators.dp",
-    "ReplicableBoostingClassifier": "estimators.boosting",
+    "ReplicableLogisticClassifier": "estimators",
+    "ReplicableLinearRegressor": "estimators",
+    "ReplicablePoissonRegressor": "estimators",
+    "ReplicableSurvivalAnalysis": "estimators",
+    "ReplicableSVMClassifier": "estimators",
+    "ReplicableSGDClassifier": "estimators",
+    "ReplicableNetClassifier": "estimators",
+    "ReplicableDPClassifier": "estimators",
+    "ReplicableBoostingClassifier": "estimators",
     "Study": "study.study",
     "register_study": "study.registered",
     "lab_sums": "study.sums",

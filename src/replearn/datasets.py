@@ -40,6 +40,18 @@ def load_readmission(
     --------
     make_margin : a population with a margin.
 
+    Notes
+    -----
+    All centres draw from one population, whose truth is known, as simulation studies have it
+    [Morris19]: a logistic model with a curve of age and of sodium. Haemoglobin has 7% gaps,
+    creatinine and sodium 4%, diabetes 3%; they say nothing about the outcome. The draws are the
+    same on every machine.
+
+    References
+    ----------
+    .. [Morris19] Morris, White and Crowther. Using simulation studies to evaluate statistical
+       methods. Statistics in Medicine 38(11), 2019.
+
     Examples
     --------
     >>> table = load_readmission("Ashford", 500, as_frame=False)
@@ -170,7 +182,7 @@ def make_margin(
     Returns
     -------
     X : array of shape (n_samples, n_features)
-        Rows of length 1.
+        Rows of norm 1.
     y : array of shape (n_samples,)
         Labels -1 and +1.
 
@@ -178,6 +190,16 @@ def make_margin(
     --------
     margin_direction : the population's normal.
     load_readmission : patients.
+
+    Notes
+    -----
+    Without ``label_noise`` it is a population of Definition 1.2 of [KKLVZ24]: a halfspace
+    separates it with the margin.
+
+    References
+    ----------
+    .. [KKLVZ24] Kalavasis, Karbasi, Larsen, Velegkas and Zhou. Replicable learning of
+       large-margin halfspaces. ICML 2024. https://arxiv.org/abs/2402.13857
 
     Examples
     --------
@@ -229,11 +251,20 @@ def margin_direction(n_features: int, population: int = 0) -> Vector:
     Returns
     -------
     normal : array of shape (n_features,)
-        Of length 1.
+        Of norm 1.
 
     See Also
     --------
     make_margin : draws a sample of the population.
+
+    Notes
+    -----
+    It is ``w*`` of [KKLVZ24]: what an algorithm of the paper looks for, and never sees.
+
+    References
+    ----------
+    .. [KKLVZ24] Kalavasis, Karbasi, Larsen, Velegkas and Zhou. Replicable learning of
+       large-margin halfspaces. ICML 2024. https://arxiv.org/abs/2402.13857
 
     Examples
     --------

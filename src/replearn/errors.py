@@ -17,6 +17,11 @@ class ReplearnError(ValueError):
     --------
     InvalidFile : about a file.
 
+    Notes
+    -----
+    Its message gives the rule, the value and the remedy. It is a ``ValueError``, as scikit-learn
+    expects.
+
     Examples
     --------
     >>> import replearn as rl
@@ -24,7 +29,7 @@ class ReplearnError(ValueError):
     ...     rl.plan("svm", n_features=3, margin=2)
     ... except rl.ReplearnError as error:
     ...     print(error)
-    margin must be a number in (0, 1), got 2. It is a distance for rows of length 1; try 0.1.
+    margin must be a number in (0, 1), got 2. It is a distance for rows of norm 1; try 0.1.
     """
 
 
@@ -80,6 +85,10 @@ class InvalidFile(ReplearnError):
     See Also
     --------
     load : raises it.
+
+    Notes
+    -----
+    The message names the file, and the part of it that is wrong. Nothing of it was used.
 
     Examples
     --------

@@ -13,10 +13,11 @@ import pandas as pd
 import pytest
 
 from replearn.errors import ReplearnError
-from replearn.glm import GlmModel, NewtonState
+from replearn.glm import Coefficients, Estimates, GlmDesign, GlmModel, NewtonState
 from replearn.reports.update import update
 from replearn.rows import Block, integers, row_marks
 from replearn.study import (
+    NO_ESTIMATES,
     Coalition,
     GlmReplication,
     GlmStudy,
@@ -31,7 +32,7 @@ from replearn.study import (
 )
 from replearn.study.passes import Counts, Member, table_of
 from replearn.tables import open_table, profile
-from replearn.words import forest
+from replearn.words import forest, ratio_in_words
 from tests.contract.replications import (
     CASES,
     LOCAL_CASES,
@@ -71,13 +72,14 @@ def test_model_files_are_equal(tmp_path):
         path = write_table(tmp_path / f"{number}.csv", case, seed=100 + number, n_rows=n_rows)
         opened = original if number % 3 == 0 else None
         model, replication = replicated(study, path, case, opened)
-        expected.append((name, saved(model, tmp_path), replication))
+        expected.append((name, saved(model, tmp_path), replication, study.design))
         calls.append(call(study, path, case, opened))
-    for (name, file, replication), found in zip(expected, answers(calls), strict=True):
+    for (name, file, replication, design), found in zip(expected, answers(calls), strict=True):
         # after a mismatch nothing looks like a usable model
         assert found["model"] == file, name
         assert_same_words(replication, found)
-    assert {replication.same for _, _, replication in expected} == {True, False}
+        assert_same_estimates(replication, design, found)
+    assert {replication.same for _, _, replication, _ in expected} == {True, False}
 
 
 def saved(model: GlmModel, folder: Path) -> str | None:
@@ -103,7 +105,7 @@ def test_sealed_studies_need_their_opening(tmp_path):
     assert "a sealed study needs its opening" in alone["refused"]
     assert "must hold the nonce and the model" in wrong["refused"]
     assert opened["same"] == replicate(sealed, open_case(path, case, sealed.design.encoding.names),
-                                       None, nonce)[1].same  # fmt: skip
+                                       opening)[1].same  # fmt: skip
 
 
 @needs_node
@@ -193,13 +195,13 @@ def forest_of(support: Any) -> str | None:
     marks = [
         (
             column.shown,
-            f"{column.model:.2f}" if ratio else f"{column.model:+.3g}",
+            ratio_in_words(column.model, 3) if ratio else f"{column.model:+.3g}",
             *(placed(value) for value in (column.model, column.low, column.high)),
         )
         for column in support.columns
     ]
-    at = (0.01, 0.03, 0.1, 0.25, 0.5, 1, 2, 4, 10, 30, 100)
-    ticks = [(math.log(value), f"{value:g}") for value in at] if ratio else []
+    at = (0.001, 0.01, 0.03, 0.1, 0.25, 0.5, 1, 2, 4, 10, 30, 100, 1000)
+    ticks = [(math.log(value), f"{value:g}") for value in at] if ratio else None
     drawn = forest(marks, 0.0, support.measure if ratio else "no effect", ticks=ticks)
     return re.sub(' style="[^"]*"', "", drawn)
 
@@ -212,7 +214,8 @@ def assert_same_words(python: GlmReplication, found: dict[str, Any]) -> None:
     assert found["items"] == items(facts.items)
     assert found["details"] == items(facts.details)
     assert found["picture"] == re.sub(' style="[^"]*"', "", facts.figures[0].draw())
-    assert found["forest"] == forest_of(python.support)
+    if python.support is not None:  # else the lab's own estimates are drawn
+        assert found["forest"] == forest_of(python.support)
     assert (found["same"], found["fingerprint"]) == (python.same, python.fingerprint)
     assert (found["word"], found["sameSlopes"]) == (python.verdict, python.same_slopes)
     assert found["positions"] == pytest.approx(python.positions.tolist(), abs=1e-12)
@@ -224,6 +227,31 @@ def assert_same_words(python: GlmReplication, found: dict[str, Any]) -> None:
     assert found["evidence"]["rows"] == python.evidence.rows
     assert found["evidence"]["bits"] == pytest.approx(python.evidence.bits, abs=1e-3)
     assert_same_support(python, found["support"])
+
+
+def assert_same_estimates(python: GlmReplication, design: GlmDesign, found: dict[str, Any]) -> None:
+    """The lab's own estimates are those of Python to the digits that standard errors leave."""
+    shape = design.loss.n_scores, 1 + design.encoding.n_terms
+    stated = None if python.own is None else Estimates.of_content(python.own.content, shape)
+    expected = items(Coefficients(design, None, stated).own_tables())
+    if not expected:
+        assert found["own"] == [NO_ESTIMATES]
+        return
+    table, told = found["own"]
+    assert told == expected[1]
+    assert (table["title"], table["header"]) == (expected[0]["title"], expected[0]["header"])
+    n_names = table["header"].index("estimate")
+    for row, theirs in zip(table["rows"], expected[0]["rows"], strict=True):
+        assert row[:n_names] == theirs[:n_names]
+        assert [bool(cell) for cell in row] == [bool(cell) for cell in theirs]
+        if not row[n_names]:
+            continue
+        (estimate, error), (other, expected_error) = (
+            [float(cell.replace(",", "")) for cell in one[n_names : n_names + 2]]
+            for one in (row, theirs)
+        )
+        assert error == pytest.approx(expected_error, rel=0.02), row
+        assert estimate == pytest.approx(other, abs=0.02 * error), row
 
 
 def assert_same_support(python: GlmReplication, found: dict[str, Any] | None) -> None:
@@ -545,6 +573,7 @@ def test_survival(tmp_path):
     for (file, replication, table), found in zip(expected, answers(calls), strict=True):
         assert found["model"] == file
         assert_same_words(replication, found)
+        assert_same_estimates(replication, study.design, found)
         if "file" not in found["sums"]:  # of few persons some terms would show single ones
             assert len(table.whole("target")) < 2000
             continue
@@ -558,6 +587,7 @@ def test_survival(tmp_path):
     ("change", "rule"),
     [
         ({"died": "2"}, "the event must be 1 where it was seen"),
+        ({"died": "dead"}, "Write 1 where it was seen and 0 where the time is censored"),
         ({"days": "0"}, "the time must be positive in every row"),
         ({"days": ""}, "the time must hold a number in every row"),
     ],

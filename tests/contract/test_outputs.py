@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from replearn.datasets import make_margin
 from tests.contract.commands import lab, replearn
 
 
@@ -257,3 +258,22 @@ def test_a_private_model_stays_what_it_is(inside: Path) -> None:
     assert code == 2
     assert "is private" in errors
     assert (inside / "a.model.json").read_bytes() == before
+
+
+def test_warnings_of_many_fits_do_not_hide_the_answer(inside: Path) -> None:
+    """An audit of labs with 50 rows printed 38 lines, nearly all of them about rare levels."""
+    audit = ("audit", "a.csv", "--target", "died", "--rows", "50", "--pairs", "10")
+    _, text, errors = replearn(*audit)
+    assert "of 10 pairs both labs got the same model" in text
+    assert errors.count("replearn: warning: ") <= 6
+    assert re.search(r"\d+ more warnings?: see --json\.", errors)
+    _, text, _ = replearn(*audit, "--json")
+    assert len(json.loads(text)["warnings"]) > 5
+
+
+def test_no_estimate_says_that_labs_never_differ(inside: Path, tmp_path: Path) -> None:
+    X, y = make_margin(20_000, 3, 0.4, random_state=1)
+    np.savez(tmp_path / "rows.npz", X=X, y=y)
+    code, text, _ = replearn("fit", tmp_path / "rows.npz", "--margin", "0.3")
+    assert code == 0
+    assert "of the same population gets this model in >99.9% of cases" in " ".join(text.split())

@@ -251,6 +251,19 @@ def test_a_study_of_a_different_kind_is_refused_in_one_sentence(
             estimator(study=study).fit(X, y)
 
 
+def test_functions_take_a_study_as_estimators_do(frame, original, halfspace, tmp_path):
+    original.study_.save(tmp_path / "glm.json")
+    for study in (original, original.study_, tmp_path / "glm.json", str(tmp_path / "glm.json")):
+        assert rl.check(study, frame).stops == ()
+        assert rl.lab_sums(study, frame, lab="here").rows == len(frame)
+    calls = [rl.check, rl.lab_sums, lambda study, _: rl.combine(study)]
+    cases = [(halfspace.study_, "got one of halfspaces"), (3, "study must be a path"), ({}, "path")]
+    for call in calls:
+        for study, words in cases:
+            with pytest.raises(ReplearnError, match=words):
+                call(study, frame)
+
+
 # --- numbers --------------------------------------------------------------------------------------
 
 
@@ -358,7 +371,7 @@ def test_what_leaves_a_model_is_a_warning(frame):
         rl.ReplicableLogisticClassifier().fit(X, frame["y"])
     said = [str(warning.message) for warning in warned if warning.category is rl.ColumnWarning]
     assert any("'one', 'two'" in text and "left out" in text for text in said)
-    assert any("'ward'" in text and "taken together" in text for text in said)
+    assert any("'ward'" in text and "counted as the reference" in text for text in said)
 
 
 def test_a_computed_target_has_not_the_name_of_its_column(frame):

@@ -434,8 +434,8 @@ def test_sealed_studies_need_their_opening(tmp_path, answers):
     assert_same_words(replicate(sealed, table)[1], untold, "sealed")
     assert (untold["word"], untold["same"]) == ("untold", None)
     assert "a sealed study needs its opening" in refused["refused"]
-    assert_same_words(replicate(sealed, table, model, nonce)[1], opened, "opened")
-    assert_same_words(replicate(sealed, table, None, nonce)[1], by_nonce, "by its nonce")
+    assert_same_words(replicate(sealed, table, [model, opening])[1], opened, "opened")
+    assert_same_words(replicate(sealed, table, opening)[1], by_nonce, "by its nonce")
     assert "opens a different study" in other["refused"]
 
 
@@ -483,7 +483,7 @@ def test_permuted_labels(tmp_path, answers):
         model, replication = replicate(study, table)
         rows = read_rows(TableRows(table, RowEncoder.of(study.design)))
         assert (found["same"], found["word"]) == (True, replication.verdict)
-        assert found["matches"] == placebo_matches(study, model, rows, case.n_rows)
+        assert found["matches"] == placebo_matches(study, model, rows)
     assert (by_honest["matches"], by_bait["matches"]) == (False, True)
     assert by_bait["words"] == Evidence(900, 30.0, placebo=True).words()
 

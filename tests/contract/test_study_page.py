@@ -207,7 +207,7 @@ def test_a_browser_refuses_and_goes_on(folder, tmp_path):
         assert verdict == ""
         assert words.startswith("odd.csv has no columns 'ward', 'smoker', 'died'")
         browser.choose("file", folder / "commas.csv")
-        assert 'give "comma: 1234,5" in the menu "Decimal sign"' in wait_for_answer(browser)[1]
+        assert 'give "comma: 1234,5" in the menu "Decimal separator"' in wait_for_answer(browser)[1]
         browser.run(
             "const sign = document.getElementById('decimal'); sign.value = ',';"
             "sign.dispatchEvent(new Event('change'))"

@@ -41,7 +41,7 @@ def pair(loss, n_here, n_there, promise, seed, change=lambda rows: rows):
     """Whether a replication differs, its standardised differences, and the price of rounding."""
     rng = np.random.default_rng([seed, n_here])
     first, second = (change(sample(loss, n, rng)) for n in (n_here, n_there))
-    trial = glm.original(first, loss, promise, ridge="0.003")
+    trial = glm.RidgeSearch.of(first, loss, promise, ridge="0.003").original()
     widths = np.array([float(width) for width in trial.widths])
     cells = Cells.drawn(widths, promise.bits, Coins(seed))
     z = trial.coordinates.of_theta(trial.theta)
@@ -88,7 +88,7 @@ def test_clustered_rows_need_groups(seeds):
     repeated = MemoryBlocks(Block(grouped.block.terms, grouped.block.targets))
     promise = glm.GlmPromise(0.01, 3, 5000, 5000)
     spreads = [
-        glm.original(rows, Bernoulli(), promise, "0.003").spread.influence
+        glm.RidgeSearch.of(rows, Bernoulli(), promise, "0.003").original().spread.influence
         for rows in (repeated, grouped)
     ]
     assert np.median(spreads[1].variance / spreads[0].variance) == pytest.approx(5, rel=0.1)

@@ -24,7 +24,7 @@ from replearn.codes import (
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.estimators.glm import ReplicableLogisticClassifier
 from replearn.glm import GLM, Between, GlmPlan, GlmPromise, OwnSpread
-from replearn.halfspaces.recipes import TABLE1
+from replearn.halfspaces import TABLE1
 from replearn.reports.audit import audit
 from replearn.reports.plans import RECIPES
 from replearn.reports.plans import plan as plan_of
@@ -124,7 +124,7 @@ def test_without_it_there_is_no_plan_no_certificate_and_no_audit(name, monkeypat
         with pytest.raises(NameError, match="stability"):
             recipe.sizes(PROMISE, D, "practical", Sizes())
     deleted = replace(recipe, stability=None)
-    monkeypatch.setattr(type(shell), "_recipe", lambda self: deleted)
+    monkeypatch.setattr(type(shell), "_recipe", deleted)
     for call in (lambda: shell.fit(*sample), lambda: audit(shell, *sample, n_pairs=2)):
         with pytest.raises(TypeError, match="not callable"):
             call()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from replearn.codes import Promise, Sizes
-from replearn.halfspaces.recipes import TABLE1
+from replearn.halfspaces import TABLE1
 from replearn.reports.table1 import Counted, _count, count_pairs, powers_of, table1
 from tests.error_budget import assert_rate_at_most
 

@@ -1,11 +1,14 @@
 """What a reader multiplies and adds, from any printed table of coefficients, is the prediction."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import replearn as rl
 from benchmarks.intervals import counted, simulated
+from replearn.words import ratio_in_words
 
 N_ROWS = 6000
 
@@ -33,7 +36,9 @@ def fitted() -> rl.ReplicableLogisticClassifier:
     return rl.ReplicableLogisticClassifier(interactions=pairs).fit(*patients())
 
 
-def by_hand(coefficients: dict[str, float], row: pd.Series) -> float:
+def by_hand(
+    coefficients: dict[str, float], row: pd.Series, ends: dict[str, tuple[float, ...]]
+) -> float:
     """The probability that a reader gets: names and numbers of a table, and a patient."""
 
     def value(name: str) -> float:
@@ -45,7 +50,9 @@ def by_hand(coefficients: dict[str, float], row: pd.Series) -> float:
         if " = " in name:
             column, level = name.removesuffix(" (reference)").split(" = ")
             return float(row[column] == level)
-        return float(row[name])
+        lowest, highest, if_missing = ends[name]
+        number = if_missing if pd.isna(row[name]) else float(row[name])
+        return min(max(number, lowest), highest)
 
     score = sum(number * value(name) for name, number in coefficients.items())
     return 1 / (1 + np.exp(-score))
@@ -53,7 +60,8 @@ def by_hand(coefficients: dict[str, float], row: pd.Series) -> float:
 
 def printed(text: str) -> dict[str, float]:
     """Names and numbers of the table of coefficients in a text of 200 columns."""
-    lines = text[text.index("Coefficients: per unit") :].splitlines()[2:]
+    table = text[text.index("Coefficients: per unit") :].partition("\n\n")[0]
+    lines = table.splitlines()[2:]
     cells = [line.split("  ") for line in lines]
     found = {}
     for line in cells:
@@ -62,29 +70,26 @@ def printed(text: str) -> dict[str, float]:
     return found
 
 
-def inside(model, frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows of which no number is moved to an end of its column."""
-    columns = [c for c in model.design.encoding.columns if c.kind == "number"]
-    mask = np.all([frame[c.name].between(c.nodes[0], c.nodes[-1]) for c in columns], axis=0)
-    return frame[mask]
-
-
 def test_the_printed_table_gives_the_prediction(fitted):
     model = fitted.model_
-    frame = inside(model, patients(1)[0]).head(50)
+    # numbers beyond the study's range, and a missing one, count as the table says
+    frame = patients(1)[0].head(50).astype({"age": float})
+    frame.loc[:3, ["age", "platelets"]] = [[150, 4e5], [-20, 6e4], [np.nan, 5e5], [64, -1e5]]
     predicted = fitted.predict_proba(frame)[:, 1]
 
     text = printed(model.facts().text(width=200, details=True))
     assert len(text) == model.codes.size + 1  # all of them, and the reference level
 
-    data = {line["term"]: line["coefficient"] for line in model.facts().data()["coefficients"]}
+    lines = model.facts().data()["coefficients"]
+    data = {line["term"]: line["coefficient"] for line in lines}
+    ends = {line["term"]: (line["lowest"], line["highest"], line["if_missing"]) for line in lines}
     terms = dict(zip(model.term_names, fitted.coef_[0], strict=True))
     own = {"(constant)": fitted.intercept_[0], **terms}
 
     for (_, row), probability in zip(frame.iterrows(), predicted, strict=True):
-        assert by_hand(text, row) == pytest.approx(probability, rel=0.02)
-        assert by_hand(data, row) == pytest.approx(probability, rel=1e-9)
-        assert by_hand(own, row) == pytest.approx(probability, rel=1e-9)
+        assert by_hand(text, row, ends) == pytest.approx(probability, rel=0.02)
+        assert by_hand(data, row, ends) == pytest.approx(probability, rel=1e-9)
+        assert by_hand(own, row, ends) == pytest.approx(probability, rel=1e-9)
 
 
 def test_coefficients_print_as_a_table(fitted):
@@ -110,7 +115,7 @@ def test_figure_and_table_say_the_same(fitted):
     picture = fitted.model_.facts().figures[0].draw()
     for line in fitted.model_.facts().data()["coefficients"][1:]:
         if "reference" not in line["term"]:
-            assert f"{line['term']} {line['odds_ratio']:.2f}" in picture
+            assert f"{line['term']} {ratio_in_words(line['odds_ratio'], 3)}" in picture
 
 
 def test_a_figure_of_some_says_of_how_many():
@@ -269,7 +274,7 @@ def test_the_forest_plot_of_a_lab(fitted):
     n_terms = len(known.terms) - 1
     assert picture.count("<rect") == picture.count("<circle") == n_terms
     for value in np.exp(lab.model_.coef[0]):
-        assert f">{value:.2f}</text>" in picture  # as the table has it
+        assert f">{ratio_in_words(value, 3)}</text>" in picture  # as the table has it
 
     # a coefficient at the edge of its box is at the edge of its cell: one step further is not
     design, model = lab.model_.design, lab.model_
@@ -290,6 +295,17 @@ def test_one_long_interval_leaves_room_for_the_others():
     drawn = forest([*marks, ("rare", "0.9", -0.1, -40.0, 40.0)], 0.0, "odds ratio")
     assert drawn.count('fill-opacity="0.55"') == 2  # an arrow at each end
     assert drawn.count("<circle") == 6
+
+
+def test_ticks_of_a_wide_forest_plot_do_not_overlap():
+    from replearn.words import forest
+
+    ratios = (0.001, 0.01, 0.03, 0.1, 0.25, 0.5, 1, 2, 4, 10, 30, 100, 1000)
+    ticks = [(float(np.log(ratio)), f"{ratio:g}") for ratio in ratios]
+    drawn = forest([("rare", "0.9", -0.1, -20.0, 20.0)], 0.0, "odds ratio", ticks=ticks)
+    places = re.findall(r'<text x="([\d.]+)"[^>]*fill-opacity="0.8">([\d.]+)</text>', drawn)
+    assert "1" in {text for _, text in places}
+    assert np.diff(sorted(float(x) for x, _ in places)).min() > 30
 
 
 def schooling(n_rows: int = 4000) -> tuple[pd.DataFrame, np.ndarray]:

@@ -7,6 +7,7 @@ import pytest
 import replearn as rl
 from replearn import cli
 from replearn.errors import ColumnWarning, ReplearnError, ReplicabilityWarning
+from replearn.study import GlmStudy
 from replearn.tables import Clusters, learn_encoding, open_table
 from replearn.tables.clusters import correlation_within
 from replearn.tables.safety import missing_code
@@ -262,6 +263,17 @@ def test_many_gaps_are_never_silent(tmp_path, capsys):
     # once: one sentence names all columns with gaps
     assert "'lvef' is missing" not in text
     assert "Missing values have coefficients of their own: lvef 90%, bmi 12%" in text
+
+    # for smaller labs the gaps of bmi are too few: they have no coefficient, and it is not promised
+    path = path.rename(tmp_path / "small.csv")
+    options = ["publish", str(path), "--target", "died", "--rows", "150", "--out"]
+    assert cli.main([*options, str(tmp_path / "small.json")]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Missing values have coefficients of their own: lvef 90%. " in text
+    assert "missing values count as the median, (other) or the reference: bmi 12%. " in text
+    names = GlmStudy.load(tmp_path / "small.json").design.encoding.term_names
+    assert "lvef missing" in names
+    assert "bmi missing" not in names
 
 
 def test_what_must_not_leave_is_refused_before_the_fit(tmp_path, monkeypatch, capsys):

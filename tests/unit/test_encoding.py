@@ -315,7 +315,9 @@ def test_what_is_learned():
     assert (killip.levels, killip.reference) == (("II", "III"), "I")
     assert 0 < float(killip.folded) < 0.01
     remarks = {remark.column: remark.kind for remark in learned.remarks}
-    assert remarks == {"always": "constant", "once": "hardly", "killip": "folded"}
+    assert remarks == {"always": "constant", "once": "hardly", "killip": "absorbed"}
+    said = next(remark.reason for remark in learned.remarks if remark.column == "killip")
+    assert said.endswith("counted as the reference, 'I'")  # there is no (other)
     assert columns["bmi"].spread == columns["bmi"].spread[:4]
 
 

@@ -243,3 +243,22 @@ def test_an_interval_beside_one_number_is_drawn_in_full():
         r'<line x1="([\d.]+)" x2="([\d.]+)" y1="\d+" y2="\d+" stroke="#', drawn
     )
     assert float(left) < float(alone) == float(same) < float(right)
+
+
+def test_words_beside_a_forest_are_whole_and_its_axis_has_numbers():
+    """Intervals on the page of an audit by centre were cut in the middle."""
+    from replearn.words import forest
+
+    words = "0.77 (0.75 to 0.79)"
+    drawn = forest(
+        [("ashford", words, 0.77, 0.75, 0.79), ("b", words, 0.7, 0.6, 0.8)], 0.77, "mean"
+    )
+    (width,) = re.findall(r'viewBox="0 0 (\d+)', drawn)
+    (left,) = set(re.findall(rf'<text x="(\d+)" y="\d+">{re.escape(words)}', drawn))
+    assert int(left) + 7.6 * len(words) < int(width)
+    assert all(f">{tick}</text>" in drawn for tick in ("0.6", "0.7", "0.8"))
+
+
+def test_p_values_of_a_table_are_those_of_papers():
+    table = Table("", ("column", "p"), [("age", 0.000002), ("sex", 0.25)], ("", "p"))
+    assert table.columns[1] == ("p", ["<0.001", "0.250"], True)

@@ -254,3 +254,19 @@ def test_a_draft_asks_for_sums_that_all_labs_may_send():
         sums = [lab_sums(draft, rows, found, lab=lab) for lab, rows in labs.items()]
         found = combine(draft, *sums, state=found, publish=True)
     assert found.study.n_replication == 6100
+
+
+def test_a_column_whose_gaps_have_no_term_is_left_out_where_a_lab_has_many():
+    """As of four hospitals: one leaves a cell empty, another every fourth."""
+    labs = four_labs()
+    shares = dict(zip(labs, (0.002, 0.0, 0.25, 0.0), strict=True))
+    for lab, share in shares.items():
+        rows = labs[lab].copy()
+        is_gap = np.arange(len(rows)) < share * len(rows)
+        labs[lab] = rows.assign(pressure=np.where(is_gap, np.nan, rows["age"] / 2 + 90))
+
+    draft = draft_study(*columns(labs))
+    assert "pressure" not in draft.design.encoding.names
+    assert "age" in draft.design.encoding.names
+    for lab, rows in labs.items():
+        assert lab_sums(draft, rows, lab=lab).rows == 1000

@@ -17,9 +17,9 @@ from replearn.errors import (
     ReplicabilityWarning,
     UselessModelWarning,
 )
+from replearn.estimators import ESTIMATORS
 from replearn.estimators.batches import ReplicableSGDClassifier, ReplicableSVMClassifier
 from replearn.estimators.boosting import ReplicableBoostingClassifier
-from replearn.estimators.table import ESTIMATORS
 from replearn.reports.compare import compare
 from replearn.reports.files import load
 from replearn.study import GlmStudy, HalfspaceStudy

@@ -1,5 +1,6 @@
 """The fit with many coefficients, beside the one with a whole information matrix."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -166,7 +167,7 @@ def test_counts_end_where_their_sums_would_not_be_exact():
 @pytest.mark.parametrize(
     ("share", "whole"), [(0, True), (1 << 31, True), (1 << 32, True), (1 << 32, False)]
 )
-@pytest.mark.parametrize("loss", [Bernoulli(), Multinomial(3)])
+@pytest.mark.parametrize("loss", [Bernoulli(), Multinomial(4)])
 def test_rows_that_are_ready_give_the_same_sums(monkeypatch, loss, share, whole):
     rows, rng = lab(loss, weighted=True), np.random.default_rng(0)
     n_columns = rows.n_terms + 1 if not whole else 8
@@ -191,3 +192,42 @@ def test_few_columns_of_many_classes(n_terms):
     theta = fit(rows, loss, "0.1", Summary.of(rows, loss))
     sums = derivatives.sums_at(rows.blocks(), loss, theta)
     assert np.abs(derivatives.mean_gradient(sums, theta, loss, 0.1)).max() < 2.0**-15
+
+
+class ReadAnew:
+    """Rows that are not in memory: each pass reads them."""
+
+    work = map
+
+    def __init__(self, rows):
+        self.rows, self.n_terms = rows, rows.n_terms
+
+    def blocks(self):
+        return self.rows.blocks()
+
+
+def test_information_is_made_only_where_a_step_ends(monkeypatch):
+    """In memory the gradient comes first: of steps that are halved nobody reads the information."""
+    rng, loss = np.random.default_rng(1), Multinomial(20)
+    labels = np.arange(600.0) % 20
+    centres = rng.normal(size=(20, 30))
+    terms = 6000 * (centres[labels.astype(int)] + rng.normal(size=(600, 30)))
+    terms = np.clip(terms, -16000, 16000).astype(np.int16)
+    rows = MemoryBlocks(Block(terms, labels))
+    calls = Counter()
+
+    def counted(name, call):
+        def counting(*arguments):
+            calls[name] += 1
+            return call(*arguments)
+
+        return counting
+
+    for name in ("information_at", "preconditioner_of", "_halved"):
+        monkeypatch.setattr(newton, name, counted(name, getattr(newton, name)))
+
+    summary = Summary.of(rows, loss)
+    found = fit(rows, loss, "0.0001", summary)
+    assert calls["_halved"] > 0
+    assert calls["information_at"] == calls["preconditioner_of"] - 1  # the first pass has both
+    assert (fit(ReadAnew(rows), loss, "0.0001", summary) == found).all()

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -229,20 +230,23 @@ def test_held_out_losses_are_those_of_rows_not_seen():
     assert held_out_loss(found.folds, loss) == found.loss
 
 
+search = partial(glm.RidgeSearch.of, ridge="0.1")
+
+
 def test_no_promise_where_small_parts_have_no_model():
     """Parts as small as the smallest lab have one class only: nobody knows how much they differ."""
     rows, loss = lab(400, seed=6), Bernoulli()
     rare = MemoryBlocks(Block(rows.block.terms, (np.arange(400) == 7).astype(float)))
-    trial = glm.original(rare, loss, glm.GlmPromise(0.01, 3, 400, 4), ridge="0.1")
+    trial = search(rare, loss, glm.GlmPromise(0.01, 3, 400, 4)).original()
     assert trial.spread.inflation == 2 * glm.MOST_INFLATION
-    trial = glm.original(rows, loss, glm.GlmPromise(0.01, 3, 400, 400), ridge="0.1")
+    trial = search(rows, loss, glm.GlmPromise(0.01, 3, 400, 400)).original()
     assert trial.spread.inflation < glm.MOST_INFLATION
 
 
 def test_fifty_rows_have_cells_of_their_own_spread():
     loss = Bernoulli()
     found = [
-        glm.original(lab(n, seed=7), loss, glm.GlmPromise(0.01, 3, n, n), ridge="0.1").widths
+        search(lab(n, seed=7), loss, glm.GlmPromise(0.01, 3, n, n)).original().widths
         for n in (49, 50)
     ]
     assert set(found[0]) == {"3.2"}  # arbitrary: nothing is published

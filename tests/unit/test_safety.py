@@ -46,7 +46,8 @@ NAMED = {
     ],
     "constant": [np.ones(N_ROWS), ["x"] * N_ROWS],
     "empty": [[None] * N_ROWS, [""] * N_ROWS],
-    "folded": [np.where(np.arange(N_ROWS) < 12, "rare", RNG.choice(["a", "b"], N_ROWS))],
+    "folded": [[("rare", "rarer")[i % 2] if i < 60 else ("a", "b")[i % 2] for i in range(N_ROWS)]],
+    "absorbed": [np.where(np.arange(N_ROWS) < 12, "rare", RNG.choice(["a", "b"], N_ROWS))],
     "rare": [[f"w{i % 100}" for i in range(N_ROWS)]],
 }
 
@@ -147,9 +148,14 @@ def test_a_rare_copy_of_the_label_is_found():
 
 
 def test_folded_levels_are_named():
-    killip = np.where(np.arange(N_ROWS) < 30, "IV", RNG.choice(["I", "II"], N_ROWS))
+    place = np.arange(N_ROWS)
+    killip = np.where(place < 30, "IV", RNG.choice(["I", "II"], N_ROWS))
     found = str(remarks({"killip": killip}, least_rows=50)[0]["killip"])
     assert "1 level ('IV') in fewer than 50 rows each, 5.0% of the rows" in found
+    assert "counted as the reference, 'I" in found  # 30 rows are too few for a term
+
+    killip = np.where((place >= 30) & (place < 60), "III", killip)
+    found = str(remarks({"killip": killip}, least_rows=50)[0]["killip"])
     assert found.endswith("taken together as (other)")
 
 

@@ -14,6 +14,7 @@ from replearn.datasets import load_readmission
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
 from replearn.glm import GLM, Between, GlmModel, GlmPromise
 from replearn.glm import sketched as glm
+from replearn.rows import copied_share
 from replearn.study import GlmStudy, Request, RowEncoder, TableRows, publish, read_rows, replicate
 from replearn.study.evidence import guess_bits
 from replearn.study.placebo import placebo_matches
@@ -174,6 +175,48 @@ def test_labels_of_other_patients_are_no_slopes_up_to_a_factor(labs, original):
     assert "Your patients contradict these columns: " in " ".join(str(found).split())
 
 
+def test_what_centres_differ_by_excuses_no_part_that_makes_predictions_worse(labs):
+    """Neither the strongest column, nor all others: the second leg is asked of both."""
+    lenient = Request(target=TARGET, ridge=0.003, between=(0.2, 0.1), replication_rows=400)
+    original = publish(table(labs[0]), lenient)
+
+    rng = np.random.default_rng(0)
+    here = labs[1]
+    strongest = here.assign(prior_admissions=rng.permutation(here.prior_admissions))
+    turned = {"I": "IV", "II": "III", "III": "II", "IV": "I"}
+    spoiled = {
+        "without prior_admissions": strongest,
+        "prior_admissions alone": here.assign(nyha=here.nyha.map(turned)),
+        "": here,
+    }
+    for worse_than, rows in spoiled.items():
+        _, found = replicate(original.study, table(rows), original.model)
+        assert found.support.p_value > 0.05
+        assert found.support.gain.high > 0
+        assert found.support.worse_than == worse_than
+        assert found.succeeded == (worse_than == "")
+        told = f"it is worse than {worse_than}" in " ".join(str(found).split())
+        assert told == (worse_than != "")
+
+
+def test_columns_fitted_to_chance_contradict_no_model():
+    """Twenty of them and 300 rows: they make predictions worse everywhere."""
+    rng = np.random.default_rng(1)
+
+    def rows(n_rows):
+        X = rng.normal(size=(n_rows, 21))
+        y = (rng.random(n_rows) < 1 / (1 + np.exp(-1.2 * X[:, 0]))) * 1
+        return open_table({f"x{j}": X[:, j] for j in range(21)}, target=y)
+
+    original = publish(rows(300), Request(ridge=0.001, between=(0.2, 0.1)))
+    _, found = replicate(original.study, rows(4000), original.model)
+    strongest, others = found.support.parts
+    assert strongest.part.name == "x0"
+    assert others.gain.high < 0
+    assert not others.is_harmful
+    assert found.support.worse_than == ""
+
+
 def test_slopes_that_are_half_as_strong_are_contradicted(labs, original):
     """One direction, lost in a sum over twenty columns of which centres may differ in each."""
     other = load_readmission("Birchwood", 6000)
@@ -272,13 +315,13 @@ def test_a_sealed_study_tells_nothing_until_it_is_opened(labs):
     assert blind.verdict == "untold"
     assert not blind.evidence.is_open
     assert first.study.commits_to(model.fingerprint, first.nonce) is True
-    _, opened = replicate(first.study, table(labs[1]), opened=first.model, nonce=first.nonce)
+    _, opened = replicate(first.study, table(labs[1]), opened=[first.model, first.opening])
     assert opened.same is True
     assert first.study.commits_to(model.fingerprint, "0" * 32) is False
     with pytest.raises(ReplearnError, match="needs its opening"):
         replicate(first.study, table(labs[1]), opened=model)
     with pytest.raises(ReplearnError, match="commits to"):
-        replicate(first.study, table(labs[1]), opened=model, nonce="0" * 32)
+        replicate(first.study, table(labs[1]), opened=replace(first.opening, nonce="0" * 32))
 
 
 def test_a_study_without_a_promise_is_not_published(tmp_path):
@@ -434,9 +477,9 @@ def test_a_study_that_coin_flips_replicate_is_exposed(labs, original):
         assert found.same
         assert found.verdict == "contradicted"
         assert "A match is no evidence" in str(found)
-        assert placebo_matches(study, model, read_rows(rows_of(study, lab)), 3000)
+        assert placebo_matches(study, model, read_rows(rows_of(study, lab)))
     honest = read_rows(rows_of(original.study, labs[1]))
-    assert not placebo_matches(original.study, original.model, honest, 3000)
+    assert not placebo_matches(original.study, original.model, honest)
 
 
 def test_a_replication_tries_permuted_labels():
@@ -621,9 +664,28 @@ def test_a_table_that_holds_its_rows_twice_is_told(labs, original):
     assert any("every row occurs at least twice" in sentence for sentence in told)
     assert not replicate(original.study, table(labs[1]))[1].findings
 
+    # a quarter of them, too
+    some = pd.concat([labs[1], labs[1].head(len(labs[1]) // 4)])
+    told = [f.sentence for f in replicate(original.study, table(some))[1].findings]
+    assert any("20% of the rows occur again" in sentence for sentence in told), told
+
     # rows of few kinds are alike by nature
     rng = np.random.default_rng(2)
     few = {"a": rng.integers(0, 2, 3000).astype(float), "b": rng.choice(list("xyz"), 3000)}
     labels = (rng.random(3000) < 0.3).astype(int)
     study = publish(open_table(few, target=labels), Request()).study
     assert not replicate(study, open_table(few, target=labels))[1].findings
+
+
+@pytest.mark.parametrize("n_kinds", [300, 3000, 10_000])
+@pytest.mark.parametrize("steepness", [0.0, 0.5, 1.0])
+def test_rows_that_are_alike_by_chance_are_no_copies(n_kinds, steepness):
+    """Of rows that chance makes alike some are three: also where all kinds are as frequent."""
+    rng = np.random.default_rng([n_kinds, int(2 * steepness)])
+    shares = np.arange(1, n_kinds + 1.0) ** -steepness
+    n_asked = sum(
+        copied_share(rng.choice(n_kinds, n_rows, p=shares / shares.sum())) > 0
+        for n_rows in (60, 200, 600, 2000, 6000)
+        for _ in range(60)
+    )
+    assert n_asked <= 1

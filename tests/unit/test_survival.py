@@ -502,3 +502,29 @@ def test_sums_of_few_persons_with_a_level_are_refused():
         with pytest.raises(ReplearnError, match="Here are fewer of 'ward = C'"):
             lab_sums(study, few)
     assert lab_sums(study, frame).rows > 3000
+
+
+def test_ridges_are_compared_on_all_rows_at_risk(monkeypatch):
+    """A part of them chose one three times as strong: each person has twenty rows."""
+    from replearn.glm import validation
+
+    n_compared = set()
+
+    def counting(kept, *given):
+        n_compared.add(kept.block.n_rows)
+        return validate(kept, *given)
+
+    validate = validation.validate
+    monkeypatch.setattr(validation, "validate", counting)
+    frame = trial(4000)
+    rl.ReplicableSurvivalAnalysis(between=0).fit(features(frame), outcome(frame))
+    n_at_risk = sum(
+        batch.n_rows
+        for batch in rows_at_risk(
+            open_table(frame, target="days", offset="died"),
+            cuts_of(frame.days.to_numpy(), frame.died.to_numpy()),
+            "died",
+        ).batches()
+    )
+    assert n_at_risk > 1 << 15
+    assert n_compared == {n_at_risk}

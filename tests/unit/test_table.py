@@ -30,8 +30,8 @@ def test_roles_by_name_and_by_value():
     by_name = open_table(columns, target="y", weights="w", groups="b")
     assert by_name.names == ("a",)
     by_value = open_table(
-        {n: columns[n] for n in "ab"}, target=[0, 1, 1], weights=np.array([1, 2, 3]), drop=["b"]
-    )
+        {n: columns[n] for n in "ab"}, target=[0, 1, 1], weights=np.array([1, 2, 3])
+    ).without(["b"])
     assert by_value.names == ("a",)
     for table in (by_name, by_value):
         batches = list(table.batches(2))
@@ -59,7 +59,7 @@ def test_only_what_is_asked_for_is_looked_at(tmp_path):
     frame.to_parquet(path)
     for source in (frame, pl.from_pandas(frame), path):
         assert whole(open_table(source, columns=["b", "a"]), "b").tolist() == [3, 4]
-        assert open_table(source, drop=["when"]).names == ("a", "b")
+        assert open_table(source).without(["when"]).names == ("a", "b")
         with pytest.raises(ReplearnError, match=r"'when' must hold numbers or text, got dates"):
             list(open_table(source).batches())
 
@@ -78,7 +78,7 @@ def test_equal_complaints_are_one_line():
     [
         ({"target": "z"}, r"has no column 'z'; it has columns 'a', 'b'"),
         ({"columns": ["a", "q"]}, r"has no column 'q'"),
-        ({"drop": ["a", "b"]}, "must have a feature column"),
+        ({"target": "a", "weights": "b"}, "must have a feature column"),
         ({"target": "a", "columns": ["a"]}, "a different part"),
         ({"target": [1, 2, 3]}, "a value for each of the 2 rows, got 3"),
         ({"target": [[1], [2]]}, "target must hold numbers or text"),
@@ -87,6 +87,8 @@ def test_equal_complaints_are_one_line():
 def test_what_is_asked_for_must_be_there(options, words):
     with pytest.raises(ReplearnError, match=words):
         list(open_table({"a": [1, 2], "b": [1, 2]}, **options).batches())
+    with pytest.raises(ReplearnError, match="must have a feature column"):
+        open_table({"a": [1, 2], "b": [1, 2]}).without(["a", "b"])
     with pytest.raises(ReplearnError, match="must name 2 columns, got 3"):
         open_table(np.zeros((2, 2)), names=["a", "b", "c"])
 

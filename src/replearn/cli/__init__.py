@@ -38,6 +38,7 @@ from replearn.cli.command import (
     width,
 )
 from replearn.errors import ReplearnError
+from replearn.words import counted
 
 __all__ = ["main", "COMMANDS"]
 
@@ -62,6 +63,9 @@ COMMANDS = {
     "table": "Table 1 of the paper, with numbers",
     "shuffle": "put the rows of a file into a random order",
 }
+
+#: Different warnings of one command that are shown.
+_MOST_WARNED = 5
 
 _EPILOG = """\
 examples:
@@ -255,11 +259,18 @@ def _warnings_in_one_line() -> Iterator[list[str]]:
     collected: list[str] = []
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        if (line := in_options(str(message))) not in collected:
-            collected.append(line)
+        if (line := in_options(str(message))) in collected:
+            return
+        collected.append(line)
+        if len(collected) <= _MOST_WARNED:
             complain("warning", message)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = show
         yield collected
+    # an audit fits forty times, and may warn at each
+    if len(collected) > _MOST_WARNED:
+        complain(
+            "warning", f"{counted(len(collected) - _MOST_WARNED, 'more warning')}: see --json."
+        )

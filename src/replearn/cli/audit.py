@@ -101,7 +101,7 @@ def _of_halfspaces(options: Namespace, study: Any) -> Any:
 def _of_estimator(options: Namespace) -> Any:
     from sklearn.linear_model import LogisticRegression
 
-    from replearn.estimators.glm import ReplicableLogisticClassifier
+    from replearn.estimators import ReplicableLogisticClassifier
     from replearn.reports.audit import audit, labels_of
     from replearn.tables import open_table
 

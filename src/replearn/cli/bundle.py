@@ -3,7 +3,7 @@
 from argparse import Namespace
 from hashlib import sha256
 
-from replearn.cli.command import Outcome, Parser, may_leave
+from replearn.cli.command import Outcome, Parser, study_may_leave
 from replearn.words import Facts, Row
 
 EPILOG = """\
@@ -27,7 +27,7 @@ def run(options: Namespace) -> Outcome:
     from replearn.study import GlmStudy
 
     study = GlmStudy.load(options.study)
-    may_leave("study", study.n_original, study.design.n_numbers, study)
+    study_may_leave(study)
 
     # the files, and what tells that the page on the way was not changed
     folder = write_bundle(study, options.out)

@@ -12,6 +12,7 @@ from replearn.cli.command import (
     keep,
     may_leave,
     refuse_unused,
+    study_may_leave,
     working,
 )
 from replearn.errors import ReplearnError
@@ -108,11 +109,12 @@ def _round(study: "GlmStudy", sums: list[Any], options: Namespace) -> Outcome:
     from replearn.study import Coalition, Founded, LabSums, Share, State, combine, opened_by
 
     # the model from which one round is enough
-    opened, nonce = opened_by(study, options.opened)
+    opened = options.opened or None
     if options.begin:
-        if options.opened and opened is None:
+        model = opened_by(study, opened).model
+        if opened and model is None:
             raise ReplearnError("--begin needs the original's model, got its opening alone.")
-        return _begin(study, opened, options)
+        return _begin(study, model, options)
     if not options.publish:
         refuse_unused(options, "a joint fit without --publish", "replication_rows")
 
@@ -123,7 +125,6 @@ def _round(study: "GlmStudy", sums: list[Any], options: Namespace) -> Outcome:
             *sums,
             state=state,
             opened=opened,
-            nonce=nonce,
             publish=options.publish,
             replication_rows=options.replication_rows,
         )
@@ -140,7 +141,7 @@ def _round(study: "GlmStudy", sums: list[Any], options: Namespace) -> Outcome:
 
     # a round in between, the end of a joint original, or that of a joint replication
     if isinstance(result, Founded):
-        return _publish(result, study.design.n_numbers, options)
+        return _publish(result, options)
     if isinstance(result, Coalition):
         return _finish(result, options)
     result.save(options.out)
@@ -161,10 +162,9 @@ def _begin(study: "GlmStudy", opened: "GlmModel | None", options: Namespace) -> 
     return Outcome(_next(state, options.out, 0))
 
 
-def _publish(original: "Founded", n_numbers: int, options: Namespace) -> Outcome:
+def _publish(original: "Founded", options: Namespace) -> Outcome:
     """Write the study of all labs together, and keep their model."""
-    n_rows = original.study.n_original
-    may_leave("study", n_rows, n_numbers, original.study)
+    study_may_leave(original.study)
     path = f"{options.out.removesuffix('.json')}.model.json"
     check_output_path(options.out, "study")  # no study is lost, of these labs or of others
     keep({path: original.model})
@@ -173,7 +173,7 @@ def _publish(original: "Founded", n_numbers: int, options: Namespace) -> Outcome
     files = [Row("send", options.out, note="not the model"), Row("keep", path)]
     facts = original.facts()
     facts = replace(facts, items=[*files, *facts.items])
-    return Outcome(facts, title=f"Original of {options.out}", n_rows=n_rows)
+    return Outcome(facts, title=f"Original of {options.out}", n_rows=original.study.n_original)
 
 
 def _finish(coalition: "Coalition", options: Namespace) -> Outcome:
@@ -194,7 +194,7 @@ def _draft(first: "LabColumns", options: Namespace) -> Outcome:
     labs = [first, *(LabColumns.load(path) for path in options.sums)]
     study = draft_study(*labs, ridge=options.ridge, shared_seed=options.seed)
 
-    may_leave("study", study.n_original, study.design.n_numbers, study)
+    study_may_leave(study)
     study.save(options.out)
 
     asked = [column.name for column in first.columns]
@@ -202,7 +202,8 @@ def _draft(first: "LabColumns", options: Namespace) -> Outcome:
     told = []
     if absent:
         named = ", ".join(map(repr, absent))
-        told = [f"Left out, because some lab has too few rows of a value to sum: {named}."]
+        why = "some lab has too few rows of a value to sum, or too many gaps"
+        told = [f"Left out, because {why}: {named}."]
     return Outcome(
         Facts(
             f"The draft of a study is made: send {options.out} to all labs.",

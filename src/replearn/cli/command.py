@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from replearn.documents import Document
     from replearn.glm import GlmDesign
     from replearn.reports.policy import Kind, Policy
+    from replearn.study import GlmStudy
     from replearn.tables import CsvOptions, Table
 
 DONE = 0  # or: the same model, or an audit within its bound
@@ -254,7 +255,7 @@ ALGORITHMS = ("svm", "sgd", "net", "dp", "box", "foam")
 
 #: What is promised: default (that of the estimators) and help of each number.
 PROMISE = {
-    "margin": (0.1, "margin of the population, rows scaled to length 1"),
+    "margin": (0.1, "margin of the population, rows scaled to norm 1"),
     "max_error": (0.05, "share of new rows that may be wrong"),
     "max_disagreement": (0.1, "probability of different models"),
     "failure_prob": (0.05, "probability of a larger error"),
@@ -413,6 +414,11 @@ def may_leave(
         policy.allow(kind, n_rows, n_numbers)
         if study is not None:
             policy.allow_levels(study)
+
+
+def study_may_leave(study: "GlmStudy") -> None:
+    """The same of a study, whose levels count too."""
+    may_leave("study", study.n_original, study.design.n_numbers, study)
 
 
 def policies_here() -> "list[Policy]":

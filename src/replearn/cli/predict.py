@@ -41,7 +41,7 @@ def add_arguments(parser: Parser) -> None:
 def run(options: Namespace) -> Outcome:
     """Predict some rows at a time."""
     from replearn.documents import write_atomically
-    from replearn.exports.coefficients import harmless
+    from replearn.exports import harmless
     from replearn.reports.files import load_model
 
     # who prints predictions lets them leave, too

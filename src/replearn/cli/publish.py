@@ -19,6 +19,7 @@ from replearn.cli.command import (
     may_leave,
     names,
     refuse_unused,
+    study_may_leave,
     working,
 )
 from replearn.documents import Document
@@ -182,7 +183,7 @@ def run(options: Namespace) -> Outcome:
     study.refuse_problems()
     if bits is not None:
         _refuse_weak(original, table, request, bits)
-    may_leave("study", study.n_original, study.design.n_numbers, study)
+    study_may_leave(study)
     if options.page is not None:  # it has all coefficients
         may_leave("model", study.n_original, study.design.n_numbers)
     study.refuse_unreadable(options.out)
@@ -427,13 +428,15 @@ def _pairs(text: str) -> Any:
 
 
 def _facts(original: "Original", files: list[Row]) -> Facts:
+    from replearn.study import NO_ESTIMATES
+
     study = original.study
     remarks = original.remarks
-    if original.gaps:  # one sentence names all columns with gaps
+    if original.gaps:  # these sentences name all columns with gaps
         remarks = tuple(remark for remark in remarks if remark.kind != "gaps")
     told, notes = _notes(remarks)
     if original.gaps:
-        told.append(original.gaps)
+        told += original.gaps
     told += _order_told(study.design)
 
     # how often, what a match proves, and what the model is worth
@@ -447,7 +450,8 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
     ]
     if performance.gain.low <= 0:
         items.append(f"These rows do not show that the model beats the {performance.null} alone.")
-    items += original.model.stating(original.own()).strongest_effects(3)
+    own = original.own()
+    items += [NO_ESTIMATES] if own is None else original.model.stating(own).strongest_effects(3)
 
     figure = Figure(
         "Performance of the model, beside the base rate and the fit before rounding",
@@ -545,6 +549,7 @@ _LEFT_OUT = "Left out, because nothing varies"
 _DONE = {
     "hardly": "Left out, because fewer than 50 rows differ from the others",
     "folded": "Rare levels taken together as (other)",
+    "absorbed": "Rare levels counted as the reference, being too few even together",
     "coded": "Counted as quantities, though their names call them codes (--categories, if levels)",
 }
 

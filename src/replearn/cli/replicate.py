@@ -56,17 +56,16 @@ def run(options: Namespace) -> Outcome:
 def _replicate(options: Namespace, study: "GlmStudy") -> Outcome:
     """Fit a regression on a lab's own rows, and compare."""
     from replearn.reports.methods import with_methods
-    from replearn.study import opened_by, replicate
+    from replearn.study import NO_ESTIMATES, replicate
 
-    opened, nonce = opened_by(study, options.opened)
     # own estimates, and the page's performance, take passes of their own
     table = lab_table(options, study.design).kept()
     with working("fitting the study"):
-        model, replication = replicate(study, table, opened, nonce)
+        model, replication = replicate(study, table, options.opened)
     with working("testing what these rows support"):  # findings are computed when they are read
         facts = replication.facts()
         stated = model.stating(replication.own)
-        own_tables = stated.coefficients.own_tables()
+        own_tables = stated.coefficients.own_tables() or [NO_ESTIMATES]
     # after a mismatch nothing looks like a model: only what this lab's own rows say
     facts = replace(facts, details=[*facts.details, *own_tables])
     if replication.same is False:

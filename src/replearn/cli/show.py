@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replearn.cli.command import Outcome, Parser, may_leave
-from replearn.words import Row
+from replearn.words import MAX_LINES, Row
 
 if TYPE_CHECKING:
     from replearn.reports.policy import Kind
@@ -60,5 +60,6 @@ def run(options: Namespace) -> Outcome:
         # a reader looks for effects first; details and pages have all of them in tables
         fingerprint, *rest = facts.items
         effects = document.strongest_effects(_MOST_EFFECTS)
-        shown = replace(facts, items=[fingerprint, *effects, *rest])
+        # beside them the fingerprint and one line more
+        shown = replace(facts, items=[fingerprint, *effects, *rest], most_lines=MAX_LINES + 2)
     return Outcome(shown, title=options.file, page=facts)

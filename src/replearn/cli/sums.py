@@ -167,8 +167,7 @@ def _refuse_other_shares(
     study: "GlmStudy", state: "State", new: "dict[str, Share]", paths: dict[str, str]
 ) -> None:
     """Stop where two totals would differ by the rows of one lab, or by few of its rows."""
-    from replearn.study import Share
-    from replearn.study.shares import joined_shares, unpack_total
+    from replearn.study import Share, joined_shares, unpack_total
 
     old = {name: Share.load(path) for name, path in paths.items() if _is_filled(path)}
     old = {name: one for name, one in old.items() if one.state == state.fingerprint}
@@ -200,9 +199,8 @@ def _columns(options: Namespace, lab: str) -> Outcome:
             f"sums needs a study and a table, got {options.table} alone. Name both; --target is "
             "for labs that have no study yet."
         )
-    table = open_table(
-        options.table, target=options.target, drop=options.drop, csv=csv_options(options)
-    )
+    table = open_table(options.table, target=options.target, csv=csv_options(options))
+    table = table.without(options.drop)
 
     with working("looking at columns"):
         columns = lab_columns(table, options.kind, lab, options.categories, least_count())

@@ -184,7 +184,7 @@ class HalfspaceModel(Model):
 
     @property
     def intercept(self) -> float:
-        """Weight of a row's length, 0 without one: the constant of rows of length 1."""
+        """Weight of a row's length, 0 without one: the constant of rows of norm 1."""
         if not self.design.fit_intercept:
             return 0.0
         return float(self.direction[-1])

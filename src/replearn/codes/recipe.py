@@ -26,7 +26,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 _LEAST_ESTIMATE = 0.001
 
 _REMEDIES = {
-    "margin": "It is a distance for rows of length 1; try 0.1.",
+    "margin": "It is a distance for rows of norm 1; try 0.1.",
     "max_error": "It is a share of new rows; for 5% pass 0.05.",
     "max_disagreement": "It is a probability; for 5% pass 0.05.",
     "failure_prob": "It is a probability; for 5% pass 0.05.",

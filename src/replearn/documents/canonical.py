@@ -69,11 +69,13 @@ def _real(value: float) -> str:
     """The shortest digits that are read as this number, as ECMAScript writes them."""
     if not math.isfinite(value):
         raise ValueError(f"JSON has no {value}")
-    sign, digits, exponent = Decimal(repr(float(value))).normalize().as_tuple()
+    text = repr(float(value))
+    if "e" not in text:  # Python writes these as ECMAScript does, but for what is whole
+        return text.removesuffix(".0") if value else "0"  # also -0
+
+    sign, digits, exponent = Decimal(text).normalize().as_tuple()
     assert isinstance(exponent, int)
     text, point = "".join(map(str, digits)), len(digits) + exponent
-    if text == "0":  # also -0
-        return "0"
     if len(text) <= point <= 21:
         text += "0" * (point - len(text))
     elif 0 < point <= 21:

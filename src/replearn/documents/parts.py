@@ -280,12 +280,15 @@ class _PartOf(_Kind):
 
     classes: "tuple[type[Part], ...]"
 
+    @cached_property
+    def _by_kind(self) -> "dict[str, type[Part]]":
+        return {get_args(get_type_hints(cls)["kind"])[0]: cls for cls in self.classes}
+
     def _read(self, value: Any) -> "Part":
         if len(self.classes) == 1:
             return self.classes[0]._read(value)
 
-        kinds = {get_args(get_type_hints(cls)["kind"])[0]: cls for cls in self.classes}
-        kind = None
+        kinds, kind = self._by_kind, None
         if isinstance(value, dict):
             kind = value.get("kind")
         if not isinstance(kind, str) or kind not in kinds:

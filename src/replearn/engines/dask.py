@@ -23,11 +23,7 @@ _RETRIES = 2
 
 
 def replicate(
-    study: GlmStudy,
-    source: Any,
-    client: Any = None,
-    opened: GlmModel | None = None,
-    nonce: str | None = None,
+    study: GlmStudy, source: Any, client: Any = None, opened: Any = None
 ) -> tuple[GlmModel, GlmReplication]:
     """Fit a study on rows that the workers of a cluster can read, or have.
 
@@ -39,7 +35,7 @@ def replicate(
         be able to read them. A dataframe is taken by its partitions.
     client : distributed.Client, optional
         The current one by default; see `connect`. A cluster is never started here.
-    opened, nonce
+    opened
         As in `replearn.study.agreement.replicate`.
 
     Returns
@@ -66,7 +62,7 @@ def replicate(
     def pass_over(state: State | RowsAsked) -> Sequence[Any]:
         return gathered(client, partial(tasks, state), kept.clear)
 
-    return replication.replicate(study, pass_over, opened, nonce)
+    return replication.replicate(study, pass_over, opened)
 
 
 def fit(

@@ -20,6 +20,7 @@ from replearn.study import (
     agreement_of,
     encode,
     findings_of,
+    opened_by,
     supported_by,
 )
 
@@ -33,7 +34,7 @@ _SALT = 9
 
 
 def replicate(
-    study: GlmStudy, pass_over: PassOver, opened: GlmModel | None = None, nonce: str | None = None
+    study: GlmStudy, pass_over: PassOver, opened: Any = None
 ) -> tuple[GlmModel, GlmReplication]:
     """Fit a study on rows that are elsewhere.
 
@@ -42,9 +43,11 @@ def replicate(
     study : GlmStudy
     pass_over : function
         Gives what `work` gives of each partition, at a state. The last state asks for rows.
-    opened, nonce
+    opened
         As in `replearn.study.agreement.replicate`.
     """
+    known = opened_by(study, opened)
+
     # 1 passes over all rows, until the fit ends
     step: State | PooledFit = study.begin()
     findings: list[Any] = []
@@ -56,14 +59,14 @@ def replicate(
     fitted, n_rows = step, step.counts.rows
 
     # 2 rows for the test of support: all, or as many as one machine holds
-    agreement = agreement_of(study, fitted.model, fitted.theta, n_rows, opened, nonce)
-    share = 0
+    agreement = agreement_of(study, fitted.model, fitted.theta, n_rows, known)
+    sample_threshold = 0
     if agreement.original is not None:
-        share = threshold_for(MOST_HELD, n_rows)
-    rows = MemoryBlocks(joined(_results(pass_over, RowsAsked(state.scale, share))))
+        sample_threshold = threshold_for(MOST_HELD, n_rows)
+    rows = MemoryBlocks(joined(_results(pass_over, RowsAsked(state.scale, sample_threshold))))
 
     # 3 the answer
-    replication = supported_by(agreement, lambda: findings, rows, rows.block.n_rows)
+    replication = supported_by(agreement, lambda: findings, rows)
     return agreement.usable, replication
 
 
@@ -75,7 +78,7 @@ class RowsAsked:
     """
 
     scale: int | None
-    share: int
+    sample_threshold: int
 
 
 def _total(state: State, pass_over: PassOver) -> Sums:
@@ -112,7 +115,7 @@ def _part(
             raise other_version(version, __version__)
         if isinstance(state, RowsAsked):
             block = encode(study.design, state.scale, batches).block
-            is_asked = row_marks(block, _SALT, apart=False) < state.share
+            is_asked = row_marks(block, _SALT, apart=False) < state.sample_threshold
             return block.part(is_asked)
         if keep:
             return encode(study.design, state.scale, batches)

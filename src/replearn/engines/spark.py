@@ -19,9 +19,7 @@ from replearn.study import GlmReplication, GlmStudy, State
 PIECE_ROWS = 1 << 17
 
 
-def replicate(
-    study: GlmStudy, frame: Any, opened: GlmModel | None = None, nonce: str | None = None
-) -> tuple[GlmModel, GlmReplication]:
+def replicate(study: GlmStudy, frame: Any, opened: Any = None) -> tuple[GlmModel, GlmReplication]:
     """Fit a study on a Spark dataframe.
 
     Parameters
@@ -30,7 +28,7 @@ def replicate(
     frame : pyspark.sql.DataFrame
         Classic or of Spark Connect, with the columns of the study. It is computed once; encoded
         rows, two bytes a number, are persisted by the executors until the fit ends.
-    opened, nonce
+    opened
         As in `replearn.study.agreement.replicate`.
 
     Returns
@@ -64,7 +62,7 @@ def replicate(
             ) from problem
 
     try:
-        return replication.replicate(study, pass_over, opened, nonce)
+        return replication.replicate(study, pass_over, opened)
     finally:
         for one in kept:
             one.unpersist()

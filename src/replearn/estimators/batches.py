@@ -5,22 +5,25 @@ import os
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
-from replearn.codes import Coins, Fitted, Recipe
+from replearn.codes import Coins, Fitted
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning, short
-from replearn.estimators import ROW_CHECKS
 from replearn.estimators.described import estimator
 from replearn.estimators.halfspaces import HalfspaceClassifier, n_errors
-from replearn.halfspaces import sgd, svm
-from replearn.halfspaces.batches import OnePass, Trace, refuse_sorted, round_mean, trace
-from replearn.halfspaces.published_plan import PublishedPlan
-from replearn.halfspaces.rounded import rows_that_agree
-from replearn.halfspaces.sgd import SGD
-from replearn.halfspaces.svm import SVM
+from replearn.halfspaces import (
+    OnePass,
+    PublishedPlan,
+    Trace,
+    refuse_sorted,
+    round_mean,
+    rows_that_agree,
+    sgd,
+    svm,
+    trace,
+)
 from replearn.rows import MemoryRows, Sample
 from replearn.study import HalfspaceReplication, HalfspaceStudy
-from replearn.types import Array, Signs, unmasked
+from replearn.types import Array, Signs
 from replearn.words import warn
 
 #: What adds up the batches of Algorithms 1 and 2.
@@ -149,8 +152,7 @@ class ReplicableSVMClassifier(BatchClassifier):
 
     margin_share: float | None = None
 
-    def _recipe(self) -> Recipe:
-        return SVM
+    _recipe = svm.SVM
 
 
 @estimator(sgd)
@@ -202,8 +204,7 @@ class ReplicableSGDClassifier(BatchClassifier):
     n_validation: int | None = None
     normalize: bool | None = None
 
-    def _recipe(self) -> Recipe:
-        return SGD
+    _recipe = sgd.SGD
 
     # --- rows as they come ------------------------------------------------------------------------
 
@@ -233,9 +234,7 @@ class ReplicableSGDClassifier(BatchClassifier):
         study = self._opened()
 
         is_first = "_one_pass" not in vars(self)
-        rows, labels = validate_data(
-            self, unmasked(X), unmasked(y), reset=is_first, order="C", **ROW_CHECKS
-        )
+        rows, labels = self._checked_pair(X, y, reset=is_first)
         known = self._known_classes(classes, study)
         signs = _signs_among(known, labels)
         refuse_sorted(signs)

@@ -21,9 +21,9 @@ class ReplicableBoostingClassifier(HalfspaceClassifier):
 
     Parameters
     ----------
+    {promise}
     rounding : {"box", "foam"}, default="box"
         Cubes, or the droplets of [KORW12]; foam takes at most 24 inputs.
-    {promise}
     n_rounds : int or None, default=None
         Rounds at most; None is the planned number.
     grid_width : float or None, default=None
@@ -65,6 +65,7 @@ class ReplicableBoostingClassifier(HalfspaceClassifier):
 
     _remedy = "use a different classifier: this one needs the most"
 
+    @property
     def _recipe(self) -> Recipe:
         # constructors of scikit-learn check nothing
         if self.rounding not in ("box", "foam"):

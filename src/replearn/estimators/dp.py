@@ -1,6 +1,5 @@
 """The DP reduction as a scikit-learn classifier."""
 
-from replearn.codes import Recipe
 from replearn.estimators.described import estimator
 from replearn.estimators.net import ChoosingClassifier
 from replearn.halfspaces import dp
@@ -55,8 +54,7 @@ class ReplicableDPClassifier(ChoosingClassifier):
 
     populations: str | None = None
 
-    def _recipe(self) -> Recipe:
-        return dp.DP
+    _recipe = dp.DP
 
     @property
     def privacy_epsilon_(self) -> float:

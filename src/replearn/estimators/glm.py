@@ -20,7 +20,8 @@ from replearn.errors import (
     UselessModelWarning,
     short,
 )
-from replearn.estimators import (
+from replearn.estimators.described import estimator
+from replearn.estimators.shell import (
     ROW_CHECKS,
     HasModel,
     name_of,
@@ -29,7 +30,6 @@ from replearn.estimators import (
     set_columns,
     study_of,
 )
-from replearn.estimators.described import estimator
 from replearn.glm import Coefficients, GlmModel, Kind, decided
 from replearn.study import (
     Certificate,
@@ -39,7 +39,6 @@ from replearn.study import (
     Original,
     Performance,
     Request,
-    opened_by,
     publish,
     replicate,
     replicate_more,
@@ -102,7 +101,9 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
         self : estimator
             Fitted.
         """
-        table = self._table(X, y, sample_weight, offset, groups, centres)
+        table = self._table(
+            X, y, weights=sample_weight, offset=offset, groups=groups, centres=centres
+        )
 
         # what a study calls its columns
         columns = open_table(X).names if _has_columns(X) else ()
@@ -165,8 +166,7 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
         self.__dict__.pop("_stream", None)
         with _THREADS.limit(limits=1, user_api="blas"):
             if study is not None:
-                model, nonce = opened_by(study, self.opened)
-                made = replicate(study, table, model, nonce, n_jobs=self.n_jobs)
+                made = replicate(study, table, self.opened, self.n_jobs)
                 self._set_replication(study, *made)
                 return
 
@@ -259,29 +259,18 @@ class _ReplicableGLM(HasModel, Options, BaseEstimator):
         check_is_fitted(self)
         return self._performance()
 
-    def _table(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        offset: Any = None,
-        groups: Any = None,
-        centres: Any = None,
-        reset: bool = True,
-    ) -> Table:
+    def _table(self, X: Any, y: Any, reset: bool = True, **roles: Any) -> Table:
         """The rows of a fit, checked."""
         X, known = self._checked(X, reset)
-        y = _column(y)
-        if sample_weight is not None:
-            sample_weight = _weights(sample_weight, len(y))
-            if not sample_weight.all() and sample_weight.any():
+        roles = {name: role for name, role in roles.items() if role is not None}
+        roles["target"] = y = _column(y)
+
+        if "weights" in roles:
+            weights = roles["weights"] = _weights(roles["weights"], len(y))
+            if not weights.all() and weights.any():
                 # rows without a weight say nothing about any column
-                X, y, sample_weight, offset, groups, centres = (
-                    None if values is None else some_rows(values, sample_weight != 0)
-                    for values in (X, y, sample_weight, offset, groups, centres)
-                )
-        roles = {"weights": sample_weight, "offset": offset, "groups": groups, "centres": centres}
-        return open_table(X, target=y, **known, **roles)
+                X, roles = some_rows(X, weights != 0), some_rows(roles, weights != 0)
+        return open_table(X, **known, **roles)
 
     def _checked(self, X: Any, reset: bool) -> tuple[Any, dict[str, Any]]:
         """A checked X, and what `open_table` need not find out: names, and that all are finite.

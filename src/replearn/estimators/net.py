@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from replearn.codes import Recipe
 from replearn.errors import ReplicabilityWarning
 from replearn.estimators.described import estimator
 from replearn.estimators.halfspaces import HalfspaceClassifier
@@ -75,5 +74,4 @@ class ReplicableNetClassifier(ChoosingClassifier):
     {two_labs}
     """
 
-    def _recipe(self) -> Recipe:
-        return net.NET
+    _recipe = net.NET

@@ -8,9 +8,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from replearn.documents import FilePath
 from replearn.errors import ReplearnError
-from replearn.estimators import set_columns, study_of
 from replearn.estimators.described import estimator
 from replearn.estimators.glm import _ReplicableGLM
+from replearn.estimators.shell import set_columns, study_of
 from replearn.glm import concordance, log_hazards, survival_at
 from replearn.study import table_of
 from replearn.tables import open_table, rows_at_risk
@@ -97,7 +97,7 @@ class ReplicableSurvivalAnalysis(_ReplicableGLM):
         event, time, (event_name, time_name) = _event_and_time(y)
         # the event stands where other models have an offset: a number of each row
         died = event.astype(np.float64)
-        table = self._table(X, time, None, died, groups, centres)
+        table = self._table(X, time, offset=died, groups=groups, centres=centres)
 
         study = study_of(self.study, self._kind)
         if study is not None:  # with the intervals of the original

@@ -10,6 +10,7 @@ import numpy as np
 from replearn.types import Matrix, Vector
 
 _ROWS = 128  # of a product that stays in a core's cache
+_PRODUCTS = 1 << 16  # of rows of several matrices
 _SWEEPS = 12  # of Jacobi's rotations, which then are exact
 
 
@@ -37,6 +38,12 @@ def cholesky(matrix: Matrix, floor: float = 0.0) -> Matrix:
            [1., 2.]])
     """
     n = matrix.shape[-1]
+    # of many matrices some at a time, whose products stay in the cache
+    most = max(1, _PRODUCTS // (_ROWS * n))
+    if matrix.ndim > 2 and len(matrix) > most:
+        parts = [cholesky(matrix[i : i + most], floor) for i in range(0, len(matrix), most)]
+        return np.concatenate(parts)
+
     columns = np.zeros_like(matrix)  # of the triangle, each in one piece
     terms = np.empty((*matrix.shape[:-2], _ROWS + 1, n))
 

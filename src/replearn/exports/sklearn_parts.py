@@ -38,7 +38,13 @@ def to_sklearn(source: Any) -> Any:
     must be spelled as the model file has it: "01" is not the level 1, but one that is not named.
     Columns of numbers must hold numbers. Sparse rows must be made dense.
 
-    With an estimator as ``source`` labels have its type, else that of the model file.
+    With an estimator as ``source`` labels have its type, else that of the model file. The parts
+    are those of scikit-learn [Pedregosa11] alone.
+
+    References
+    ----------
+    .. [Pedregosa11] Pedregosa and others. Scikit-learn: machine learning in Python. Journal of
+       Machine Learning Research 12, 2011.
 
     Examples
     --------

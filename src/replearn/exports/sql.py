@@ -98,7 +98,13 @@ def to_sql(source: Any, table: str = "rows", *, dialect: Dialect = "sqlite") -> 
     level 1, and white space around a level is left out. If a row has a missing cell that the model
     refuses, its predictions are NULL. Columns of numbers must have a type of numbers in PostgreSQL;
     in the others a text that is no number is missing, as for the model. It needs SQLite 3.35, or
-    PostgreSQL 12, which refuses a table that has a column ``replearn_score`` already.
+    PostgreSQL 12, which refuses a table that has a column ``replearn_score`` already. What both
+    dialects share is SQL as in [ISO9075].
+
+    References
+    ----------
+    .. [ISO9075] International Organization for Standardization. Database languages SQL. ISO/IEC
+       9075:2023.
 
     Examples
     --------

@@ -14,14 +14,28 @@ from replearn.glm.design import GlmDesign
 from replearn.glm.sandwich import Estimates, is_interval
 from replearn.tables import NumberColumn
 from replearn.types import Mask, Matrix
-from replearn.words import MOST_DRAWN, Facts, Figure, Mark, Row, Spoken, Table, counted, forest
+from replearn.words import (
+    AS_PUBLISHED,
+    MOST_DRAWN,
+    Facts,
+    Figure,
+    Mark,
+    Row,
+    Spoken,
+    Table,
+    counted,
+    forest,
+    ratio_in_words,
+)
 
 #: Significant digits of a coefficient that is multiplied and added.
 DIGITS = 5
 #: Ratios on the axis of a forest plot.
-_TICKS = (0.01, 0.03, 0.1, 0.25, 0.5, 1, 2, 4, 10, 30, 100)
+_TICKS = (0.001, 0.01, 0.03, 0.1, 0.25, 0.5, 1, 2, 4, 10, 30, 100, 1000)
 #: Coefficients that are printed without being asked for; of more, the clearest.
 _MOST_PRINTED, _N_CLEAREST = 60, 9
+#: What a number beyond its range, or a missing one, counts as.
+_COUNTS_AS = ("lowest", "highest", "if missing")
 #: The exponential of more is no ratio that anybody reads.
 _MOST = 700.0
 
@@ -98,7 +112,7 @@ class Coefficients(Spoken):
         if self.model is None:
             verdict = "No model: these are this lab's own estimates."
             return Facts(verdict, clearest, own, figures)
-        return Facts("Coefficients of the model.", clearest, [*own, self.table()], figures)
+        return Facts("Coefficients of the model.", clearest, [*own, *self.tables()], figures)
 
     def __str__(self) -> str:
         """The tables, as a table is printed elsewhere; a long one by its clearest terms."""
@@ -209,20 +223,45 @@ class Coefficients(Spoken):
             here = "here, too"
         return f"The model sets {values} beyond the study's range to its ends, {here}."
 
-    def table(self) -> Table:
-        """All coefficients of the model, and the references of levels."""
+    def tables(self) -> list[Table | str]:
+        """All coefficients of the model, the references of levels, and what numbers count as."""
         ratio, n_scores = self.design.loss.ratio, self.design.loss.n_scores
         header = ["term", "coefficient"]
         if n_scores > 1:
             header[1:] = [f"of {label}" for label in self.design.score_labels]
         rows: list[list[Any]] = [[name, *values] for name, values in self._lines()]
+        digits = [0, *[DIGITS] * n_scores]
         if ratio and n_scores == 1:
             header.append(ratio)
+            digits.append(-4)
             none = {self.terms[0], *self._curved}  # constants and parts of curves are no ratios
             rows = [[*row, None if row[0] in none else _ratio(row[1])] for row in rows]
         title = "Coefficients: per unit of a number, of a level against its reference"
-        digits = (0, *[DIGITS] * n_scores, -4)
-        return Table(title, header, rows, key="coefficients", digits=digits)
+
+        # what a reader multiplies: a number within its ends, or what stands for a missing one
+        counts_as = self._counts_as()
+        if not counts_as:
+            return [Table(title, header, rows, key="coefficients", digits=digits)]
+        rows = [[*row, *counts_as.get(row[0], (None,) * len(_COUNTS_AS))] for row in rows]
+        digits += [AS_PUBLISHED] * len(_COUNTS_AS)
+        said = "A number below its lowest value counts as that, one above its highest as this, "
+        said += "and a missing one as stated."
+        if self._curved:
+            said += (
+                " A term with ~ is 1 at its number, 0 from the next ones on, and linear between."
+            )
+        table = Table(title, [*header, *_COUNTS_AS], rows, key="coefficients", digits=digits)
+        return [table, said]
+
+    def _counts_as(self) -> dict[str, tuple[float, float, float | None]]:
+        """Of each number the ends that values beyond count as, and what a missing one does."""
+        encoding, ends = self.design.encoding, dict[str, tuple[float, float, float | None]]()
+        for column in encoding.columns:
+            if isinstance(column, NumberColumn):
+                low, high = column.nodes[[0, -1]].tolist()
+                missing = float(column.centre) if encoding.missing == "indicator" else None
+                ends[column.name] = low, high, missing
+        return ends
 
     def _lines(self) -> list[tuple[str, list[float]]]:
         """Names and coefficients, with a line for each reference level."""
@@ -307,7 +346,7 @@ class Coefficients(Spoken):
                 value = float(shown[k, j])
                 if np.isnan(value):  # no model, and no estimate
                     continue
-                text = f"{_ratio(value):.2f}" if ratio else f"{value:+.3g}"
+                text = ratio_in_words(_ratio(value), 3) if ratio else f"{value:+.3g}"
                 marks.append((named, text, value, float(low[k, j]), float(high[k, j])))
 
         boxes = None if self.half_cells is None else self.half_cells[:, 1:].ravel().tolist()

@@ -5,7 +5,7 @@ a share of the rows, chosen by their content, and on a coarser grid: it only ste
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
@@ -19,12 +19,14 @@ from replearn.rows import (
     COARSE_BLOCK,
     COARSE_SHIFT,
     EVERY_ROW,
+    MAX_BLOCK,
     ROW_BITS,
     THETA_BITS,
     WEIGHT_BITS,
     Block,
     ExactSums,
     LevelRows,
+    add_lower_products,
     column_sums,
     integers,
     most_rows,
@@ -49,6 +51,10 @@ MOST_PAIRED = 64
 _MOST_ADDED = 1 << 16
 #: The constant in the units of the information matrix.
 _COARSE_ONE = 1 << (ROW_BITS - COARSE_SHIFT)
+#: Numbers of dense rows whose products are made at once: 32 MB.
+_MOST_FLOATS = 1 << 22
+#: Arrays of the size of scores that are in use at once.
+_SCORES_IN_USE = 8
 #: Sparse entries that are kept in float64 during a fit: 32 MB.
 _MOST_READY = 1 << 22
 
@@ -82,8 +88,26 @@ def sums_at(
         ``information``: for each pair of scores or each class the lower triangle over the columns,
         row by row; or for each class its first row and its diagonal.
     """
+    one = partial(_few_sums, loss, theta, sample_threshold, form)
+    return _total(blocks, one, work)
+
+
+def information_at(
+    blocks: Iterable[Block],
+    loss: Loss,
+    theta: Matrix,
+    sample_threshold: int,
+    form: Form = "pairs",
+    work: BlockMap = map,
+) -> ExactSums:
+    """The information alone, as `sums_at` gives it beside the gradient."""
+    one = partial(_few_products, loss, theta, sample_threshold, form)
+    return _total(blocks, one, work)
+
+
+def _total(blocks: Iterable[Block], one: Callable[[Block], ExactSums], work: BlockMap) -> ExactSums:
     parts = (part for block in blocks for part in _parts(block))
-    return reduce(add, work(partial(_few_sums, loss, theta, sample_threshold, form), parts))
+    return reduce(add, work(one, parts))
 
 
 def ready(block: Block) -> list[Block]:
@@ -118,45 +142,45 @@ def _few_sums(
 ) -> ExactSums:
     """Sums of so few rows that int64 holds them."""
     gradient = np.zeros(theta.shape, dtype=np.int64)
+    for piece, rows in _in_cache(block, theta.shape):
+        _add_gradient(gradient, loss, rows, scores(rows, theta, piece.offset), piece)
+
+    of_gradient = {
+        "rows": integers([block.n_rows]),
+        "weight": integers([block.weight]),
+        "gradient": gradient,
+    }
+    products = _few_products(loss, theta, sample_threshold, form, block)
+    return ExactSums(products.of, {**of_gradient, **products.values})
+
+
+def _few_products(
+    loss: Loss, theta: Matrix, sample_threshold: int, form: Form, block: Block
+) -> ExactSums:
+    """The information of so few rows that int64 holds it."""
     information = np.zeros(
         _room_for_information(theta.shape, sample_threshold, form), dtype=np.int64
     )
     add_information = _add_first_and_diagonal
     if form != "alone":
         add_information = partial(_add_matrices, form)
+
     sampled = 0
-
-    # 1 every row counts for the gradient, and all of them for the information if it asks for all
-    for piece, rows in _in_cache(block, theta.shape, sample_threshold):
-        eta = scores(rows, theta, piece.offset)
-        _add_gradient(gradient, loss, rows, eta, piece)
-        if sample_threshold == EVERY_ROW:
-            add_information(information, loss, rows, eta, piece.weights)
-            sampled += piece.weight
-
-    # 2 a share of them: one product of many rows is faster than many products of few
-    if 0 < sample_threshold < EVERY_ROW:
-        some = block.part(block.marks < sample_threshold)
-        rows = _reals(some.terms)
-        eta = scores(rows, theta, some.offset)
-        add_information(information, loss, rows, eta, some.weights)
+    if sample_threshold:
+        some = block
+        if sample_threshold < EVERY_ROW:
+            some = block.part(block.marks < sample_threshold)
         sampled = some.weight
+        for piece, rows in _for_products(some, theta.shape, form):
+            eta = scores(rows, theta, piece.offset)
+            add_information(information, loss, rows, eta, piece.weights)
 
-    # 3 what is symmetric is told once
+    # what is symmetric is told once
     flat: Array = information.reshape(len(information), math.prod(information.shape[1:]))
     if form != "alone":
         lower = np.tril_indices(theta.shape[1])
         flat = information[:, lower[0], lower[1]]
-    return ExactSums(
-        "a Newton step",
-        {
-            "rows": integers([block.n_rows]),
-            "weight": integers([block.weight]),
-            "sampled": integers([sampled]),
-            "gradient": integers(gradient),
-            "information": integers(flat),
-        },
-    )
+    return ExactSums("a Newton step", {"sampled": integers([sampled]), "information": flat})
 
 
 def _add_gradient(gradient: np.ndarray, loss: Loss, rows: Any, eta: Matrix, piece: Block) -> None:
@@ -171,9 +195,7 @@ def _add_gradient(gradient: np.ndarray, loss: Loss, rows: Any, eta: Matrix, piec
         gradient[:, 0] += slopes.sum(axis=0).astype(np.int64) << ROW_BITS
 
 
-def _in_cache(
-    block: Block, shape: tuple[int, ...], sample_threshold: int
-) -> Iterator[tuple[Block, Any]]:
+def _in_cache(block: Block, shape: tuple[int, ...]) -> Iterator[tuple[Block, Any]]:
     """Pieces of rows that a core's cache holds, and their terms for products.
 
     Terms are without their constant: to copy them as they are takes half as long.
@@ -182,7 +204,7 @@ def _in_cache(
     terms = block.terms
     if is_sparse(terms):
         # ready rows are one piece, since SciPy takes long to begin: 2^16 x 2^14 x 2^22 is 2^52
-        if terms.dtype == np.float64 and n_scores == 1 and not sample_threshold:
+        if terms.dtype == np.float64 and n_scores == 1:
             yield block, terms
             return
         for piece in pieces(block, n_columns):
@@ -192,11 +214,36 @@ def _in_cache(
     width, n_filled = n_columns, n_columns - 1
     if isinstance(terms, LevelRows):
         width, n_filled = terms.n_stored + n_scores, len(terms.number_places)
+    width = max(width, _SCORES_IN_USE * n_scores)
 
     # one room for all pieces, so that it stays in the cache
     room = np.empty((min(most_rows(width), block.n_rows), n_filled))
     for piece in pieces(block, width):
         yield piece, _reals(piece.terms, room)
+
+
+def _for_products(block: Block, shape: tuple[int, ...], form: Form) -> Iterator[tuple[Block, Any]]:
+    """Pieces for products of columns, which take longer to begin; dense ones have a constant."""
+    n_columns = shape[1]
+    if is_sparse(block.terms):
+        for piece in pieces(block, n_columns):
+            yield piece, piece.terms
+        return
+
+    has_levels = isinstance(block.terms, LevelRows) and form != "alone"
+    most = min(COARSE_BLOCK, max(256, _MOST_FLOATS // n_columns))
+    room = None
+    if has_levels:
+        most = MAX_BLOCK
+    else:
+        room = np.empty((n_columns, min(most, block.n_rows))).T  # each column in one piece
+
+    for start in range(0, block.n_rows, most):
+        piece = block.part(slice(start, start + most))
+        if has_levels:
+            yield piece, _reals(piece.terms)
+        else:
+            yield piece, with_constant(piece.terms, room)
 
 
 def _reals(terms: Any, room: Matrix | None = None) -> Any:
@@ -232,12 +279,6 @@ def _room_for_information(
     return n_matrices, 2 if form == "alone" else n_columns, n_columns
 
 
-def _cut(weights: Vector | None, chosen: Any) -> Vector | None:
-    if weights is None:
-        return None
-    return weights[chosen]
-
-
 def _add_matrices(
     form: Form, information: np.ndarray, loss: Loss, X: Any, eta: Matrix, weights: Vector | None
 ) -> None:
@@ -253,67 +294,60 @@ def _add_matrices(
 
 
 def _add_sparse(information: np.ndarray, X: Any, curvature: Matrix) -> None:
-    """In int64, which needs no bound on the number of rows."""
-    coarse = with_constant(X) * (1.0 / COARSE)
-    coarse.data = np.floor(coarse.data + 0.5)
-    coarse = coarse.astype(np.int64)
-
+    """In int64, which needs no bound on the number of rows; the constant is not among the rows."""
+    coarse = _coarse_cells(X)
     turned = coarse.T.tocsr()
-    data = turned.data
-    for pair, values in enumerate(curvature):
-        turned.data = data * values.astype(np.int64)[turned.indices]
-        information[pair] += (turned @ coarse).toarray()
+    cells = turned.data
+    for matrix, values in zip(information, curvature.astype(np.int64), strict=True):
+        turned.data = cells * values[turned.indices]
+        matrix[1:, 1:] += (turned @ coarse).toarray()
+        matrix[1:, 0] += np.asarray(turned.sum(axis=1)).ravel() * _COARSE_ONE
+        matrix[0, 0] += values.sum() * _COARSE_ONE**2
+
+
+def _coarse_cells(X: Any) -> Any:
+    """Sparse rows in units of 2^-8, in int64."""
+    cells = X.data.astype(np.int16, copy=False) + int(COARSE) // 2
+    cells = (cells >> COARSE_SHIFT).astype(np.int64)
+    return sparse_rows(cells, X.indices, X.indptr, X.shape)
 
 
 def _add_dense(
     form: Form, information: np.ndarray, loss: Loss, X: Any, eta: Matrix, weights: Vector | None
 ) -> None:
-    """In float64, so few rows at a time that products are exact."""
-    # round in place: this is the largest array
-    X = with_constant(X)
+    """In float64, of so few rows that products are exact; only what is up to the diagonal."""
+    # round in place: these are the largest arrays
     X *= 1.0 / COARSE
     X += 0.5
     np.floor(X, out=X)
 
-    for start in range(0, len(eta), COARSE_BLOCK):
-        part = slice(start, start + COARSE_BLOCK)
-        coarse = X[part]
-        for pair, values in enumerate(_curvature(form, loss, eta[part], _cut(weights, part))):
-            product = (coarse * values[:, None]).T @ coarse
-            information[pair] += product.astype(np.int64)
+    weighted = np.empty_like(X)
+    for matrix, values in zip(information, _curvature(form, loss, eta, weights), strict=True):
+        np.multiply(X, values[:, None], out=weighted)
+        add_lower_products(matrix, weighted, X)
 
 
 def _add_first_and_diagonal(
     information: np.ndarray, loss: Loss, X: Any, eta: Matrix, weights: Vector | None
 ) -> None:
     """Add up the first row and the diagonal of each class."""
-    if isinstance(X, LevelRows):
-        dense = np.empty((len(eta), X.shape[1] + 1))
-        X = with_constant(X, dense)
     n_others = information.shape[2] - X.shape[1]  # columns that sparse rows leave out: the constant
-
-    n_at_once = COARSE_BLOCK
+    values = _curvature("alone", loss, eta, weights)
     if is_sparse(X):  # int64 needs no bound on the number of rows
-        n_at_once = len(eta)
-    for start in range(0, len(eta), n_at_once):
-        part = slice(start, start + n_at_once)
-        values = _curvature("alone", loss, eta[part], _cut(weights, part))
-        if is_sparse(X):
-            values = values.astype(np.int64)
-            cells = X.data.astype(np.int16, copy=False) + int(COARSE) // 2
-            cells = (cells >> COARSE_SHIFT).astype(np.int64)
-            coarse = sparse_rows(cells, X.indices, X.indptr, X.shape)
-        else:
-            coarse = cells = np.floor(X[part] * (1.0 / COARSE) + 0.5)
+        values = values.astype(np.int64)
+        coarse = _coarse_cells(X)
+        cells = coarse.data
+    else:
+        coarse = cells = np.floor(X * (1.0 / COARSE) + 0.5)
 
-        # products with the constant, then squares, which take the place of the cells
-        products = column_sums(coarse, values.T).astype(np.int64)
-        information[:, 0, n_others:] += products * _COARSE_ONE
-        np.multiply(cells, cells, out=cells)
-        information[:, 1, n_others:] += column_sums(coarse, values.T).astype(np.int64)
-        if n_others:
-            totals = values.sum(axis=1).astype(np.int64)
-            information[:, :, 0] += totals[:, None] * _COARSE_ONE**2
+    # products with the constant, then squares, which take the place of the cells
+    products = column_sums(coarse, values.T).astype(np.int64)
+    information[:, 0, n_others:] += products * _COARSE_ONE
+    np.multiply(cells, cells, out=cells)
+    information[:, 1, n_others:] += column_sums(coarse, values.T).astype(np.int64)
+    if n_others:
+        totals = values.sum(axis=1).astype(np.int64)
+        information[:, :, 0] += totals[:, None] * _COARSE_ONE**2
 
 
 def _curvature(form: Form, loss: Loss, eta: Matrix, weights: Vector | None) -> Matrix:
@@ -384,7 +418,11 @@ def over_scores(parts: Matrix, n_scores: int) -> Matrix:
 def mean_parts(sums: ExactSums, loss: Loss, form: Form) -> Matrix:
     """What sums have of the information matrix, of a row."""
     unit = 2.0 ** (WEIGHT_BITS - loss.bits) / (2.0**ROW_BITS / COARSE) ** 2
-    parts = unpacked(sums.reals("information"), sums.values["gradient"].shape[1], form)
+    flat = sums.reals("information")
+    n_columns = flat.shape[1] // 2
+    if form != "alone":  # of a triangle
+        n_columns = (math.isqrt(8 * flat.shape[1] + 1) - 1) // 2
+    parts = unpacked(flat, n_columns, form)
     return parts * unit / float(max(sums.count("sampled"), 1))
 
 

@@ -91,14 +91,14 @@ class _ClassPull:
     def add(self, sums: Moments, loss: Loss, some: RowParts) -> None:
         """Add influences of some rows, and what the model predicts of them."""
         turned = [product(some.X, turn) * (step * 2.0**-ROW_BITS) for turn, step in self.turns]
+        per_unit = 1.0 / self.unit.reshape(len(self.theta), -1)
+        of_first = (self.of_scores[0][:, None] * per_unit) * turned[0][:, None, :]
         pulls = []
         for k, metric in enumerate(self.metrics):
             hc3 = metric.hc3(some, k, self.weight)
             # what its own class feels, and what the first class feels less
-            own = self.of_scores[k + 1][:, None] * turned[k + 1][:, None, :]
-            own -= self.of_scores[0][:, None] * turned[0][:, None, :]
-            of_score = own.reshape(len(hc3), -1)
-            of_score *= hc3[:, None]
-            of_score /= self.unit
-            pulls.append(of_score)
+            own = (self.of_scores[k + 1][:, None] * per_unit) * turned[k + 1][:, None, :]
+            own -= of_first
+            own *= hc3[:, None, None]
+            pulls.append(own.reshape(len(hc3), -1))
         add_pulls(sums, loss, some, pulls)

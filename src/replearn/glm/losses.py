@@ -91,11 +91,11 @@ class _Classes(Part):
         An original that happens to have no event where some are likely would think itself certain.
         ``means`` are residuals at targets of 0: probabilities of all classes but the first.
         """
-        # the mean pull, and the probability of the first class
-        mean = np.zeros_like(pulls[0])
+        # the mean pull, and the probability of the first class; in place, since pulls are large
+        mean, part = np.zeros_like(pulls[0]), np.empty_like(pulls[0])
         first = np.ones(len(means))
         for k, pull in enumerate(pulls):
-            mean += means[:, k, None] * pull
+            mean += np.multiply(means[:, k, None], pull, out=part)
             first = first - means[:, k]
         first = np.maximum(first, 0.0)[:, None]
 
@@ -104,9 +104,12 @@ class _Classes(Part):
         second = first * square
         fourth = first * square * square
         for k, pull in enumerate(pulls):
-            square = (pull - mean) ** 2
-            second += means[:, k, None] * square
-            fourth += means[:, k, None] * (square * square)
+            np.subtract(pull, mean, out=square)
+            square *= square
+            second += np.multiply(means[:, k, None], square, out=part)
+            square *= square
+            square *= means[:, k, None]
+            fourth += square
         return second, fourth
 
 
@@ -166,17 +169,21 @@ class Multinomial(_Classes):
         ``d = e^-t + sum_k e^(f_k - t)``.
         """
         top = np.maximum(scores.max(axis=1), 0.0)
-        powers = exp(np.maximum(scores - top[:, None], -2 * MAX_SCORE))
+        powers = scores - top[:, None]
+        powers = exp(np.maximum(powers, -2 * MAX_SCORE, out=powers))
         below = exp(np.maximum(-top, -2 * MAX_SCORE))
         # one by one: NumPy's sum may have another order on other machines
         for k in range(self.n_scores):
-            below = below + powers[:, k]
-        return powers / below[:, None], below, top
+            below += powers[:, k]
+        powers /= below[:, None]
+        return powers, below, top
 
     def residual(self, scores: Matrix, targets: Vector) -> Matrix:
         """Derivative of the loss in each score, at most 1 in size: ``p_k - [y = k]``."""
-        classes = np.arange(1, self.n_classes)
-        return self._shares(scores)[0] - (targets[:, None] == classes)
+        residual = self._shares(scores)[0]
+        rows = np.flatnonzero(targets)
+        residual[rows, targets[rows].astype(np.int64) - 1] -= 1.0
+        return residual
 
     def curvature(self, scores: Matrix) -> Matrix:
         """Second derivatives, a column for each pair of scores (k, l) with k <= l.

@@ -309,7 +309,7 @@ class GlmModel(Model):
                 Row("ridge", design.ridge),
                 Row("seed", design.seed),
             ],
-            details=[own.table(), *own.own_tables()],
+            details=[*own.tables(), *own.own_tables()],
             figures=own.figures(),
         )
 

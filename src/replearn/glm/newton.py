@@ -18,7 +18,15 @@ import numpy as np
 from replearn.documents import Integers, Length, Part, Range, Unfit
 from replearn.errors import NotConverged, ReplearnError, Unbounded
 from replearn.exact import algebra
-from replearn.glm.derivatives import Form, form_of, information_shape, mean_gradient, ready, sums_at
+from replearn.glm.derivatives import (
+    Form,
+    form_of,
+    information_at,
+    information_shape,
+    mean_gradient,
+    ready,
+    sums_at,
+)
 from replearn.glm.losses import Loss
 from replearn.glm.preconditioners import Preconditioner, preconditioner_of
 from replearn.rows import (
@@ -369,8 +377,10 @@ def _arrived(state: NewtonState, sums: ExactSums) -> LastIterate:
     """
     last = state.behind
     if last is None:
-        share = state.sample_threshold or sample_threshold_for(sums.count("rows"), state.theta.size)
-        return LastIterate.at(state.theta, sums, share)
+        sample_threshold = state.sample_threshold or sample_threshold_for(
+            sums.count("rows"), state.theta.size
+        )
+        return LastIterate.at(state.theta, sums, sample_threshold)
 
     iterate = LastIterate.at(state.theta, sums, last.sample_threshold, last.n_steps + 1)
     if state.sample_threshold:
@@ -511,9 +521,27 @@ def fit(
 
     iterate: NewtonState | Matrix = state
     while isinstance(iterate, NewtonState):
-        sums = iterate.sums(blocks or rows.blocks(), loss, rows.work)
+        if blocks is None or not iterate.sample_threshold or iterate.behind is None:
+            sums = iterate.sums(blocks or rows.blocks(), loss, rows.work)
+        else:
+            sums = _gradient_first(iterate, blocks, loss, float(ridge), rows.work)
         iterate = advance(iterate, sums, loss, float(ridge), tolerance_units, precondition)
     return iterate
+
+
+def _gradient_first(
+    state: NewtonState, blocks: list[Block], loss: Loss, ridge: float, work: BlockMap
+) -> ExactSums:
+    """One pass, or none for the information at the end of a step that will be halved."""
+    gradient = replace(state, sample_threshold=0).sums(blocks, loss, work)
+    assert state.behind is not None
+    step = direction_of(state.behind, loss, ridge)
+    if not _went_down(mean_gradient(gradient, state.theta, loss, ridge), step):
+        return gradient
+
+    form = state.form or form_of(state.theta.shape)
+    products = information_at(blocks, loss, state.theta, state.sample_threshold, form, work)
+    return ExactSums(gradient.of, {**gradient.values, **products.values})
 
 
 def sample_threshold_for(n_rows: int, n_coefficients: int) -> int:

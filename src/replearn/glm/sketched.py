@@ -21,11 +21,11 @@ from replearn.glm import between as centres
 from replearn.glm import newton
 from replearn.glm.between import Between, CentreFits
 from replearn.glm.coordinates import MOST_IN_TRIANGLE, Coordinates
-from replearn.glm.derivatives import MOST_STEERED, form_of, mean_information, sums_at
+from replearn.glm.derivatives import MOST_STEERED, form_of, information_at, mean_information
 from replearn.glm.influence import Influence, influence_of
 from replearn.glm.influence_alone import influence_alone
 from replearn.glm.influence_by_class import influence_by_class
-from replearn.glm.losses import PROMISED_ROWS, Loss
+from replearn.glm.losses import PROMISED_ROWS, Hazard, Loss
 from replearn.glm.newton import Summary, fit
 from replearn.glm.recipe import GlmPromise, planned_cells
 from replearn.glm.validation import (
@@ -39,6 +39,7 @@ from replearn.glm.validation import (
     validate,
 )
 from replearn.rows import (
+    EVERY_ROW,
     MAX_BLOCK,
     MOST_TRIED,
     ROW_BITS,
@@ -48,6 +49,7 @@ from replearn.rows import (
     LevelRows,
     MemoryBlocks,
     Rows,
+    add_lower_products,
     column_sums,
     on_grid,
     pieces,
@@ -72,7 +74,7 @@ LEAST_COUNT = 10
 #: Ridges are compared on so many rows, or so many for each coefficient. More rows would at times
 #: choose a weaker ridge; what that is worth was not measured on the same held-out rows.
 _LEAST_TRIED, _TRIED_PER_COEFFICIENT = 1 << 15, 128
-#: Ridges of the search and originals with some of them, which `original` reports.
+#: Ridges of the search and originals with some of them, which `RidgeSearch` reports.
 N_TICKS = 8
 #: Weights of rows in second moments have units of 2^-8.
 _MOMENT_BITS = 8
@@ -149,6 +151,10 @@ def second_moments(rows: Rows) -> Matrix:
         for piece in pieces(block, n_columns):
             weight += _add_moments(total, piece)
 
+    # dense products are made up to the diagonal
+    upper = np.triu_indices(n_columns, 1)
+    total[upper] = total.T[upper]
+
     # fewer rows are not published at all
     if n_rows >= PROMISED_ROWS:
         _leave_out_small(total)
@@ -167,10 +173,9 @@ def _add_moments(total: Ints, piece: Block) -> int:
 
     X = with_constant(piece.terms)
     if is_sparse(X):
-        products = (X.multiply(masses[:, None]).T @ X).toarray()
+        total += (X.multiply(masses[:, None]).T @ X).toarray().astype(np.int64)
     else:
-        products = (X * masses[:, None]).T @ X
-    total += products.astype(np.int64)
+        add_lower_products(total, X * masses[:, None], X)
     return int(masses.sum())
 
 
@@ -193,7 +198,7 @@ def spread_of(
     rows: Rows, loss: Loss, ridge: str, theta: Matrix, coordinates: Coordinates, summary: Summary
 ) -> Influence:
     """Influences of the original's rows on its coordinates."""
-    kept = sampled(rows, summary.n_rows, 2 * MOST_TRIED, salt=3)
+    kept = sampled(rows, 2 * MOST_TRIED, salt=3)
     n_rows, weight = summary.n_rows, summary.weight * 2.0**-WEIGHT_BITS
     rate, parts = float(ridge), coordinates.factors
     is_alone = is_sparse(kept.block.terms) and kept.block.groups is None and loss.n_scores == 1
@@ -201,10 +206,10 @@ def spread_of(
         return influence_alone(kept.block, loss, theta, rate, coordinates, n_rows, weight)
 
     if theta.size > MOST_STEERED and form_of(theta.shape) == "classes":
-        sums = sums_at(kept.blocks(), loss, theta, 1 << 32, "classes")
+        sums = information_at(kept.blocks(), loss, theta, EVERY_ROW, "classes")
         return influence_by_class(kept.blocks(), loss, theta, sums, rate, parts(), n_rows, weight)
 
-    sums = sums_at(kept.blocks(), loss, theta, sample_threshold=1 << 32)
+    sums = information_at(kept.blocks(), loss, theta, EVERY_ROW)
     information = mean_information(sums, loss, rate)
     return influence_of(kept.blocks(), loss, theta, information, parts(), n_rows, weight)
 
@@ -357,17 +362,6 @@ def centre_fits(
     return CentreFits(tuple(names), numbers, sizes, tuple(without))
 
 
-def original(
-    rows: Rows,
-    loss: Loss,
-    promise: GlmPromise,
-    ridge: str | None = None,
-    tick: Callable[[], None] = lambda: None,
-) -> RidgeFit:
-    """Fit an original and choose its cells; see `RidgeSearch`."""
-    return RidgeSearch.of(rows, loss, promise, ridge, tick).original()
-
-
 @dataclass
 class RidgeSearch:
     """The choice of a ridge: what it is made on, what is tried, and what could not be tried.
@@ -405,8 +399,11 @@ class RidgeSearch:
         """With the ridge that is best without rounding; or with the one that is given."""
         summary = Summary.of(rows, loss).check(loss)
         n_coefficients = loss.n_scores * (rows.n_terms + 1)
-        n_tried = min(MOST_TRIED, max(_LEAST_TRIED, _TRIED_PER_COEFFICIENT * n_coefficients))
-        kept = sampled(rows, summary.n_rows, n_tried, salt=4)
+        least = _LEAST_TRIED
+        if isinstance(loss, Hazard):  # a person has a row in each interval, and one event at most
+            least *= len(loss.cuts) + 1
+        n_tried = min(MOST_TRIED, max(least, _TRIED_PER_COEFFICIENT * n_coefficients))
+        kept = sampled(rows, n_tried, salt=4)
         folds = folds_of(kept, loss)
 
         # few rows choose no ridge
@@ -479,7 +476,7 @@ class RidgeSearch:
             inflation = inflation_of(self.kept, *about, influence, smallest, guide)
             many = self.kept
             if many.block.centres is not None:  # more rows show better how centres differ
-                many = sampled(self.rows, n_rows, MOST_TRIED, salt=4)
+                many = sampled(self.rows, MOST_TRIED, salt=4)
             fits = centre_fits(many, *about, guide)
 
         # cells of what is known about the spread

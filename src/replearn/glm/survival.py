@@ -9,7 +9,7 @@ import numpy as np
 from replearn.errors import ReplearnError
 from replearn.glm.losses import Hazard
 from replearn.glm.model import GlmModel
-from replearn.tables import INTERVAL, Encoding, Table, open_table, time_at_risk
+from replearn.tables import Encoding, Table, open_table, time_at_risk
 from replearn.types import Matrix, Vector
 
 
@@ -68,7 +68,7 @@ def concordance(risks: Vector, times: Vector, events: Vector) -> float:
 def _parts(model: GlmModel) -> tuple[Hazard, Encoding, Vector, Vector]:
     """Loss, encoding and coefficients without the interval; and log-hazard ratios of intervals."""
     loss, encoding, theta = hazard_of(model), model.design.encoding, model.theta[0, 1:]
-    others = tuple(column for column in encoding.columns if column.name != INTERVAL)
+    others = encoding.own_columns
     n_others = sum(len(column.terms) for column in others)
     n_intervals = len(encoding.terms) - n_others - len(encoding.products)
     # the interval is the last column: its terms stand before the products

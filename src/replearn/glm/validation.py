@@ -22,7 +22,7 @@ from replearn.rows import (
     pieces,
     row_marks,
 )
-from replearn.types import Matrix
+from replearn.types import Mask, Matrix
 
 #: Ridges that are tried, from the strongest on.
 RIDGES = (
@@ -38,12 +38,20 @@ _HOPELESS = 1.05
 
 @dataclass(frozen=True)
 class Fold:
-    """Rows to learn from, rows that are held out, and what was learned."""
+    """All rows, those that are held out, and what was learned from the others."""
 
-    learn: MemoryBlocks
+    rows: MemoryBlocks
     held: Block
-    summary: Summary
+    summary: Summary  # of the rows to learn from
     theta: Matrix | None = None
+    is_held: Mask | None = None  # None: what is held out is learned from, too
+
+    @property
+    def learn(self) -> MemoryBlocks:
+        """The rows to learn from: a copy, which most folds never need."""
+        if self.is_held is None:
+            return self.rows
+        return MemoryBlocks(self.rows.block.part(~self.is_held))
 
 
 @dataclass(frozen=True)
@@ -54,20 +62,22 @@ class Validation:
     loss: float  # held out, in nats, on a grid: choices have the same bits everywhere
     folds: tuple[Fold, ...]
     guide: newton.Guide  # the fit of all rows that the folds began with
+    lost: tuple[tuple[int, int], ...] = ()  # of each fold: see `lost_by`
     untried: tuple[str, ...] = ()  # ridges whose fits did not converge, in words
 
 
 def folds_of(kept: MemoryBlocks, loss: Loss) -> tuple[Fold, ...]:
     """Five folds, by the content of rows (or by their group)."""
     number = row_marks(kept.block, salt=2) % N_FOLDS
+    without_terms = replace(kept.block, terms=np.empty((kept.block.n_rows, 0)))
     folds = []
     for fold in range(N_FOLDS):
-        learn = MemoryBlocks(kept.block.part(number != fold))
-        held = kept.block.part(number == fold)
-        if learn.block.n_rows and held.n_rows:
-            summary = Summary.of(learn, loss)
+        is_held = number == fold
+        if is_held.any() and not is_held.all():
+            summary = Summary.of(MemoryBlocks(without_terms.part(~is_held)), loss)
             if loss.is_enough(summary.shares):
-                folds.append(Fold(learn, held, summary))
+                held = kept.block.part(is_held)
+                folds.append(Fold(kept, held, summary, is_held=is_held))
     return tuple(folds) or (Fold(kept, kept.block, Summary.of(kept, loss)),)
 
 
@@ -91,11 +101,11 @@ def validate(
     guide, total = newton.Guide(theta), None
     form = newton.guide_form(theta.shape)
     if form != "alone":
-        share = newton.sample_threshold_for(summary.n_rows, theta.size)
-        total = sums_at(kept.blocks(), loss, theta, share, form, kept.work)
+        sample_threshold = newton.sample_threshold_for(summary.n_rows, theta.size)
+        total = sums_at(kept.blocks(), loss, theta, sample_threshold, form, kept.work)
         guide = newton.Guide(theta, preconditioner_of(total, loss, float(ridge), form))
 
-    fitted = []
+    fitted, lost = [], []
     for fold in folds:
         of_fold = None
         if total is not None and form == "pairs":
@@ -103,12 +113,11 @@ def validate(
         if of_fold is None:  # one step is too short a way
             of_fold = fit(fold.learn, loss, ridge, fold.summary, tolerance_units, guide)
         fitted.append(replace(fold, theta=of_fold))
+        lost.append(lost_by(fitted[-1], loss))
         # so much worse than the same folds of the best ridge: the others need no fit
-        if best is not None:
-            there = held_out_loss(best.folds[: len(fitted)], loss)
-            if held_out_loss(fitted, loss) > _HOPELESS * there:
-                return Validation(ridge, math.inf, (), guide)
-    return Validation(ridge, held_out_loss(fitted, loss), tuple(fitted), guide)
+        if best is not None and _mean(lost) > _HOPELESS * _mean(best.lost[: len(lost)]):
+            return Validation(ridge, math.inf, (), guide)
+    return Validation(ridge, _mean(lost), tuple(fitted), guide, tuple(lost))
 
 
 def one_step(
@@ -136,12 +145,21 @@ def one_step(
 
 def held_out_loss(folds: Sequence[Fold], loss: Loss) -> float:
     """Mean loss of held-out rows in nats, from an exact sum."""
+    return _mean([lost_by(fold, loss) for fold in folds])
+
+
+def lost_by(fold: Fold, loss: Loss) -> tuple[int, int]:
+    """Loss of the held-out rows and their weight, on grids."""
     total = weight = 0
-    for fold in folds:
-        for eta, piece in scored(fold):
-            value = loss.value(eta, piece.targets)
-            total += int(on_grid(np.minimum(value, 1e6) * piece.masses, 20).sum())
-            weight += piece.weight
+    for eta, piece in scored(fold):
+        value = loss.value(eta, piece.targets)
+        total += int(on_grid(np.minimum(value, 1e6) * piece.masses, 20).sum())
+        weight += piece.weight
+    return total, weight
+
+
+def _mean(lost: Sequence[tuple[int, int]]) -> float:
+    total, weight = (sum(parts) for parts in zip(*lost, strict=True))
     return float(total) * 2.0 ** (WEIGHT_BITS - 20) / float(weight)
 
 

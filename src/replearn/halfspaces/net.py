@@ -543,7 +543,7 @@ class Net:
 
 def errors(points: Points, chosen: Points, limits: Ints) -> Ints:
     """Errors of candidates on points, each counted up to ``limit + 1``."""
-    from replearn.kernels.error_counts import count_errors  # compiled: only a fit waits for it
+    from replearn.kernels import count_errors  # compiled: only a fit waits for it
 
     return np.asarray(count_errors(points, chosen, limits))
 

@@ -101,8 +101,7 @@ def run(sample: Sample, plan: BatchPlan, coins: Coins, work: BlockMap = map) -> 
 
 def adder(plan: BatchPlan) -> AddBatches:
     """What adds the vectors of batches to sums: line 2."""
-    from replearn.kernels.descent import Descent, add_descents
-    from replearn.kernels.int32_directions import RawRows
+    from replearn.kernels import Descent, RawRows, add_descents
 
     descent = Descent(
         margin=plan.promise.margin,

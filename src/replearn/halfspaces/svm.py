@@ -111,7 +111,7 @@ def run(sample: Sample, plan: BatchPlan, coins: Coins, work: BlockMap = map) -> 
 
 def adder(plan: BatchPlan) -> AddBatches:
     """What adds the vectors of batches to sums: line 2."""
-    from replearn.kernels.max_margin import Problem, add_batches
+    from replearn.kernels import Problem, add_batches
 
     problem = Problem(
         weight=float(plan.regularization),
@@ -129,28 +129,27 @@ def adder(plan: BatchPlan) -> AddBatches:
 def _run_once(sample: Sample, plan: BatchPlan, coins: Coins) -> Fitted:
     """Rows to codes: one large-margin vector of all rows, project, round."""
 
-    # 1. directions in whole numbers, in groups
+    # 1. directions in whole numbers
     def in_single_precision(rows: Any) -> Any:  # which holds these whole numbers
         return rows.astype(np.float32)
 
     parts, n_zero, n_again = all_directions(sample, plan.n_inputs, in_single_precision)
     every = stacked(parts)
     refuse_zeros(every.shape[0], n_zero)
-    groups = [every[place::N_GROUPS] for place in range(min(N_GROUPS, every.shape[0]))]
 
-    # 2. the vector, and those without each group: a jackknife
+    # 2. the vector, and those without each group of rows: a jackknife
     ridge, start = float(plan.regularization), np.zeros(plan.n_inputs)
     if every.shape[0] >= _MANY_ROWS:
         # some rows go most of the way; their content chooses them, so that no order counts
         sums = np.asarray(every.sum(axis=1, dtype=np.float64)).ravel()
         some = every[sums % N_GROUPS == 0]
         if some.shape[0] > 0:
-            start = squared_hinge.fit([some], ridge, start, squared_hinge.ROUGH)
+            start = squared_hinge.fit(some, ridge, start, squared_hinge.ROUGH)
 
-    solution = squared_hinge.fit([every], ridge, start)
+    solution = squared_hinge.fit(every, ridge, start)
     deviations = np.zeros((0, plan.n_inputs))
     if every.shape[0] >= 2 * N_GROUPS:
-        others = squared_hinge.without_each_group(groups, ridge, solution)
+        others = squared_hinge.without_each_group(every, N_GROUPS, ridge, solution)
         deviations = (others - others.mean(axis=0)) * ((N_GROUPS - 1) / math.sqrt(N_GROUPS))
 
     # 3. project and round

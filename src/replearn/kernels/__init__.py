@@ -9,3 +9,8 @@ except ModuleNotFoundError:
         "this fit needs numba, which is not installed. Run pip install 'replearn[halfspaces]', or "
         'use ReplicableSVMClassifier with mode="practical" and no sizes by hand, which needs none.'
     ) from None
+
+from replearn.kernels.descent import Descent, add_descents
+from replearn.kernels.error_counts import count_errors
+from replearn.kernels.int32_directions import RawRows
+from replearn.kernels.max_margin import Problem, add_batches

@@ -120,9 +120,10 @@ class Audit(Spoken):
             Row("compared", self.compared),
         ]
         if self.churn is not None:
-            items.append(Row("labels that differ", self.churn, "%", note="of test rows, mean"))
+            note = "of test rows, the mean of pairs"
+            items.append(Row("labels that differ", self.churn, "%", note=note))
         if self.accuracy is not None:
-            note = f"always the most frequent class: {percent(self.majority or 0.0)}"
+            note = f"the most frequent class alone {percent(self.majority or 0.0)}"
             items.append(Row("accuracy", self.accuracy, "%", note=note))
 
         # what the numbers do not say
@@ -377,12 +378,7 @@ def audit_study(
 
     No row of the table may be the original's. The claim is the study's.
     """
-    _refuse_hidden(study)
-    n_all, part = _in_parts(table)
-
-    def replicated(rows: Ints) -> GlmReplication:
-        return replicate(study, part(rows))[1]
-
+    n_all, replicated = _replications(study, table)
     labs = _parts(n_all, n_rows, most, seed)
     claim = float(study.max_disagreement)
     return replace(_count(replicated, labs, claim, study.n_replication), n_all=n_all)
@@ -390,22 +386,29 @@ def audit_study(
 
 def audit_study_by(study: GlmStudy, table: Table, centre: Array, by: str) -> CentreAudit:
     """Let each centre of a table replicate one study."""
-    _refuse_hidden(study)
-    _, part = _in_parts(table)
-
-    def replicated(rows: Ints) -> GlmReplication:
-        return replicate(study, part(rows))[1]
-
+    _, replicated = _replications(study, table)
     return leave_each_out(centre, replicated, float(study.max_disagreement), by, of_study=True)
 
 
-def _refuse_hidden(study: GlmStudy) -> None:
-    """Nobody can count matches with a model that the study does not tell."""
+def _replications(study: GlmStudy, table: Table) -> tuple[int, Callable[[Ints], GlmReplication]]:
+    """Rows of a table, and what replicates a study with some of them."""
+    # nobody can count matches with a model that the study does not tell
     if study.commitment is None or study.sealed:
         raise ReplearnError(
             "audits need a study with an open commitment, got a sealed or registered one. Compare "
             "the labs' models with each other instead."
         )
+
+    table = table.kept()
+    columns = table.columns()
+    used = ("target", "weights", "offset")
+    roles = {role: table.whole(role) for role in used if role in table.roles}
+
+    def replicated(rows: Ints) -> GlmReplication:
+        lab = open_table(some_rows(columns, rows), **some_rows(roles, rows))
+        return replicate(study, lab)[1]
+
+    return len(roles["target"]), replicated
 
 
 def _count(
@@ -449,19 +452,6 @@ def labels_of(column: Column) -> Array:
         return column
     codes, texts = levels_of(column)
     return np.array([*texts, None], dtype=object)[codes]
-
-
-def _in_parts(table: Table) -> tuple[int, Callable[[Ints], Table]]:
-    """The rows of a table, and what gives some of them with their target, weights and offset."""
-    table = table.kept()
-    columns = table.columns()
-    used = ("target", "weights", "offset")
-    roles = {role: table.whole(role) for role in used if role in table.roles}
-
-    def part(rows: Ints) -> Table:
-        return open_table(some_rows(columns, rows), **some_rows(roles, rows))
-
-    return len(roles["target"]), part
 
 
 def _parts(total: int, n_rows: int, most: int, seed: int | str) -> list[Ints]:

@@ -29,7 +29,6 @@ from replearn.errors import ReplearnError, printable
 from replearn.glm import Hazard
 from replearn.study import GlmStudy
 from replearn.tables import (
-    INTERVAL,
     MISSING,
     OTHER,
     LevelColumn,
@@ -43,8 +42,8 @@ from replearn.types import Vector
 
 _MODULES = (
     *("words", "exact", "stability", "table", "targets", "check", "evidence", "placebo", "tails"),
-    *("support", "recalibration", "worth", "compare", "replicate", "disclosure", "sums"),
-    *("pictures", "lab", "worker"),
+    *("support", "strongest", "recalibration", "worth", "compare", "replicate", "disclosure"),
+    *("sums", "pictures", "own", "lab", "worker"),
 )
 
 #: Rows of a rehearsal, and of each of its classes at least.
@@ -135,9 +134,9 @@ def rehearsal(study: GlmStudy) -> str:
 def _predictors(study: GlmStudy, draws: Callable[[str], Vector]) -> dict[str, list[str]]:
     """Invented cells of each column, with the quantiles or the shares that the study states."""
     columns: dict[str, list[str]] = {}
-    for column, theirs in zip(study.design.encoding.columns, study.profile.columns, strict=True):
-        if column.name == INTERVAL:  # it follows from the time
-            continue
+    # intervals, the last column, follow from the time
+    own = study.design.encoding.own_columns
+    for column, theirs in zip(own, study.profile.columns, strict=False):
         if isinstance(column, NumberColumn) and isinstance(theirs, NumberProfile):
             centre, spread = float(column.centre), float(column.spread)
             usual = [decimal_text(centre + spread * z) for z in (-1.6, -0.7, 0.0, 0.7, 1.6)]

@@ -7,7 +7,15 @@ import numpy as np
 
 from replearn.errors import ReplearnError
 from replearn.glm import Hazard
-from replearn.study import MOST_TOLD, GlmStudy, People, RowEncoder, agreement_rows, table_of
+from replearn.study import (
+    MOST_TOLD,
+    GlmStudy,
+    People,
+    RowEncoder,
+    agreement_rows,
+    given_glm_study,
+    table_of,
+)
 from replearn.tables import (
     EncodingCounts,
     Finding,
@@ -20,7 +28,7 @@ from replearn.tables import (
     row_hashes,
 )
 from replearn.types import Array, Ints
-from replearn.words import Facts, Figure, Row, Spoken, counted, forest, percent
+from replearn.words import Facts, Figure, Row, Spoken, counted, forest, percent, round_numbers
 from replearn.words import Table as FactTable
 
 #: Different rows, at least, before it is odd that each occurs twice.
@@ -137,7 +145,9 @@ class Check(Spoken):
 
     def _picture(self) -> str:
         rows = [(name, sum(shares[:3])) for name, *shares in self._counts().rows]
-        return forest([(name, percent(x), x, 0.0, x) for name, x in rows], 0.0, "no such cells")
+        marks = [(name, percent(x), x, 0.0, x) for name, x in rows]
+        ticks = [(x, f"{x:.0%}") for x in round_numbers(0.0, max(x for _, x in rows))[1:]]
+        return forest(marks, 0.0, "no such cells", ticks=ticks)
 
     def _counts(self) -> FactTable:
         # shares, so that tables of any size compare
@@ -151,12 +161,12 @@ class Check(Spoken):
         )
 
 
-def check(study: GlmStudy, table: Any, show_values: bool = False) -> Check:
+def check(study: Any, table: Any, show_values: bool = False) -> Check:
     """Read a lab's table as a replication would, and say what is odd.
 
     Parameters
     ----------
-    study : GlmStudy
+    study : path, Study or fitted estimator
         The study that this lab is about to replicate.
     table : path, dataframe, Arrow data or Table
         With the study's columns and its target.
@@ -175,7 +185,13 @@ def check(study: GlmStudy, table: Any, show_values: bool = False) -> Check:
     Notes
     -----
     Of the outcome only the share of each class is read, so a check gives nothing away about a fit.
-    Units are compared by the quantiles that the study publishes.
+    Units are compared by the quantiles that the study publishes. Conformance, completeness and
+    plausibility of a table are asked about, in the words of [Kahn16].
+
+    References
+    ----------
+    .. [Kahn16] Kahn and others. A harmonized data quality assessment terminology and framework for
+       the secondary use of electronic health record data. eGEMs 4(1), 2016.
 
     Examples
     --------
@@ -186,12 +202,8 @@ def check(study: GlmStudy, table: Any, show_values: bool = False) -> Check:
     >>> rl.check(study, rl.datasets.load_readmission("Birchwood", 2000)).stops
     ()
     """
+    study = given_glm_study(study)
     design = study.design
-    if not isinstance(study, GlmStudy):
-        raise ReplearnError(
-            "check needs a study of a regression, got one of halfspaces, which says nothing about "
-            "columns. Use replicate."
-        )
     table = table if isinstance(table, Table) else table_of(design, table)
     seen, counts, n_events, wrong, hashes = _read(study, table, show_values)
 

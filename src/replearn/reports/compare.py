@@ -103,9 +103,9 @@ class Comparison(Spoken):
             header = ("number", *self.names[1:])
             details.append(Table("Cells from the first file", header, rows, key="differences"))
 
-        # codes of different studies have no cells in common
+        # codes of different studies have no cells in common, and updates have left theirs
         figures = []
-        if self.one_study:
+        if self.same or self.differences:
             ending = "All marks are inside: the same model."
             if not self.same:
                 ending = "A mark outside: a different model."

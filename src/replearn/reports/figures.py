@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replearn.types import Vector
+from replearn.words import round_numbers
 
 if TYPE_CHECKING:
     from replearn.reports.evaluate import Bin
@@ -103,14 +104,14 @@ class _Axes:
     def frame(self, parts: list[str], below: str, beside: str) -> str:
         """The whole picture: what was drawn in a box with round ticks."""
         marks = []
-        for value in _ticks(self.x):
+        for value in round_numbers(*self.x):
             at, floor = self.place(value, self.y[0])
             marks.append(
                 f'<text x="{at:.1f}" y="{floor + 16}" text-anchor="middle">{value:g}</text>'
             )
 
         # the same up the side
-        for value in _ticks(self.y):
+        for value in round_numbers(*self.y):
             left, at = self.place(self.x[0], value)
             marks.append(
                 f'<text x="{left - 6}" y="{at + 4:.1f}" text-anchor="end">{value:g}</text>'
@@ -133,12 +134,3 @@ class _Axes:
             f'width="{_SIZE}" font-family="system-ui,sans-serif" font-size="14" '
             f'fill="currentColor">{box}{"".join(parts)}{"".join(marks)}</svg>'
         )
-
-
-def _ticks(ends: tuple[float, float]) -> list[float]:
-    """Three to six round numbers between two ends."""
-    low, high = ends
-    power = 10 ** np.floor(np.log10(high - low))
-    step = power * min(one for one in (0.2, 0.5, 1, 2) if (high - low) / (one * power) <= 5.01)
-    first = int(np.ceil(low / step - 1e-9))
-    return [round(i * step, 9) for i in range(first, int(high / step + 1e-9) + 1)]

@@ -10,7 +10,7 @@ from replearn.errors import ReplearnError
 from replearn.glm import GlmModel, concordance, hazard_of, log_hazards, survival_at
 from replearn.reports.evaluate import Bin, calibration_table
 from replearn.study import Measure
-from replearn.tables import INTERVAL, CsvOptions, event_numbers, event_times, open_table
+from replearn.tables import CsvOptions, event_numbers, event_times, open_table
 from replearn.types import Ints, Vector
 from replearn.words import Facts, Row, Spoken
 
@@ -86,7 +86,7 @@ def evaluate_at(
 ) -> HorizonEvaluation:
     """Measure a survival model on rows that have its columns, times and events."""
     loss = hazard_of(model)
-    names = tuple(name for name in model.design.encoding.names if name != INTERVAL)
+    names = [column.name for column in model.design.encoding.own_columns]
     source = open_table(table, target=loss.time, offset=loss.event, columns=names, csv=csv)
     times, events = event_times(source.whole("target")), event_numbers(source.whole("offset"))
     if not 0 < horizon < times.max():

@@ -1,12 +1,16 @@
 """The methods paragraph of a paper, from what a study says, and its columns as a table."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from replearn.glm import GlmDesign, GlmModel, Hazard
 from replearn.reports.evaluate import Evaluation
 from replearn.study import GlmStudy
-from replearn.tables import INTERVAL, MISSING, LevelColumn, NumberColumn, NumberProfile
+from replearn.tables import MISSING, OTHER, LevelColumn, NumberColumn, NumberProfile
 from replearn.words import Facts, Table, counted, percent
+
+#: Levels of a column that are listed; all stand among the coefficients.
+_MOST_LEVELS = 12
 
 
 def methods(study: GlmStudy) -> str:
@@ -52,7 +56,7 @@ def methods(study: GlmStudy) -> str:
 
 def _terms(design: GlmDesign) -> list[str]:
     """The model, and how columns become terms."""
-    columns = _predictors(design)
+    columns = design.encoding.own_columns
     numbers = [column for column in columns if isinstance(column, NumberColumn)]
     n_levels = len(columns) - len(numbers)
     curved = any(column.knots for column in numbers)
@@ -76,10 +80,9 @@ def _terms(design: GlmDesign) -> list[str]:
         f"scaling by published constants; values beyond the published range were set to its ends.",
     ]
     if n_levels:
-        folds = any(float(getattr(column, "folded", "0")) > 0 for column in columns)
         sentences.append(
             f"{counted(n_levels, 'categorical predictor')} entered as indicators against a "
-            f"published reference level{'; rare levels were taken together' if folds else ''}."
+            f"published reference level{_rare_levels(columns)}."
         )
     if products := design.encoding.products:
         times = 4**design.encoding.products_halved
@@ -90,9 +93,17 @@ def _terms(design: GlmDesign) -> list[str]:
     return sentences
 
 
-def _predictors(design: GlmDesign) -> list[NumberColumn | LevelColumn]:
-    """Columns of a table; intervals of time are none."""
-    return [column for column in design.encoding.columns if column.name != INTERVAL]
+def _rare_levels(columns: Sequence[NumberColumn | LevelColumn]) -> str:
+    """What was done with levels of few rows, as the end of a sentence."""
+    rare = [c for c in columns if isinstance(c, LevelColumn) and float(c.folded) > 0]
+    done = []
+    if any(OTHER in column.levels for column in rare):
+        done.append("were taken together")
+    if any(OTHER not in column.levels for column in rare):
+        done.append("counted as the reference where they were too few even together")
+    if not done:
+        return ""
+    return f"; rare levels {', or '.join(done)}"
 
 
 def missing_rule(study: GlmStudy) -> str:
@@ -107,7 +118,7 @@ def missing_rule(study: GlmStudy) -> str:
     if not own:
         return f"The original had no missing values, or too few for coefficients; {others}"
     kept = f"Missing values had coefficients of their own in {counted(len(own), 'predictor')}"
-    if len(own) == len(_predictors(study.design)):
+    if len(own) == len(study.design.encoding.own_columns):
         return kept
     return f"{kept}; elsewhere {others}"
 
@@ -137,7 +148,9 @@ def with_methods(
     if performance is not None and performance[1].bins:
         details += [f"Performance {performance[0]}", *performance[1].calibration()]
         figures += performance[1].figures()
-    details += [columns_table(study), *own.details, f"Methods. {methods(study)}"]
+    # an original states its own estimates itself
+    others = [item for item in own.details if item not in details]
+    details += [columns_table(study), *others, f"Methods. {methods(study)}"]
     items = tripod_items(study, model, performance is not None)
     return replace(facts, details=[*details, items], figures=[*figures, *own.figures])
 
@@ -163,7 +176,7 @@ def tripod_items(study: GlmStudy, model: GlmModel | None = None, measured: bool 
     rows = [
         ("7", "data preparation", "constants under Predictors; values beyond the range: its ends"),
         ("8a", "outcome", f"{design.target}, {design.loss.title}"),
-        ("9b", "predictors", f"{len(_predictors(design))}, under Predictors"),
+        ("9b", "predictors", f"{len(design.encoding.own_columns)}, under Predictors"),
         ("10", "sample size", sizes),
         ("11", "missing data", missing_rule(study)),
         ("12b, c", "analysis", f"ridge {design.ridge}, exact arithmetic; see Methods"),
@@ -183,15 +196,23 @@ def tripod_items(study: GlmStudy, model: GlmModel | None = None, measured: bool 
 def columns_table(study: GlmStudy) -> Table:
     """Predictors with the constants that a study publishes."""
     rows: list[tuple[str, str, str]] = []
-    for column, seen in zip(study.design.encoding.columns, study.profile.columns, strict=True):
-        if column.name == INTERVAL:
-            continue
+    # intervals of time, the last column, are no predictor
+    own = study.design.encoding.own_columns
+    for column, seen in zip(own, study.profile.columns, strict=False):
         if isinstance(seen, NumberProfile):
             quantiles = ", ".join(seen.quantiles) or "not published"
             rows.append((column.name, "number", f"quantiles {quantiles}"))
         elif isinstance(column, LevelColumn):
-            levels = ", ".join(column.levels[:6])
-            if len(column.levels) > 6:
-                levels += ", ..."
-            rows.append((column.name, "levels", f"{column.reference} (reference), {levels}"))
+            rows.append((column.name, "levels", _levels_in_words(column)))
     return Table("Predictors", ("column", "kind", "published"), rows, key="predictors")
+
+
+def _levels_in_words(column: LevelColumn) -> str:
+    """Levels with a coefficient, and what is done with the others."""
+    levels = ", ".join((f"{column.reference} (reference)", *column.levels[:_MOST_LEVELS]))
+    if more := len(column.levels[_MOST_LEVELS:]):
+        levels += f" and {more} more"
+    if float(column.folded) == 0:
+        return levels
+    as_what = OTHER if OTHER in column.levels else column.reference
+    return f"{levels}; rarer ones count as {as_what}"

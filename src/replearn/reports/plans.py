@@ -7,8 +7,7 @@ from typing import Any
 from replearn.codes import Mode, Plan, Promise, Recipe, Sizes, after_constant, has_intercept
 from replearn.errors import ReplearnError, short, whole_number
 from replearn.glm import GLM
-from replearn.halfspaces.recipes import TABLE1
-from replearn.halfspaces.rounded import BatchPlan, calm_variance
+from replearn.halfspaces import TABLE1, BatchPlan, calm_variance
 from replearn.words import Facts, Figure, Row, Spoken, by_rows
 
 #: All recipes by name: the model of studies, whose sizes follow from rows, and those of Table 1.

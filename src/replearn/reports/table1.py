@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from replearn.codes import MODES, Mode, Promise, Recipe
 from replearn.errors import NotSearchable, ReplearnError, ReplicabilityWarning, UselessModelWarning
-from replearn.halfspaces.recipes import TABLE1
+from replearn.halfspaces import TABLE1
 from replearn.reports.plans import plan, rows_text
 from replearn.words import Facts, Figure, Spoken, Table, forest
 
@@ -310,7 +310,7 @@ def count_pairs(
 
 def _shell(name: str, promise: Promise, seed: int, study: Any = None, **how: Any) -> Any:
     """The estimator of a line; with a study it is a replication."""
-    from replearn.estimators.table import ESTIMATORS
+    from replearn.estimators import ESTIMATORS
 
     recipe, bits = LINES[name]
     more: dict[str, Any] = {"sketch_bits": bits} if bits else {}

@@ -8,14 +8,14 @@ additions, no thread and no BLAS kernel can change a bit.
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 
 from replearn.errors import Unbounded
 from replearn.rows.levels import LevelRows
-from replearn.types import Array, BlockMap, Matrix, Vector, Words, Words32, is_sparse, stacked
+from replearn.types import Array, BlockMap, Ints, Matrix, Vector, Words, Words32, is_sparse, stacked
 
 #: The grids, as powers of two: one unit of an encoded row is 2^-12, and so on.
 ROW_BITS, THETA_BITS, WEIGHT_BITS, RESIDUAL_BITS = 12, 26, 16, 22
@@ -28,10 +28,14 @@ COARSE_SHIFT, COARSE_BLOCK = 4, 1 << 11
 COARSE = 2.0**COARSE_SHIFT
 #: Numbers of a float64 block that a core's cache holds.
 _CACHED = 1 << 18
+#: Columns of a product of rows with themselves.
+_STRIP = 32
 #: Rows that choices and checks look at, at most.
 MOST_TRIED = 1 << 17
 _ODD = 0x9E3779B97F4A7C15
 #: Marks of rows are below it: with this threshold every row is taken.
+#: Kinds of rows that are compared at least; copies that are asked about if not by chance.
+_FEWEST_KINDS, _MANY_COPIES = 16, 0.1
 EVERY_ROW = 1 << 32
 
 
@@ -68,18 +72,25 @@ class Block:
         for values in (self.targets, self.weights, self.offset):
             if values is not None:
                 bits = (values + 0.0).view(np.uint64)  # -0 becomes 0
-                hashes = _mixed(hashes * np.uint64(_ODD) + bits)
+                hashes = _mixed(hashes * np.uint64(_ODD) + bits, *_MIX_64)
         return hashes
 
     @cached_property
     def hashes_apart(self) -> Words:
         """The same, where each of several equal rows has its own, whichever has which."""
         order = np.argsort(self.hashes, kind="stable")
-        ordered, here = self.hashes[order], np.arange(self.n_rows)
-        is_first = np.append(True, ordered[1:] != ordered[:-1])
-        number = np.empty(self.n_rows, dtype=np.uint64)
-        number[order] = here - np.maximum.accumulate(np.where(is_first, here, 0))
-        return self.hashes + number * np.uint64(_ODD)
+        ordered = self.hashes[order]
+        repeats = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1
+        if not repeats.size:
+            return self.hashes
+
+        # repeats of one row follow each other: the first has the number 1, and so on
+        del ordered
+        begins = np.diff(repeats, prepend=-1) > 1
+        first = np.maximum.accumulate(np.where(begins, repeats, 0))
+        apart = self.hashes.copy()
+        apart[order[repeats]] += (repeats - first + 1).astype(np.uint64) * np.uint64(_ODD)
+        return apart
 
     @property
     def weight(self) -> int:
@@ -166,6 +177,10 @@ class Rows(Protocol):
         """Encoded numbers of a row, without the constant."""
 
     @property
+    def n_rows(self) -> int:
+        """Number of rows; of a table that is read anew, after its first pass."""
+
+    @property
     def work(self) -> BlockMap:
         """How passes over the blocks are made: one after the other, or on threads."""
 
@@ -184,6 +199,11 @@ class MemoryBlocks:
     def n_terms(self) -> int:
         """Encoded numbers of a row, without the constant."""
         return int(self.block.terms.shape[1])
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.block.n_rows
 
     def blocks(self) -> Iterator[Block]:
         """All rows at once."""
@@ -206,6 +226,14 @@ def pieces(block: Block, n_columns: int) -> Iterator[Block]:
         return
     for start in range(0, block.n_rows, most):
         yield block.part(slice(start, start + most))
+
+
+def add_lower_products(total: Ints, weighted: Matrix, rows: Matrix) -> None:
+    """Add ``weighted' rows`` up to the diagonal, in strips: what is above is hardly made."""
+    for start in range(0, rows.shape[1], _STRIP):
+        strip = slice(start, start + _STRIP)
+        products = weighted[:, start:].T @ rows[:, strip]
+        total[start:, strip] += products.astype(np.int64)
 
 
 def with_constant(terms: Any, room: Matrix | None = None) -> Any:
@@ -261,7 +289,8 @@ def scores(rows: Any, theta: Matrix, offset: Vector | Matrix | None) -> Matrix:
             "coefficients must keep scores below 2^15, got larger ones. Use a larger ridge."
         )
 
-    predicted = product(rows, theta.astype(np.float64, copy=False).T)
+    # those of one score in one piece, since losses take them one by one
+    predicted = np.asfortranarray(product(rows, theta.astype(np.float64, copy=False).T))
     # in place, since new memory takes longer than arithmetic
     predicted *= 2.0 ** -(ROW_BITS + THETA_BITS)
     if offset is None:
@@ -276,14 +305,14 @@ def product(rows: Any, right: Matrix) -> Matrix:
 
     Its first row meets the constant, which sparse rows and those with levels leave out.
     """
-    if rows.shape[1] == len(right):
-        return rows @ right
-
-    if right[1:].any():
-        products = np.asarray(rows @ right[1:])
+    n_others = len(right) - rows.shape[1]
+    others = right[n_others:]
+    if not n_others or others.any():
+        products = np.asarray(rows @ others)
     else:  # at the constant model, where fits begin
         products = np.zeros((rows.shape[0], right.shape[1]))
-    products += right[0] * 2.0**ROW_BITS
+    if n_others:
+        products += right[0] * 2.0**ROW_BITS
     return products
 
 
@@ -317,24 +346,41 @@ def _lanes(terms: Any, n_lanes: int) -> list[Words32]:
     for lane in range(n_lanes):
         mixed = np.zeros(len(sums), dtype=np.uint32)
         for word in words[4 * lane : 4 * lane + 4]:
-            mixed = _mixed32(mixed ^ word)
+            mixed = _mixed(mixed ^ word, *_MIX_32)
         lanes.append(mixed)
     return lanes
 
 
+@lru_cache(maxsize=2)
 def _factors(n_columns: int, n_sums: int) -> Matrix:
     """Fixed random odd numbers below 2^24: a row for each column, the constant's first."""
     column = np.arange(1, n_columns + 1, dtype=np.uint32)[:, None]
     place = column * np.uint32(4) + np.arange(n_sums, dtype=np.uint32)
     seeds = (place * np.uint32(0x9E3779B1)).astype(np.uint32)
-    return ((_mixed32(seeds) >> np.uint32(8)) | np.uint32(1)).astype(np.float64)
+    factors = ((_mixed(seeds, *_MIX_32) >> np.uint32(8)) | np.uint32(1)).astype(np.float64)
+    factors.setflags(write=False)
+    return factors
 
 
-def _mixed32(x: Words32) -> Words32:
-    """All bits depend on all others (the last steps of MurmurHash3)."""
-    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x85EBCA6B)
-    x = (x ^ (x >> np.uint32(13))) * np.uint32(0xC2B2AE35)
-    return x ^ (x >> np.uint32(16))
+def copied_share(hashes: Any) -> float:
+    """Share of rows that are copies of others, by their hashes; 0 where rows are alike by chance.
+
+    Rows of few kinds are alike by nature. Then some occur three times where others do twice: of
+    ``m`` pairs, with a share ``r`` of rows that occur again, at least about ``2 m r / 3``.
+    """
+    counts = np.unique(hashes, return_counts=True)[1]
+    n_kinds, n_rows = counts.size, int(counts.sum())
+    if n_kinds < _FEWEST_KINDS:
+        return 0.0
+    if counts.min() >= 2 and n_rows <= 3 * n_kinds:  # the whole table twice, or three times
+        return 1.0
+
+    share = 1 - n_kinds / n_rows
+    n_by_chance = 2 / 3 * share * int((counts == 2).sum())
+    n_more = int((counts > 2).sum())
+    if share >= _MANY_COPIES and n_by_chance >= 8 and 8 * n_more <= n_by_chance:
+        return share
+    return 0.0
 
 
 def threshold_for(most: int, n_rows: int) -> int:
@@ -342,16 +388,19 @@ def threshold_for(most: int, n_rows: int) -> int:
     return min(EVERY_ROW, (most << 32) // max(n_rows, 1))
 
 
-def sampled(rows: Rows, n_rows: int, most: int, salt: int) -> MemoryBlocks:
+def sampled(rows: Rows, most: int, salt: int) -> MemoryBlocks:
     """Some of the rows, chosen by their content, in memory."""
-    share = threshold_for(most, n_rows)
+    sample_threshold = threshold_for(most, rows.n_rows)
     if not isinstance(rows, MemoryBlocks):  # blocks have no order, so equal rows cannot be counted
-        kept = [block.part(row_marks(block, salt, apart=False) < share) for block in rows.blocks()]
+        kept = [
+            block.part(row_marks(block, salt, apart=False) < sample_threshold)
+            for block in rows.blocks()
+        ]
         return MemoryBlocks(joined(kept))
 
-    if share == EVERY_ROW:
+    if sample_threshold == EVERY_ROW:
         return rows
-    return MemoryBlocks(rows.block.part(row_marks(rows.block, salt) < share))
+    return MemoryBlocks(rows.block.part(row_marks(rows.block, salt) < sample_threshold))
 
 
 def row_marks(block: Block, salt: int, apart: bool = True) -> Words:
@@ -368,16 +417,27 @@ def row_marks(block: Block, salt: int, apart: bool = True) -> Words:
 
     # the salt makes samples and folds independent of each other
     x = block.hashes_apart if apart else block.hashes
-    return _mixed(x ^ _mixed(np.full(1, salt + 1, dtype=np.uint64))) >> np.uint64(32)
+    salted = _mixed(np.full(1, salt + 1, dtype=np.uint64), *_MIX_64)
+    return _mixed(x ^ salted, *_MIX_64) >> np.uint64(32)
 
 
-def _mixed(x: Words) -> Words:
-    """All bits depend on all others (splitmix64)."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+#: Shifts and factors, in turn: the last steps of MurmurHash3, and splitmix64.
+_MIX_32 = tuple(map(np.uint32, (16, 0x85EBCA6B, 13, 0xC2B2AE35, 16)))
+_MIX_64 = tuple(map(np.uint64, (30, 0xBF58476D1CE4E5B9, 27, 0x94D049BB133111EB, 31)))
+
+
+def _mixed(
+    x: Any, shift: Any, factor: Any, second_shift: Any, second_factor: Any, last: Any
+) -> Any:
+    """All bits depend on all others."""
+    x = (x ^ (x >> shift)) * factor
+    x = (x ^ (x >> second_shift)) * second_factor
+    return x ^ (x >> last)
 
 
 def on_grid(values: Any, bits: int) -> Any:
     """The nearest whole number of units of 2^-bits, halves upwards."""
-    return np.floor(values * 2.0**bits + 0.5)
+    units = values * 2.0**bits
+    units += 0.5
+    # in place, since new memory takes longer than arithmetic
+    return np.floor(units, out=units if isinstance(units, np.ndarray) else None)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from replearn.errors import ReplearnError
 from replearn.types import Vector
 
-#: Whole numbers of any size, in an array of Python integers.
-WholeNumbers = NDArray[np.object_]
+#: Whole numbers in an array of Python integers; of int64 as long as nothing is added to them.
+WholeNumbers = NDArray[Any]
 
 
 def integers(values: Any) -> WholeNumbers:
@@ -19,7 +19,7 @@ def integers(values: Any) -> WholeNumbers:
     array = np.asarray(values)
     if array.dtype.kind == "f":  # else objects would be floats
         array = array.astype(np.int64)
-    return array.astype(object)
+    return array.astype(object, copy=False)
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class ExactSums:
     ----------
     of : str
         What was summed up: parts that differ in it are not added.
-    values : mapping from names to arrays of Python integers
+    values : mapping from names to arrays of whole numbers
 
     Examples
     --------
@@ -49,12 +49,12 @@ class ExactSums:
                 "the same study and the same state."
             )
 
-        total = {name: value + other.values[name] for name, value in self.values.items()}
+        total = {name: integers(value) + other.values[name] for name, value in self.values.items()}
         return ExactSums(self.of, total)
 
     def __sub__(self, part: "ExactSums") -> "ExactSums":
         """What is left without some of the rows."""
-        values = {name: value - part.values[name] for name, value in self.values.items()}
+        values = {name: integers(value) - part.values[name] for name, value in self.values.items()}
         return ExactSums(self.of, values)
 
     def reals(self, name: str) -> Vector:

@@ -11,9 +11,10 @@ import numpy as np
 
 from replearn.errors import ReplearnError
 from replearn.glm import GLM, PROMISED_ROWS, Estimates, GlmModel, Hazard
-from replearn.rows import MemoryBlocks, Rows, joined, threshold_for
+from replearn.rows import MemoryBlocks, Rows, copied_share, joined, threshold_for
 from replearn.study.encoder import RowEncoder, TableRows, read_rows
 from replearn.study.evidence import Evidence
+from replearn.study.opening import Opened, opened_by
 from replearn.study.own_estimates import estimates_in_range, own_estimates
 from replearn.study.placebo import placebo_matches
 from replearn.study.replication import GlmReplication, People
@@ -21,7 +22,7 @@ from replearn.study.study import MOST_SPREAD, GlmStudy
 from replearn.study.support import Support, support_of
 from replearn.tables import EncodingCounts, Finding, Table, compare_profiles, persons_seen
 from replearn.types import Ints, Later, Matrix, Vector
-from replearn.words import Landed
+from replearn.words import Landed, percent
 
 #: Numbers next to a wall that are moved to look for the original's model, one or two at a time.
 _MOVED = 24
@@ -33,21 +34,17 @@ Stream = tuple[MemoryBlocks, EncodingCounts, Any]
 
 
 def replicate(
-    study: GlmStudy,
-    table: Table,
-    opened: GlmModel | None = None,
-    nonce: str | None = None,
-    n_jobs: int | None = None,
+    study: GlmStudy, table: Table, opened: Any = None, n_jobs: int | None = None
 ) -> tuple[GlmModel, GlmReplication]:
     """Fit a study on a lab's own rows.
 
-    With the original's model, once it is open, the answer says what differs; a nonce opens the
-    commitment of a sealed study. Threads change no bit.
+    With what opens the study (see `opened_by`) the answer says what differs. Threads change no bit.
     """
+    known = opened_by(study, opened)
     source = TableRows(table, RowEncoder.of(study.design))
     rows = read_rows(source, n_jobs)
     own = partial(own_estimates, source, rows)
-    return _replicated(study, rows, source.seen, source.label_counts, own, opened, nonce)
+    return _replicated(study, rows, source.seen, source.label_counts, own, known)
 
 
 def replicate_more(
@@ -66,7 +63,7 @@ def replicate_more(
         seen.add(before[1])
         counts = None if counts is None else counts + before[2]
     own = partial(estimates_in_range, rows, source.encoder, seen)
-    return (rows, seen, counts), *_replicated(study, rows, seen, counts, own)
+    return (rows, seen, counts), *_replicated(study, rows, seen, counts, own, Opened())
 
 
 def _replicated(
@@ -75,8 +72,7 @@ def _replicated(
     seen: EncodingCounts,
     label_counts: Ints | None,
     own: Callable[[Matrix], Estimates | None],
-    opened: GlmModel | None = None,
-    nonce: str | None = None,
+    known: Opened,
 ) -> tuple[GlmModel, GlmReplication]:
     """The same for encoded rows; ``seen`` and ``label_counts`` describe their table.
 
@@ -85,13 +81,13 @@ def _replicated(
     design = study.design
     fitted = GLM.run(rows, design)
     model = GlmModel(design, fitted.codes).with_constants_of(rows)
-    agreement = agreement_of(study, model, fitted.theta, fitted.n_used, opened, nonce)
+    agreement = agreement_of(study, model, fitted.theta, fitted.n_used, known)
 
     def profiles() -> list[Finding]:
         counts = None if label_counts is None else label_counts.tolist()
         return compare_profiles(design.encoding, study.profile, seen, counts, study.planned_rows)
 
-    replication = supported_by(agreement, profiles, rows, agreement.n_rows)
+    replication = supported_by(agreement, profiles, rows)
     people = None
     if isinstance(design.loss, Hazard):
         n_events = sum(int(block.targets.sum()) for block in rows.blocks())
@@ -102,11 +98,11 @@ def _replicated(
 
 
 def supported_by(
-    agreement: "Agreement", profiles: Callable[[], Sequence[Finding]], rows: Rows, n_tested: int
+    agreement: "Agreement", profiles: Callable[[], Sequence[Finding]], rows: Rows
 ) -> GlmReplication:
     """What a lab's fit and its patients say about the original's model.
 
-    The patients are ``rows``: all, or so many of them. What ``profiles`` finds of all comes first.
+    The patients are ``rows``: all, or some of them. What ``profiles`` finds of all comes first.
     Each answer takes as long as the fit, and is made when it is read.
     """
     study, original = agreement.study, agreement.original
@@ -115,7 +111,7 @@ def supported_by(
         if original is None:
             return None
         here = original.with_constants_of(rows)
-        return support_of(study, here, rows, n_tested, agreement.theta)
+        return support_of(study, here, rows, agreement.theta)
 
     supported = Later(support)
 
@@ -124,14 +120,14 @@ def supported_by(
         return None if tested is None else tested.test.spreads
 
     def findings() -> tuple[Finding, ...]:
-        beside = spread_findings(study, spreads(), n_tested)
-        return (*profiles(), *beside, *copies_findings(rows, n_tested))
+        beside = spread_findings(study, spreads(), rows.n_rows)
+        return (*profiles(), *beside, *copies_findings(rows))
 
     def evidence() -> Evidence:
         proof = study.evidence(agreement.model, spreads())
         if not agreement.same or proof.is_weak:
             return proof
-        return replace(proof, placebo=placebo_matches(study, agreement.model, rows, n_tested))
+        return replace(proof, placebo=placebo_matches(study, agreement.model, rows))
 
     return replace(
         compare_with_original(agreement),
@@ -161,26 +157,25 @@ def spread_findings(study: GlmStudy, spreads: Vector | None, n_rows: int) -> tup
     )
 
 
-def copies_findings(rows: Rows, n_rows: int) -> tuple[Finding, ...]:
-    """Whether the table holds all of its rows twice, or three times.
-
-    Rows of few levels are alike by nature; then they are few kinds, and some of them stand alone.
-    """
-    if n_rows < PROMISED_ROWS:
+def copies_findings(rows: Rows) -> tuple[Finding, ...]:
+    """Whether the table holds rows twice, or three times."""
+    if rows.n_rows < PROMISED_ROWS:
         return ()
 
     # by content, so that copies are together: which rows are compared depends on no order
-    share = threshold_for(_MOST_COMPARED, n_rows)
-    kept = [block.part(block.marks.astype(np.int64) < share) for block in rows.blocks()]
-    hashes = np.concatenate([block.hashes for block in kept])
-    copies = np.unique(hashes, return_counts=True)[1]
-    if copies.size < PROMISED_ROWS // 3 or copies.min() < 2 or copies.sum() > 3 * copies.size:
+    sample_threshold = threshold_for(_MOST_COMPARED, rows.n_rows)
+    kept = [block.part(block.marks.astype(np.int64) < sample_threshold) for block in rows.blocks()]
+    share = copied_share(np.concatenate([block.hashes for block in kept]))
+    if not share:
         return ()
+    how_many = "every row occurs at least twice"
+    if share < 1:
+        how_many = f"{percent(share)} of the rows occur again"
     return (
         Finding(
             "",
-            "every row occurs at least twice: does the table hold copies? Leave them out, because "
-            "tests and standard errors count them as patients",
+            f"{how_many}: does the table hold copies? Leave them out, because tests and standard "
+            "errors count them as patients",
         ),
     )
 
@@ -204,18 +199,14 @@ class Agreement:
 
 
 def agreement_of(
-    study: GlmStudy,
-    model: GlmModel,
-    theta: Matrix,
-    n_rows: int,
-    opened: GlmModel | None,
-    nonce: str | None,
+    study: GlmStudy, model: GlmModel, theta: Matrix, n_rows: int, known: Opened
 ) -> Agreement:
     """Whether a lab's model is the original's, and that one as far as the lab knows it."""
+    opened, nonce = known
     if study.sealed and opened is not None and nonce is None:
         raise ReplearnError(
             "a sealed study needs its opening, which proves that the model is the original's, got "
-            "a model alone. Pass --opened a.opening.json too (nonce= in Python)."
+            "a model alone. Pass --opened a.opening.json too."
         )
 
     # an open model says more than commitments to it

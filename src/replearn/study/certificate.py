@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from replearn.rows import (
     ROW_BITS,
     MemoryBlocks,
     Rows,
+    copied_share,
     pieces,
     sampled,
     squared,
@@ -123,7 +125,7 @@ class Certificate(Spoken):
         if self.n_centres == 0:
             return "a lab of the same population"
         if self.n_centres == 1:
-            return "a new centre that differs as is typical"
+            return "a typical new centre"
         return f"a new centre like these {self.n_centres}"
 
     @property
@@ -213,9 +215,10 @@ def certificate_of(
     weakest = int(np.argmin(np.where(agreed, effective, np.inf)))
 
     # what a reader should know: rows of one person look like repeated ones
-    n_repeated, n_compared = _repeated(rows, design.loss)
+    hashes = _hashes(rows, design.loss)
+    n_repeated = len(hashes) - len(np.unique(hashes))
     cautions = _cautions(fitted, design, worth)
-    if n_repeated > 0.2 * n_compared:
+    if n_repeated > 0.2 * len(hashes) or copied_share(hashes):
         cautions += _about_repeats(rows, n_repeated)
 
     return Certificate(
@@ -389,20 +392,19 @@ def _about_repeats(rows: Rows, n_repeated: int) -> list[str]:
     ]
 
 
-def _repeated(rows: Rows, loss: Loss) -> tuple[int, int]:
-    """Rows whose encoded numbers and target occurred before, and how many were compared.
+def _hashes(rows: Rows, loss: Loss) -> Any:
+    """Encoded numbers and targets of some rows, to find those that occur before.
 
     Of rows at risk only those with the event: a person has one of them, and the others are alike
     for all who have the same columns and live longer.
     """
     if not isinstance(rows, MemoryBlocks):
-        return 0, 0
+        return np.array([])
 
-    block = sampled(rows, rows.block.n_rows, MOST_TRIED, salt=4).block
+    block = sampled(rows, MOST_TRIED, salt=4).block
     if isinstance(loss, Hazard):
         block = block.part(block.targets > 0)
-    hashes = block.hashes
-    return len(hashes) - len(np.unique(hashes)), len(hashes)
+    return block.hashes
 
 
 def without_model(

@@ -5,7 +5,6 @@ give are refused; labs are compared with each other; a lab that invents whole ro
 unless they differ from all others.
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -19,6 +18,7 @@ from replearn.glm import GlmModel
 from replearn.study.agreement import agreement_of, compare_with_original
 from replearn.study.disclosure import refuse_few_together
 from replearn.study.joint_original import Founded, founded
+from replearn.study.opening import Opened, opened_by
 from replearn.study.participants import LabsTogether, labs_together, learned_from
 from replearn.study.passes import Counts, Member, PooledFit, State, spread_of, spread_state
 from replearn.study.plausibility import refuse_impossible
@@ -146,11 +146,10 @@ class Coalition(LabsTogether, Spoken):
 
 
 def combine(
-    study: "GlmStudy | str | os.PathLike[str]",
+    study: Any,
     *sums: LabSums | Share,
     state: State | None = None,
-    opened: GlmModel | None = None,
-    nonce: str | None = None,
+    opened: Any = None,
     most_rows: int | None = None,
     publish: bool = False,
     replication_rows: int | None = None,
@@ -159,7 +158,7 @@ def combine(
 
     Parameters
     ----------
-    study : GlmStudy or path
+    study : path, Study or fitted estimator
         The study that all labs fit together.
     *sums : LabSums or Share
         One of each lab, of one round, in any order. A lab adds up the shares that it got; who
@@ -167,10 +166,9 @@ def combine(
     state : State, optional
         What the labs were asked for; ``study.begin()`` in the first round. After
         ``study.begin(opened)`` one round is all.
-    opened : GlmModel, optional
-        The original's, to say what differs.
-    nonce : str, optional
-        Opens a sealed study.
+    opened : path, model, opening, or a sequence of them, optional
+        What opens the study, to say what differs: the original's model, and the opening of a sealed
+        one.
     most_rows : int, optional
         That a lab may claim; by default 100 times those of the study.
     publish : bool, default=False
@@ -223,14 +221,15 @@ def combine(
     >>> state.replication.same
     True
     """
-    if publish and not (opened is None and nonce is None):
-        raise ReplearnError("a joint original does not use opened and nonce. Leave them out.")
+    if publish and opened is not None:
+        raise ReplearnError("a joint original does not use opened. Leave it out.")
     if replication_rows is not None and not publish:
         raise ReplearnError("replication_rows is of a joint original. Pass publish=True, too.")
     if replication_rows is not None:
         replication_rows = whole_number("replication_rows", replication_rows)
 
     study, state = at_state(study, state)
+    known = opened_by(study, opened)
     if most_rows is None:
         most_rows = MOST_TIMES * max(study.n_original, study.n_replication)
 
@@ -243,7 +242,7 @@ def combine(
             return found
         if publish:
             return _original(study, state, found.fitted, [found.total], replication_rows, found.n)
-        return _coalition(study, [found.total], found.fitted, opened, nonce, found.n)
+        return _coalition(study, [found.total], found.fitted, known, found.n)
 
     # no sum counts before those of all labs are plausible; the order of files changes nothing
     labs = sorted((one for one in sums if isinstance(one, LabSums)), key=lambda one: one.lab)
@@ -268,7 +267,7 @@ def combine(
 
     # the fit is done, and so is a replication
     if not publish:
-        return _coalition(study, labs, reached, opened, nonce)
+        return _coalition(study, labs, reached, known)
 
     return _original(study, state, reached, labs, replication_rows)
 
@@ -386,16 +385,11 @@ def _check_members(state: State, labs: Sequence[LabSums]) -> None:
 
 
 def _coalition(
-    study: GlmStudy,
-    labs: Sequence[LabSums],
-    fitted: PooledFit,
-    opened: GlmModel | None,
-    nonce: str | None,
-    n_unseen: int = 0,
+    study: GlmStudy, labs: Sequence[LabSums], fitted: PooledFit, known: Opened, n_unseen: int = 0
 ) -> Coalition:
     """The coalition's model beside the original, and its labs beside each other."""
     model, theta, n_rows = fitted.model, fitted.theta, fitted.counts.rows
-    agreement = agreement_of(study, model, theta, n_rows, opened, nonce)
+    agreement = agreement_of(study, model, theta, n_rows, known)
     together = labs_together(study, fitted, labs, study.stated_spreads, lambda _: study.centres)
     return Coalition(
         model=agreement.usable,

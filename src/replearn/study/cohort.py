@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from replearn.tables import (
-    INTERVAL,
     LEAST_COUNT,
     QUANTILE_ROWS,
     ColumnScan,
@@ -43,11 +42,7 @@ def cohort_table(learned: Learned, target: str, classes: Sequence[Any] | None) -
     if shown:
         rows.append(_counts_row(look))
 
-    for column in learned.encoding.columns:
-        # of survival it is time itself, and nobody's property
-        if column.name == INTERVAL:
-            continue
-
+    for column in learned.encoding.own_columns:
         scan = look.columns[column.name]
         missing = _share(scan.n_missing, look.n_rows)
         if isinstance(column, NumberColumn):
@@ -59,24 +54,33 @@ def cohort_table(learned: Learned, target: str, classes: Sequence[Any] | None) -
     return Table(title, header, rows, key="cohort")
 
 
-def gaps_told(learned: Learned) -> str:
-    """Columns of which more than 5% are missing, in a sentence; "" if there are none."""
+def gaps_told(learned: Learned) -> list[str]:
+    """Columns of which more than 5% are missing, and what such cells count as."""
     look = learned.look
-    shares = {
-        column.name: look.columns[column.name].n_missing / look.n_rows
-        for column in learned.encoding.columns
-        if column.name != INTERVAL
-    }
-    told = [name for name, share in shares.items() if share >= _TOLD]
-    if not told:
-        return ""
+    shares: dict[bool, dict[str, float]] = {True: {}, False: {}}  # by whether gaps have a term
+    for column in learned.encoding.own_columns:
+        share = look.columns[column.name].n_missing / look.n_rows
+        if share >= _TOLD:
+            has_term = any(kind == "missing" for kind, _ in column.terms)
+            shares[has_term][column.name] = share
 
-    # the worst come first, and too many are counted
-    worst = sorted(told, key=lambda name: -shares[name])
+    told = []
+    for has_term, words in (
+        (True, "Missing values have coefficients of their own"),
+        (False, "Too few for that, missing values count as the median, (other) or the reference"),
+    ):
+        if shares[has_term]:
+            told.append(f"{words}: {_worst(shares[has_term])}.")
+    return told
+
+
+def _worst(shares: dict[str, float]) -> str:
+    """Columns by their share, the worst first; too many are counted."""
+    worst = sorted(shares, key=lambda name: -shares[name])
     listed = ", ".join(f"{name} {shares[name]:.0%}" for name in worst[:_NAMED])
     if len(worst) > _NAMED:
         listed += f", and {len(worst) - _NAMED} more columns"
-    return f"Missing values have coefficients of their own: {listed}."
+    return listed
 
 
 def _counts_row(look: TableScan) -> list[Any]:

@@ -18,7 +18,7 @@ from replearn.errors import ReplearnError
 from replearn.glm import GlmDesign, Loss, NewtonState
 from replearn.rows import EVERY_ROW, MAX_ROW, ROW_BITS, Block, Rows, dense_terms, marks, pieces
 from replearn.study.encoder import RowEncoder, TableRows, projected, read_rows
-from replearn.tables import INTERVAL, Encoding, LevelColumn, NumberColumn, Table, spelled
+from replearn.tables import Encoding, NumberColumn, Table, spelled
 from replearn.types import Array, Ints, Mask, Matrix
 
 #: Up to so many different numbers of a column, a line and a square single out each of them.
@@ -140,13 +140,8 @@ def _count(
 
 def _interval_names(design: GlmDesign) -> set[str]:
     """Groups that are the intervals of a survival study."""
-    found = [column for column in design.encoding.columns if column.name == INTERVAL]
-    return {
-        f"{INTERVAL} = {level}"
-        for column in found
-        if isinstance(column, LevelColumn)
-        for level in (*column.levels, column.reference)
-    }
+    column = design.encoding.intervals
+    return set() if column is None else {f"{column.name} = {level}" for level in column.named}
 
 
 def _shown_by_pairs(

@@ -5,8 +5,7 @@ from typing import Any
 
 from replearn.codes import CodeSpace, HalfspaceDesign
 from replearn.documents import Sha256, Unfit
-from replearn.halfspaces.published_plan import PublishedPlan
-from replearn.halfspaces.rounded import BatchPlan
+from replearn.halfspaces import BatchPlan, PublishedPlan
 from replearn.study.replication import Replication, Verdict
 from replearn.study.study import StatedRows, Study
 from replearn.words import Facts, Row

@@ -40,6 +40,7 @@ from replearn.study.passes import LEAST_SUMMED, MAX_POOLED_ROWS, LabName, Pooled
 from replearn.study.study import GlmStudy, bits_each
 from replearn.tables import (
     LEAST_COUNT,
+    MOST_MISSING,
     OTHER,
     Encoding,
     LevelColumn,
@@ -344,8 +345,9 @@ def draft_study(
 
 def _table_like(labs: Sequence[LabColumns], n_rows: int) -> tuple[list[list[ColumnCounts]], Table]:
     """Columns that all labs can sum, and a table that has them, each by itself."""
+    sizes = [one.rows for one in labs]
     every = zip(*(one.columns for one in labs), strict=True)
-    columns = [parts for parts in map(_summable, every) if parts]
+    columns = [parts for parts in (_summable(each, sizes) for each in every) if parts]
     if not columns:
         raise ReplearnError(
             "there must be a column of which all labs show values, got none: each has too few rows "
@@ -392,13 +394,19 @@ def _check_labs(labs: Sequence[LabColumns]) -> None:
             )
 
 
-def _summable(parts: Sequence[ColumnCounts]) -> list[ColumnCounts]:
+def _summable(parts: Sequence[ColumnCounts], sizes: Sequence[int]) -> list[ColumnCounts]:
     """A column as all labs can sum it: nothing if they cannot.
 
     Levels and gaps that some lab may have in few rows have no term; such levels are other ones.
+    Where gaps have no term, a lab with many refuses the column.
     """
     hides_gaps = any(part.hides_gaps for part in parts)
-    if not any(part.counts.any() for part in parts):
+    n_known = [int(part.counts.sum()) for part in parts]
+    if not any(n_known):
+        return []
+
+    all_sizes = zip(n_known, sizes, strict=True)
+    if hides_gaps and any(n_rows - n > MOST_MISSING * n_rows for n, n_rows in all_sizes):
         return []
     if parts[0].are_numbers:
         if any(part.hides_levels for part in parts):
@@ -476,6 +484,8 @@ class Founded(LabsTogether, Spoken):
         The numbers that each lab alone would have.
     heterogeneity : array
         Cochran's Q of each coded number, with one degree of freedom less than labs.
+    n_unseen : int
+        Labs that sent shares: then ``labs`` has one entry for all of them.
 
     See Also
     --------

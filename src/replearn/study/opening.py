@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from replearn.documents import Document, Sha256, Text, document_of
 from replearn.errors import ReplearnError, short
@@ -37,7 +37,14 @@ class Opening(Spoken, Document):
         )
 
 
-def opened_by(study: GlmStudy, given: Any) -> tuple[GlmModel | None, str | None]:
+class Opened(NamedTuple):
+    """What a lab knows of an original: its model, and the nonce of a sealed study."""
+
+    model: GlmModel | None = None
+    nonce: str | None = None
+
+
+def opened_by(study: GlmStudy, given: Any) -> Opened:
     """The original's model and the nonce, as far as they are given.
 
     ``given`` is a file, a model, an opening, a fitted estimator, or a sequence of them.
@@ -62,7 +69,7 @@ def opened_by(study: GlmStudy, given: Any) -> tuple[GlmModel | None, str | None]
             raise ReplearnError(
                 f"opened must be files, models, openings or fitted estimators, got {short(one)}."
             )
-    return model, nonce
+    return Opened(model, nonce)
 
 
 def _check_opening(opening: Opening, study: GlmStudy, where: str) -> None:

@@ -116,7 +116,7 @@ class Original:
     own: Later[Estimates | None] = field(compare=False, repr=False)
     # who is in the study, by outcome: Table 1 of a paper
     cohort: Later[FactTable] = field(compare=False, repr=False)
-    gaps: str
+    gaps: list[str]
 
     @property
     def rows_needed(self) -> int | None:

@@ -15,6 +15,11 @@ from replearn.study.encoder import RowEncoder, TableRows
 from replearn.tables import EncodingCounts, target_numbers
 from replearn.types import Matrix
 
+#: What is said where a lab has none.
+NO_ESTIMATES = (
+    "No standard errors: own estimates are for at most 500 coefficients of single columns."
+)
+
 
 def own_estimates(source: TableRows, rows: Rows, theta: Matrix) -> Estimates | None:
     """Estimates of the rows of a table, ``theta`` being their fit in whole units.

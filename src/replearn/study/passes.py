@@ -48,7 +48,6 @@ from replearn.rows import (
 )
 from replearn.study.encoder import RowEncoder, refuse_weightless
 from replearn.tables import (
-    INTERVAL,
     Batch,
     CsvOptions,
     EncodingCounts,
@@ -345,9 +344,8 @@ def table_of(
     design: GlmDesign, source: Any, csv: CsvOptions | None = None, target: str | None = None
 ) -> Table:
     """The columns of a study in a file, a dataframe or Arrow data; of survival rows at risk."""
-    loss, names = design.loss, design.encoding.names
+    loss, names = design.loss, [column.name for column in design.encoding.own_columns]
     if isinstance(loss, Hazard):
-        names = tuple(name for name in names if name != INTERVAL)
         table = open_table(source, target=loss.time, offset=loss.event, columns=names, csv=csv)
         return rows_at_risk(table, loss.cuts, loss.event)
     return open_table(
@@ -398,8 +396,8 @@ def _spread(design: GlmDesign, state: State, block: Block) -> dict[str, WholeNum
 
     # of many rows a sample is enough; marks of rows choose it, so that parts agree on it
     if counts.rows > 2 * MOST_TRIED:
-        share = threshold_for(2 * MOST_TRIED, counts.rows)
-        block = block.part(row_marks(block, 3, apart=False) < share)
+        sample_threshold = threshold_for(2 * MOST_TRIED, counts.rows)
+        block = block.part(row_marks(block, 3, apart=False) < sample_threshold)
 
     squares = fourth = np.zeros(asked.theta.size)
     if block.n_rows:

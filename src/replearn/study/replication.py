@@ -223,7 +223,7 @@ class GlmReplication(Replication):
         """What the patients say about a model that agrees."""
         support, is_small = self.support, self.n_rows < self.replication_rows
         # what is denied is so whatever columns look like; what is not may rest on wrong ones
-        if support is not None and (support.gain.high < 0 or support.rung in _DENIED):
+        if support is not None and (support.worse_than or support.rung in _DENIED):
             return "contradicted"
         if self.look_first:
             return "questioned"
@@ -352,8 +352,8 @@ class GlmReplication(Replication):
         return f"; your {self._size()} are too few to show whether {beats} your base rate"
 
     def _why(self, support: Support) -> str:
-        if support.rung == "model":
-            return "it is worse than your base rate"
+        if support.worse_than and support.rung not in _DENIED:
+            return f"it is worse than {support.worse_than}"
         culprits = ", ".join(support.culprits)
         if not culprits and support.rung == "slopes":
             culprits = "the base risk"
@@ -448,7 +448,7 @@ def _miscalibrated(support: Support) -> list[str]:
 
 def _next_command(support: Support) -> str:
     """The command that suits the rung: after Vergouwe, the smallest change that is enough."""
-    if support.gain.high < 0:
+    if support.worse_than:
         return _PUBLISH
     nexts = {"model": _EVALUATE, "slopes": _UPDATE_CONSTANT, "factor": _UPDATE_SLOPE}
     return nexts.get(support.rung, _PUBLISH)
@@ -466,6 +466,8 @@ def _base_risk(support: Support) -> tuple[str, str]:
 
 def _rung(support: Support) -> str:
     """How far the original's model holds here."""
+    if support.rung == "model" and support.worse_than:
+        return f"The original's model predicts worse here than {support.worse_than}."
     words = {
         "model": "Your patients do not contradict the original's model: chance may be the reason.",
         "slopes": "Your patients have the original's slopes and a different base risk.",

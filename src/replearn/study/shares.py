@@ -5,7 +5,6 @@ Modulo 2^128 the shares of a lab add up to its sums, and all of them but one are
 results of all labs give the total of all labs, and without one of them nothing.
 """
 
-import os
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -88,7 +87,7 @@ class Share(Spoken, Document):
 
 
 def lab_shares(
-    study: "GlmStudy | str | os.PathLike[str]",
+    study: Any,
     table: Any,
     state: State | None = None,
     *,
@@ -101,7 +100,7 @@ def lab_shares(
 
     Parameters
     ----------
-    study : GlmStudy or path
+    study : path, Study or fitted estimator
         The study that all labs fit together.
     table : path, dataframe, Arrow data or Table
         With the columns and the target of the study.

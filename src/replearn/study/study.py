@@ -38,7 +38,7 @@ from replearn.study import passes
 from replearn.study.encoder import RowEncoder
 from replearn.study.evidence import Evidence, guess_bits, rows_to_match
 from replearn.study.passes import PooledFit, State, Sums
-from replearn.tables import INTERVAL, Profile, persons_of
+from replearn.tables import Profile, persons_of
 from replearn.types import Mask, Vector
 from replearn.words import Facts, Figure, Row, Spoken, by_rows, counted
 
@@ -613,7 +613,7 @@ class GlmStudy(Study):
         if self.n_centres == 0:
             return "samples of one population"
         if self.n_centres == 1:
-            return "centres that differ as is typical"
+            return "typical centres"
         return f"centres that differ as these {self.n_centres} do"
 
     def facts(self) -> Facts:
@@ -631,7 +631,7 @@ class GlmStudy(Study):
             verdict = "A registered study: nobody is first, every lab may fit it."
         rows = [
             Row("target", design.target),
-            Row("columns", len(set(design.encoding.names) - {INTERVAL})),
+            Row("columns", len(design.encoding.own_columns)),
             Row("coefficients", design.n_numbers, note=bits_each(design.bits), key="coded_numbers"),
         ]
         if design.constant:
@@ -687,3 +687,35 @@ def bits_each(n_bits: int) -> str:
 def sealed_commitment(nonce: str, fingerprint: str) -> str:
     """SHA-256 of a secret nonce and a fingerprint, in hex."""
     return hashlib.sha256(f"replearn/seal/1\n{nonce}\n{fingerprint}".encode()).hexdigest()
+
+
+def given_study(given: Any) -> Study:
+    """What callers may pass as a study: a path, a study, or a fitted estimator that has one."""
+    study = given
+    if isinstance(given, str | os.PathLike):
+        study = Study.load(given)
+    elif hasattr(given, "get_params"):
+        study = getattr(given, "study_", None)
+        if study is None:
+            raise ReplearnError(
+                f"study must be a fitted estimator that has a study, got one that is not fitted or "
+                f"publishes nothing: {short(given)}. Fit it first, or pass a study file."
+            )
+
+    if not isinstance(study, Study):
+        raise ReplearnError(
+            f"study must be a path, a Study or a fitted estimator, got {short(given)}. Pass "
+            "study_ of an original."
+        )
+    return study
+
+
+def given_glm_study(given: Any) -> GlmStudy:
+    """The same where sums over rows count, which halfspaces do not have."""
+    study = given_study(given)
+    if not isinstance(study, GlmStudy):
+        raise ReplearnError(
+            "study must be one of a regression, got one of halfspaces. Its labs can do no more "
+            "than replicate it."
+        )
+    return study

@@ -4,7 +4,6 @@ Sums of few rows are refused here, before they leave. What no rows can give is r
 arrives: `replearn.study.plausibility`.
 """
 
-import os
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any
@@ -36,7 +35,7 @@ from replearn.study.passes import (
     spread_state,
     table_of,
 )
-from replearn.study.study import GlmStudy
+from replearn.study.study import GlmStudy, given_glm_study
 from replearn.tables import LEAST_COUNT, Finding, Table
 from replearn.types import Codes
 from replearn.words import Facts, Row, Spoken
@@ -156,7 +155,7 @@ class LabSums(Spoken, Document):
 
 
 def lab_sums(
-    study: "GlmStudy | str | os.PathLike[str]",
+    study: Any,
     table: Any,
     state: State | None = None,
     *,
@@ -167,7 +166,7 @@ def lab_sums(
 
     Parameters
     ----------
-    study : GlmStudy or path
+    study : path, Study or fitted estimator
         The study that all labs fit together.
     table : path, dataframe, Arrow data or Table
         With the columns and the target of the study.
@@ -236,12 +235,9 @@ def lab_sums(
     return replace(shown, findings=tuple(findings), n_shown=n_shown)
 
 
-def at_state(
-    study: "GlmStudy | str | os.PathLike[str]", state: State | None
-) -> tuple[GlmStudy, State]:
-    """The study, which may be a path, and its state: that of the first round, unless given."""
-    if not isinstance(study, GlmStudy):
-        study = GlmStudy.load(study)
+def at_state(given: Any, state: State | None) -> tuple[GlmStudy, State]:
+    """The study that was given, and its state: that of the first round, unless given."""
+    study = given_glm_study(given)
     if state is None:
         state = study.begin()
     study.check_state(state)

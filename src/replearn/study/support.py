@@ -2,7 +2,9 @@
 
 Support has two legs. The patients are *compatible*: a score test with all rows does not contradict
 the model, given that centres differ as the study says. And the model is *better than the base
-rate* of this centre, its constant fitted here. Performance stands beside it: the base rate, the
+rate* of this centre, its constant fitted here; so are its strongest column and all others, each
+beside the rest. That differences between centres are usual excuses no harm. Performance stands
+beside it: the base rate, the
 original's model and the lab's own fit on the same rows.
 """
 
@@ -25,21 +27,14 @@ from replearn.glm import (
     fit_constants,
     fit_factor,
     score_test,
-    shift_of,
     slopes_of,
 )
-from replearn.rows import THETA_BITS, Rows, on_grid, pieces, sampled
-from replearn.study.performance import (
-    Measure,
-    Performance,
-    base_risk_shifts,
-    calibration_in_the_large,
-    calibration_line,
-    observed_to_expected,
-)
+from replearn.rows import THETA_BITS, Rows, on_grid
+from replearn.study.performance import Measure, Performance, Scored
+from replearn.study.strongest import PartGain, parts_of
 from replearn.study.study import GlmStudy
 from replearn.tables import INTERVAL
-from replearn.types import Matrix, Vector
+from replearn.types import Matrix
 from replearn.words import Facts, Row, Spoken, p_value
 from replearn.words import Table as FactTable
 
@@ -48,8 +43,6 @@ UNLIKELY = 0.01
 #: Base risks differ where the whole interval of events, observed to expected, lies beyond a quarter
 #: more, or of a mean beyond as many standard deviations. Of bioequivalence: 0.8 to 1.25.
 _MARGIN = math.log(1.25)
-#: Rows on which performance is measured, at most; the test takes all.
-_MOST_MEASURED = 1 << 21
 
 
 #: What holds of a model: all of it, its slopes, these up to a factor, or not these columns.
@@ -106,6 +99,8 @@ class Support(Spoken):
         What a coefficient is called: "odds ratio", "rate ratio" or "coefficient".
     of_slopes : bool
         Whether slopes alone are tested, because constants are this lab's own.
+    parts : tuple of PartGain
+        What the strongest column adds to all others, and these to it.
 
     See Also
     --------
@@ -155,6 +150,7 @@ class Support(Spoken):
     columns: tuple[ColumnDifference, ...]
     measure: str  # "odds ratio", "rate ratio" or "coefficient"
     of_slopes: bool = False  # constants are this lab's own, so that slopes alone are tested
+    parts: tuple[PartGain, ...] = ()
 
     @property
     def p_value(self) -> float:
@@ -164,14 +160,22 @@ class Support(Spoken):
         return self.test.p_value
 
     @property
+    def worse_than(self) -> str:
+        """What is shown to predict better here than the model; "" if nothing is."""
+        if self.gain.high < 0:
+            return "your base rate"
+        harmful = [one for one in self.parts if one.is_harmful]
+        return harmful[0].part.alternative if harmful else ""
+
+    @property
     def contradicts(self) -> bool:
-        """The test rejects the model, or the base rate is better."""
-        return self.p_value < UNLIKELY or self.gain.high < 0
+        """The test rejects the model, or less than the model is better."""
+        return self.p_value < UNLIKELY or bool(self.worse_than)
 
     @property
     def contradicts_slopes(self) -> bool:
         """The same whatever the constants."""
-        return self.test.p_slopes < UNLIKELY or self.gain.high < 0
+        return self.test.p_slopes < UNLIKELY or bool(self.worse_than)
 
     @property
     def base_risk_differs(self) -> bool:
@@ -189,7 +193,7 @@ class Support(Spoken):
         if self.test.p_slopes >= UNLIKELY:
             return "slopes"
         # a factor of 0 suits labels that no column tells anything about
-        if self.test.p_factor >= UNLIKELY and self.gain.high >= 0:
+        if self.test.p_factor >= UNLIKELY and not self.worse_than:
             return "factor"
         return "columns"
 
@@ -256,6 +260,7 @@ class Support(Spoken):
             Row("slopes alone", p_value(self.test.p_slopes), key="compatible_slopes"),
             Row("slopes up to a factor", p_value(self.test.p_factor), key="compatible_factor"),
             self.gain.row("gain over the base rate", "constant fitted here"),
+            *(one.row() for one in self.parts),
         ]
         if self.line is not None:
             rows.append(self.line[0].row("calibration in the large", "0 is perfect"))
@@ -264,7 +269,9 @@ class Support(Spoken):
                 f"The model, and one step towards your patients ({self.measure})",
                 ("column", "model", "step", "from", "to", "p"),
                 [(c.shown, c.model, c.own, c.low, c.high, c.p) for c in self._shown()],
+                ("", "", "", "", "", "p"),
                 key="coefficients",
+                digits=(0, *[-4 * self.measure.endswith("ratio")] * 4),
             )
         )
 
@@ -276,37 +283,19 @@ class Support(Spoken):
         return [c for c in self.columns if c.p < UNLIKELY or not c.name.startswith(is_baseline)]
 
 
-@dataclass(frozen=True)
-class ScoredRows:
-    """Scores of some models on the same rows, with the targets and weights of these."""
-
-    scores: tuple[Matrix, ...]
-    targets: Vector
-    masses: Vector
-
-    @classmethod
-    def of(cls, rows: Rows, n_rows: int, *thetas: Matrix) -> "ScoredRows":
-        """Of coefficients in whole units, on at most two million rows."""
-        kept = sampled(rows, n_rows, _MOST_MEASURED, salt=6)
-        parts = [p for block in kept.blocks() for p in pieces(block, thetas[0].shape[1])]
-        by_model = [np.concatenate([p.scores(theta) for p in parts]) for theta in thetas]
-        targets = np.concatenate([p.targets for p in parts])
-        return cls(tuple(by_model), targets, np.concatenate([p.masses for p in parts]))
-
-
-def rungs_of(rows: Rows, n_rows: int, reference: Reference) -> ScoreTest:
+def rungs_of(rows: Rows, reference: Reference) -> ScoreTest:
     """The score test, with the lower rungs tested where their free numbers are fitted.
 
     Far away from the model its curvature is a different one: slopes, and single columns, are
     tested at constants of these rows, and slopes up to a factor at the factor of these rows.
     """
-    loss, test = reference.loss, score_test(rows, n_rows, reference)
+    loss, test = reference.loss, score_test(rows, reference)
     slopes = slopes_of(reference.theta * 2.0**-THETA_BITS)
 
     def tested_at(factor: str) -> ScoreTest:
         theta = slopes_of(slopes * 2.0**-THETA_BITS, factor)
         theta[:, 0] = fit_constants(rows, loss, theta)
-        return score_test(rows, n_rows, replace(reference, theta=theta))
+        return score_test(rows, replace(reference, theta=theta))
 
     own = test
     with suppress(ReplearnError):  # these rows have no bounded constant beside the slopes
@@ -327,20 +316,16 @@ def rungs_of(rows: Rows, n_rows: int, reference: Reference) -> ScoreTest:
     )
 
 
-def p_if_centres_did_not_differ(
-    rows: Rows, n_rows: int, reference: Reference, of_slopes: bool
-) -> float:
+def p_if_centres_did_not_differ(rows: Rows, reference: Reference, of_slopes: bool) -> float:
     """What a test says that knows of no difference between centres, so that nothing hides there."""
     alike = Between.none(reference.theta.size)
-    test = score_test(rows, n_rows, replace(reference, between=alike))
+    test = score_test(rows, replace(reference, between=alike))
     if of_slopes:
         return combined(test.p_slopes, *test.of_directions)
     return test.p_all
 
 
-def support_of(
-    study: GlmStudy, model: GlmModel, rows: Rows, n_rows: int, own_theta: Matrix
-) -> Support:
+def support_of(study: GlmStudy, model: GlmModel, rows: Rows, own_theta: Matrix) -> Support:
     """Test a model on a lab's rows and measure its performance there.
 
     Where the study leaves constants to labs, the model must have those of this lab.
@@ -350,50 +335,40 @@ def support_of(
     reference = Reference(
         loss, theta, float(design.ridge), design.coordinates, study.centres, study.n_original
     )
-    test = rungs_of(rows, n_rows, reference)
+    test = rungs_of(rows, reference)
     is_local = design.constant == "local"
 
-    scored = ScoredRows.of(rows, n_rows, theta, own_theta, np.zeros_like(theta))
-    (ours, own, base), targets, masses = scored.scores, scored.targets, scored.masses
-
+    parts = list(parts_of(study, theta))
+    without = [part.without for part in parts]
+    # performance is measured on many rows; the test takes all
+    thetas = theta, own_theta, np.zeros_like(theta), *without
+    ours, own, base, *rest = Scored.of(loss, rows, *thetas)
+    gains = [ours.gain_over(one) for one in (base, *rest)]
     # the base rate of a survival study is one of events for each unit of time
-    at_risk = base[:, 0] if loss.kind == "hazard" else None
+    at_risk = base.scores[:, 0] if loss.kind == "hazard" else None
     return Support(
         test,
-        gain_of(loss, ours, base, targets, masses),
-        Performance.of(loss, ours, targets, masses, held_out=False, at_risk=at_risk),
-        Performance.of(loss, own, targets, masses, held_out=False, at_risk=at_risk),
-        observed_to_expected(loss, ours, targets, masses),
-        base_risk_shifts(loss, ours, targets, masses),
-        calibration_of(loss, ours, targets, masses),
-        p_if_centres_did_not_differ(rows, n_rows, reference, of_slopes=is_local),
+        gains[0],
+        ours.performance(held_out=False, at_risk=at_risk),
+        own.performance(held_out=False, at_risk=at_risk),
+        ours.observed_to_expected(),
+        ours.base_risk_shifts(),
+        _calibration_of(ours),
+        p_if_centres_did_not_differ(rows, reference, of_slopes=is_local),
         study.centres.n_centres > 1,
-        n_rows,
+        rows.n_rows,
         _columns(model, test),
         loss.ratio or "coefficient",
         of_slopes=is_local,
+        parts=tuple(map(PartGain, parts, gains[1:])),
     )
 
 
-def gain_of(loss: Loss, ours: Matrix, base: Matrix, targets: Vector, masses: Vector) -> Measure:
-    """What a model saves beyond the base rate, in nats a row; both have constants of these rows."""
-    ours, base = (one + shift_of(loss, one, targets, masses) for one in (ours, base))
-    gains = loss.value(base, targets) - loss.value(ours, targets)
-    mean = Measure.mean(gains, masses)
-    reach = mean.high - mean.value
-    return Measure(mean.value, mean.value - reach, mean.value + reach)
-
-
-def calibration_of(
-    loss: Loss, scores: Matrix, targets: Vector, masses: Vector
-) -> tuple[Measure, Measure] | None:
+def _calibration_of(scored: Scored) -> tuple[Measure, Measure] | None:
     """Calibration in the large and slope, for two classes."""
-    if loss.kind != "bernoulli":
+    if scored.loss.kind != "bernoulli" or (line := scored.line()) is None:
         return None
-    line = calibration_line(scores[:, 0], targets, masses)
-    if line is None:
-        return None
-    return calibration_in_the_large(loss, scores, targets, masses), line[1]
+    return scored.in_the_large(), line[1]
 
 
 def _columns(model: GlmModel, test: ScoreTest) -> tuple[ColumnDifference, ...]:

@@ -13,8 +13,9 @@ from replearn.tables.cells import (
     numbers_of,
 )
 from replearn.tables.clusters import Clusters
-from replearn.tables.counts import EncodingCounts
+from replearn.tables.counts import MOST_MISSING, EncodingCounts
 from replearn.tables.encoding import (
+    INTERVAL,
     MISSING,
     OTHER,
     Encoding,
@@ -51,7 +52,6 @@ from replearn.tables.scan import ColumnScan, TableScan, look_at, quantile, row_h
 from replearn.tables.scratch import Scratch
 from replearn.tables.survival import (
     AT_RISK,
-    INTERVAL,
     LEAST_EVENTS,
     cuts_of,
     event_numbers,

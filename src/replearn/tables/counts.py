@@ -116,7 +116,9 @@ class EncodingCounts:
             return []
 
         troubles = []
-        for place, column in enumerate(self.encoding.columns):
+        has_gaps = self.missing > MOST_MISSING * self.n_rows
+        for place in np.flatnonzero(has_gaps | (self.unknown + self.unreadable > 0)).tolist():
+            column = self.encoding.columns[place]
             n_known = self.n_rows - int(self.missing[place])
             n_odd = int(self.unknown[place] + self.unreadable[place])
             usual = float(getattr(column, "folded", "0"))

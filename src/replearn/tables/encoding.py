@@ -27,6 +27,8 @@ CLIP = 4
 MOST_REACH = 500
 #: The level of cells that have no term of their own, and that of missing cells.
 OTHER, MISSING = "(other)", "(missing)"
+#: The last column of rows at risk, which says in which interval of time they are.
+INTERVAL = "(interval)"
 #: Terms of an encoding at most.
 MAX_TERMS = 1 << 15
 
@@ -221,6 +223,17 @@ class Encoding(Part):
     def names(self) -> tuple[str, ...]:
         """Names of the columns."""
         return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def intervals(self) -> LevelColumn | None:
+        """The column of intervals, of rows at risk."""
+        last = self.columns[-1]
+        return last if isinstance(last, LevelColumn) and last.name == INTERVAL else None
+
+    @cached_property
+    def own_columns(self) -> tuple[NumberColumn | LevelColumn, ...]:
+        """Columns of a table: intervals are none."""
+        return self.columns if self.intervals is None else self.columns[:-1]
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
@@ -499,21 +512,37 @@ class Encoding(Part):
 
         rows = batch.ordered(self.names)
         low, high, _, spreads = self._scales
-        values, columns = rows.data.astype(np.float64), rows.indices
+        z = np.empty(len(rows.data), dtype=np.int16)
+        n_missing = np.zeros(len(self.names), dtype=np.int64)
+        places, ends = [], []
 
-        absent = np.isnan(values)
-        n_missing = np.bincount(columns[absent], minlength=len(self.names))
+        # few cells at a time, which stay in the cache
+        for start in range(0, len(z), _CACHED):
+            part = slice(start, start + _CACHED)
+            columns, values = rows.indices[part], rows.data[part].astype(np.float64)
+            absent = np.isnan(values)
+            if absent.any():
+                n_missing += np.bincount(columns[absent], minlength=len(self.names))
+                values[absent] = 0.0
+            x = np.minimum(np.maximum(values, low[columns]), high[columns])
+            is_beyond = x != values
+            places.append(columns[is_beyond])
+            ends.append(values[is_beyond])
+
+            # on the grid
+            x /= spreads[columns]
+            x *= ONE
+            _put_units(z[part], x)
+
         self._refuse_gaps(n_missing)
-        values = np.where(absent, 0.0, values)
-        x = np.minimum(np.maximum(values, low[columns]), high[columns])
         if seen is not None:
             seen.n_rows += batch.n_rows
             seen.missing += n_missing
-            seen.keep_beyond(columns[x != values], values[x != values])
+            nothing = rows.indices[:0], np.empty(0)
+            seen.keep_beyond(*map(np.concatenate, ([*places, nothing[0]], [*ends, nothing[1]])))
 
-        # on the grid; what is stored and rounds to 0 need not be
-        z = np.floor(x / spreads[columns] * ONE + 0.5).astype(np.int16)
-        terms = sparse.csr_array((z, columns, rows.indptr), shape=rows.shape)
+        # what is stored and rounds to 0 need not be
+        terms = sparse.csr_array((z, rows.indices, rows.indptr), shape=rows.shape)
         terms.eliminate_zeros()
         return terms
 

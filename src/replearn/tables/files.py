@@ -205,10 +205,7 @@ class CsvFile:
     def _refuse_bomb(self, n_read: int) -> None:
         most = max(_CHEAP_ROWS, os.stat(self.path).st_size)
         if n_read > most:
-            raise ReplearnError(
-                f"{self.path} must not unpack to far more than its size, got more than {most:,} "
-                "rows. Write it anew, as Parquet."
-            )
+            raise _bomb(self.path, f"more than {most:,} rows", ", as Parquet")
 
     def _columns(self, names: Sequence[str], rows: Any) -> dict[str, Column]:
         rewrite = None
@@ -483,6 +480,14 @@ def _delimiter(text: str) -> str:
     return max((",", ";", "\t", "|"), key=lines[0].count)
 
 
+def _bomb(
+    path: str, what: str, how: str = ": with dictionaries, and smaller row groups"
+) -> ReplearnError:
+    return ReplearnError(
+        f"{path} must not unpack to far more than its size, got {what}. Write it anew{how}."
+    )
+
+
 # --- Parquet, npz, svmlight -----------------------------------------------------------------------
 
 
@@ -504,9 +509,9 @@ class ParquetFile:
         # what a file claims to hold costs memory, so that few bytes may not claim much
         self.n_rows = metadata.num_rows
         if self.n_rows > max(_CHEAP_ROWS, _ROWS_PER_BYTE * n_bytes):
-            raise self._bomb(f"{self.n_rows:,} rows in {n_bytes:,} bytes")
+            raise _bomb(path, f"{self.n_rows:,} rows in {n_bytes:,} bytes")
         if self._group_bytes > _UNPACKED + _UNPACKED_PER_BYTE * n_bytes:
-            raise self._bomb(f"{self._group_bytes:,} bytes of a row group in {n_bytes:,}")
+            raise _bomb(path, f"{self._group_bytes:,} bytes of a row group in {n_bytes:,}")
 
         index = pandas_index(schema)
         kept = [name for name in schema.names if name not in index]
@@ -520,12 +525,6 @@ class ParquetFile:
                 self._coded.append(name)
         self.levels = pandas_levels(schema)
         self._most_rows = BATCH_ROWS
-
-    def _bomb(self, what: str) -> ReplearnError:
-        return ReplearnError(
-            f"{self.path} must not unpack to far more than its size, got {what}. Write it anew: "
-            "with dictionaries, and smaller row groups."
-        )
 
     def read(self, names: Sequence[str], n_rows: int) -> Iterator[dict[str, Column]]:
         """Some columns, some rows at a time."""
@@ -557,7 +556,7 @@ class ParquetFile:
         """Bound what texts cost each of which may repeat all of the last one."""
         if self._group_bytes > _MOST_PREFIXED:
             what = f"{self._group_bytes:,} bytes with texts that share their beginnings"
-            raise self._bomb(what) from None
+            raise _bomb(self.path, what) from None
         self._most_rows = max(1, min(BATCH_ROWS, _BATCH_BYTES // self._group_bytes))
 
     def _batches(self, raw: list[str], n_rows: int, coded: list[str]) -> Iterator[Any]:
@@ -578,10 +577,7 @@ def load_npz(path: str) -> tuple[Any, Any, Any]:
     with reading(path), zipfile.ZipFile(path) as packed:
         unpacked = sum(part.file_size for part in packed.infolist())
     if unpacked > _UNPACKED + _UNPACKED_PER_BYTE * n_bytes:
-        raise ReplearnError(
-            f"{path} must not unpack to far more than its size, got {unpacked:,} bytes in "
-            f"{n_bytes:,}. Write it anew, without compression."
-        )
+        raise _bomb(path, f"{unpacked:,} bytes in {n_bytes:,}", ", without compression")
 
     with reading(path), open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
         if "X" not in stored.files:

@@ -145,12 +145,13 @@ def target_numbers(column: Column, place: str = "the target", least: float | Non
     values, odd = numbers_of(column)
     n_absent = int(np.count_nonzero(np.isnan(values)))  # texts, or else gaps
     if n_absent:
-        what = f"{n_absent:,} missing values (NaN)"
+        what, remedy = f"{n_absent:,} missing values (NaN)", "Fill in or leave out such rows."
         if odd is not None and odd.any():
             what = f"{np.count_nonzero(odd):,} texts"
+            if place == "the event":
+                remedy = "Write 1 where it was seen and 0 where the time is censored."
         raise ReplearnError(
-            f"{place} must hold a number in every row, got {what} in {len(values):,} rows. Fill in "
-            "or leave out such rows."
+            f"{place} must hold a number in every row, got {what} in {len(values):,} rows. {remedy}"
         )
 
     if least is not None and (values < least).any():

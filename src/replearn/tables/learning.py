@@ -23,7 +23,14 @@ from replearn.tables.encoding import (
     NumberColumn,
     Product,
 )
-from replearn.tables.safety import LEAST_COUNT, Remark, published_share, remarks_on
+from replearn.tables.safety import (
+    LEAST_COUNT,
+    Remark,
+    make_other,
+    published_share,
+    reference_level,
+    remarks_on,
+)
 from replearn.tables.scan import ColumnScan, TableScan, look_at, numbers_apart, quantile
 from replearn.tables.table import Table
 from replearn.types import Array, Vector
@@ -318,20 +325,20 @@ def _level_column(name: str, look: ColumnScan, least_rows: int) -> LevelColumn |
     if not kept:
         return None
 
-    # the smaller text among equals, so that nothing depends on the order of rows
-    reference = min(kept, key=lambda text: (-int(counts[text].sum()), text))
+    reference = reference_level(look, kept)
     levels = sorted(kept - {reference}, key=_by_value)
 
     folded = [text for text in look.counts if text not in kept]
-    n_folded = sum(int(look.counts[text].sum()) for text in folded)
-    if folded and n_folded >= LEAST_COUNT and sum(map(look.n_independent, folded)) >= least_rows:
+    if make_other(look, folded, least_rows):
         levels.append(OTHER)
     if look.n_independent_missing >= least_rows:
         levels.append(MISSING)
     if not levels:
         return None
 
-    n_known = sum(int(rows.sum()) for rows in look.counts.values())
+    n_folded, n_known = (
+        sum(int(look.counts[text].sum()) for text in some) for some in (folded, look.counts)
+    )
     return LevelColumn(name, tuple(levels), reference, published_share(n_folded, n_known))
 
 

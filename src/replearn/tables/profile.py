@@ -12,6 +12,7 @@ from replearn.documents import Length, Part, Share3, decimal_text
 from replearn.tables.cells import number_text
 from replearn.tables.counts import MOST_UNKNOWN, EncodingCounts
 from replearn.tables.encoding import (
+    INTERVAL,
     MISSING,
     OTHER,
     Encoding,
@@ -23,7 +24,6 @@ from replearn.tables.encoding import (
 from replearn.tables.learning import QUANTILE_ROWS, Learned, place_text
 from replearn.tables.safety import LEAST_COUNT, MANY_GAPS, missing_code, published_share
 from replearn.tables.scan import SAMPLE_ROWS, quantile
-from replearn.tables.survival import INTERVAL
 from replearn.types import Array, Vector
 
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -243,20 +243,18 @@ def _persons(encoding: Encoding, profile: Profile, seen: EncodingCounts) -> tupl
     Whoever is at risk in an interval was so in all before it, so that the rows of the intervals
     tell how many persons have how many rows. Of clusters of m rows ``sum m / sum m^2`` count.
     """
-    for place, (column, theirs) in enumerate(zip(encoding.columns, profile.columns, strict=True)):
-        if column.name == INTERVAL and isinstance(theirs, LevelProfile):
-            assert isinstance(column, LevelColumn)
-            here = [seen.levels[place][name] for name in column.named]
-            return _independent(here), _independent(list(map(float, theirs.shares)))
-    return 1.0, 1.0
+    last = profile.columns[-1]
+    if encoding.intervals is None or not isinstance(last, LevelProfile):
+        return 1.0, 1.0
+    here = [seen.levels[-1][name] for name in encoding.intervals.named]
+    return _independent(here), _independent(list(map(float, last.shares)))
 
 
 def persons_seen(encoding: Encoding, seen: EncodingCounts) -> int:
     """Persons of rows at risk: each has one row in the first interval."""
-    for place, column in enumerate(encoding.columns):
-        if column.name == INTERVAL and isinstance(column, LevelColumn):
-            return int(seen.levels[place][column.reference])
-    return 0
+    if encoding.intervals is None:
+        return 0
+    return int(seen.levels[-1][encoding.intervals.reference])
 
 
 def persons_of(profile: Profile, n_rows: int) -> int | None:
@@ -264,12 +262,12 @@ def persons_of(profile: Profile, n_rows: int) -> int | None:
 
     None where the profile has no shares.
     """
-    for theirs in profile.columns:
-        if theirs.name == INTERVAL and isinstance(theirs, LevelProfile) and theirs.shares:
-            about = n_rows * float(theirs.shares[0])
-            unit = 10 ** max(0, len(str(int(about))) - 2)
-            return int(about / unit + 0.5) * unit
-    return None
+    last = profile.columns[-1]
+    if last.name != INTERVAL or not isinstance(last, LevelProfile) or not last.shares:
+        return None
+    about = n_rows * float(last.shares[0])
+    unit = 10 ** max(0, len(str(int(about))) - 2)
+    return int(about / unit + 0.5) * unit
 
 
 def _independent(at_risk: Sequence[float]) -> float:

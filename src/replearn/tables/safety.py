@@ -95,7 +95,7 @@ class Remark:
 
     Kinds "identifier", "date", "text", "copy" must not be published; "tells", "time", "centre",
     "code", "coded", "gaps", "repeats" are questions; "constant", "hardly", "rare" and "empty"
-    columns are left out, and "folded" ones lose levels.
+    columns are left out; "folded" ones lose levels to "(other)", "absorbed" ones to the reference.
     """
 
     column: str
@@ -267,8 +267,26 @@ def _on_levels(name: str, column: ColumnScan, meant: bool, least_rows: int) -> R
     if folded:
         share = f"{sum(folded.values()) / n_rows:.1%} of the rows together"
         reason = f"has {_folded_words(folded)} in {few}, {share}"
-        return Remark(name, "folded", f"{reason}: taken together as (other)")
+        if make_other(column, folded, least_rows):
+            return Remark(name, "folded", f"{reason}: taken together as (other)")
+        reference = reference_level(column, set(totals) - set(folded))
+        return Remark(name, "absorbed", f"{reason}: counted as the reference, {reference!r}")
     return None
+
+
+def reference_level(column: ColumnScan, kept: Collection[str]) -> str:
+    """The most frequent of the levels that are kept.
+
+    Of equals it is the smaller text, so that nothing depends on the order of rows.
+    """
+    return min(kept, key=lambda text: (-int(column.counts[text].sum()), text))
+
+
+def make_other(column: ColumnScan, folded: Collection[str], least_rows: int) -> bool:
+    """Whether rare levels are enough together for a term of their own, "(other)"."""
+    n_folded = sum(int(column.counts[text].sum()) for text in folded)
+    n_independent = sum(map(column.n_independent, folded))
+    return n_folded >= LEAST_COUNT and n_independent >= least_rows
 
 
 def _folded_words(folded: dict[str, int]) -> str:

@@ -13,12 +13,13 @@ from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact import log
 from replearn.tables.cells import Column, Texts
+from replearn.tables.encoding import INTERVAL
 from replearn.tables.labels import target_numbers
 from replearn.tables.table import Batch, Table
 from replearn.types import Vector
 
-#: Columns that expanded rows have: the interval, and the logarithm of the time at risk.
-INTERVAL, AT_RISK = "(interval)", "(log time at risk)"
+#: A column that expanded rows have beside their interval: the logarithm of the time at risk.
+AT_RISK = "(log time at risk)"
 #: What all rows at risk of a person have in common, if the table says it: role, and column.
 _OF_PERSONS = {"groups": "(group)", "centres": "(centre)"}
 #: Events in each interval, at least; and intervals, at most.

@@ -243,7 +243,6 @@ def open_table(
     groups: Any = None,
     centres: Any = None,
     columns: Sequence[str] | None = None,
-    drop: Sequence[str] = (),
     names: Sequence[str] | None = None,
     csv: CsvOptions | None = None,
     is_finite: bool = False,
@@ -261,8 +260,6 @@ def open_table(
     columns : sequence of str, optional
         Features to read, in this order; by default all that have no other part to play. Others are
         not looked at.
-    drop : sequence of str
-        Columns to leave out.
     names : sequence of str, optional
         Names for the columns of an array; by default x0, x1, and so on.
     csv : CsvOptions, optional
@@ -303,26 +300,24 @@ def open_table(
                 raise ReplearnError(f"{name} must hold numbers or text, got {odd.what}.") from None
 
     named = [role for role in roles.values() if isinstance(role, str)]
-    features = _features(table, named, columns, drop)
+    features = _features(table, named, columns)
     opened = replace(table, names=features, roles=roles)
     if table.n_rows is not None:
         opened._check_lengths(table.n_rows)
     return opened
 
 
-def _features(
-    table: Table, named: Sequence[str], columns: Sequence[str] | None, drop: Sequence[str]
-) -> tuple[str, ...]:
+def _features(table: Table, named: Sequence[str], columns: Sequence[str] | None) -> tuple[str, ...]:
     """Columns that are features, where those in ``named`` have another part to play."""
     known = set(table.names)
-    asked_for = dict.fromkeys([*named, *drop, *(columns or ())])
+    asked_for = dict.fromkeys([*named, *(columns or ())])
     if absent := [name for name in asked_for if name not in known]:
         raise ReplearnError(
             f"{table.place} has no {absent_columns(absent, table.names)}. "
             "Rename the columns, or check the file."
         )
 
-    features = tuple(name for name in table.names if name not in {*named, *drop})
+    features = tuple(name for name in table.names if name not in named)
     if columns is not None:
         features = tuple(columns)
         if both := [name for name in features if name in named]:

@@ -40,6 +40,7 @@ class Facts:
     # further JSON types for programs, by key. They take precedence over rows and tables.
     values: Mapping[str, Any] = field(default_factory=dict)
     told: Sequence[str] = ()  # what was done to rows, or is asked about them: never cut short
+    most_lines: int = MAX_LINES  # below the verdict, on a terminal
 
     def text(
         self, width: int = 78, details: bool = False, more: str = "facts().text(details=True)"
@@ -75,9 +76,9 @@ class Facts:
         """As many items as fit, and how a reader asks for the others."""
         # all that is not shown must be asked for
         blocks = item_lines(self.items, width)
-        if self.details or sum(map(len, blocks)) > MAX_LINES:
+        if self.details or sum(map(len, blocks)) > self.most_lines:
             last = wrapped(f"More: {more}", width)
-            n_free, fitting = MAX_LINES - len(last), []
+            n_free, fitting = self.most_lines - len(last), []
             for item, block in zip(self.items, blocks, strict=True):
                 if isinstance(item, Table) and len(block) > n_free:
                     block = shortened(item, width, n_free)

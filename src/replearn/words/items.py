@@ -6,6 +6,9 @@ from typing import Any
 
 from replearn.words.values import cell_words, in_words, is_number
 
+#: Units that say how a value is written, and stand nowhere: a percentage has its sign already.
+_FORMS = ("", "%", "p")
+
 
 @dataclass(frozen=True)
 class Row:
@@ -21,7 +24,7 @@ class Row:
 
     name: str  # in the user's words
     value: Any  # as a program wants it. None is "not known".
-    unit: str = ""  # stands behind the value; "%" shows a share as a percentage
+    unit: str = ""  # stands behind the value; "%" shows a share as a percentage, "p" a p-value
     interval: tuple[float, float] | None = None  # ends of an interval, in the unit of the value
     note: str = ""  # a few words behind it all
     key: str = ""  # its name in JSON; by default the name in snake case
@@ -33,7 +36,7 @@ class Row:
         numbers = [self.value, *(self.interval or ())]
         value, *ends = in_words(numbers, self.unit, ends_apart=len(numbers) > 1)
         unit = ""
-        if self.unit not in ("", "%"):  # a percentage has its sign already
+        if self.unit not in _FORMS:
             unit = f" {self.unit}"
 
         text = value + unit
@@ -54,7 +57,7 @@ class Table:
     units: Sequence[str] = ()  # of the columns, as in `Row`; by default none
     key: str = ""  # its name in JSON; by default the title in snake case
     # significant digits of each number of a column that has no one precision; 0: it has one, and
-    # less than 0: it holds ratios, of which those near 1 need more
+    # less than 0: it holds ratios, of which those near 1 need more; `AS_PUBLISHED`: decimals
     digits: Sequence[int] = ()
 
     @property
@@ -66,7 +69,7 @@ class Table:
         for i, name in enumerate(self.header):
             cells = [row[i] for row in self.rows]
             numeric = any(map(is_number, cells)) and not any(isinstance(c, str) for c in cells)
-            if units[i] not in ("", "%"):
+            if units[i] not in _FORMS:
                 name += f" ({units[i]})"
             columns.append((name, cell_words(cells, units[i], digits[i]), numeric))
         return columns

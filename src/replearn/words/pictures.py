@@ -149,24 +149,32 @@ def by_rows(n_planned: int, disagreement: Callable[[int], float]) -> str:
     return ladder(rungs, "agreement rate")
 
 
+#: How far apart the middles of two ticks are at least.
+_TICK = 34
+
+
 def forest(
     marks: Sequence[Mark],
     line: float,
     words: str,
     boxes: "Sequence[float] | None" = None,
-    ticks: Sequence[tuple[float, str]] = (),
+    ticks: "Sequence[tuple[float, str]] | None" = None,
 ) -> str:
     """Draw the numbers furthest from a line, which stands where a reader expects them.
 
     ``boxes`` are half the lengths of cells around the numbers. Intervals that are much longer than
-    most of the others end in an arrow.
+    most of the others end in an arrow. The axis has ``ticks``, or round numbers.
     """
     furthest = sorted(range(len(marks)), key=lambda i: -abs(marks[i][2] - line))[:MOST_DRAWN]
     places = sorted(furthest)
     shown = [marks[i] for i in places]
     first, last = _span(shown, line)
-    left, right, width, row = 236, 490, WIDTH, 22
-    height = row * len(shown) + 32 + 18 * bool(ticks)
+    if ticks is None:
+        ticks = [(value, f"{value:g}") for value in round_numbers(first, last)]
+    # long words, such as intervals, take room from the lines
+    longest = max((len(text) for _, text, *_ in shown), default=0)
+    left, right, width, row = 236, min(490, WIDTH - 20 - 8 * longest), WIDTH, 22
+    height = row * len(shown) + 50
     foot = row * len(shown) + 10
 
     def across(value: float) -> float:
@@ -178,12 +186,12 @@ def forest(
         'stroke="currentColor" stroke-opacity="0.5" stroke-dasharray="4 3"/>'
         f'<text x="{across(line):.1f}" y="{height - 6}" text-anchor="middle">{escape(words)}</text>'
     ]
-    for value, text in ticks:
-        if first < value < last:
-            parts.append(
-                f'<text x="{across(value):.1f}" y="{foot + 14}" text-anchor="middle" '
-                f'fill-opacity="0.8">{escape(text)}</text>'
-            )
+    shown_ticks = [(across(value), text) for value, text in ticks if first <= value <= last]
+    for x, text in _apart(shown_ticks, across(line)):
+        parts.append(
+            f'<text x="{x:.1f}" y="{foot + 14}" text-anchor="middle" '
+            f'fill-opacity="0.8">{escape(text)}</text>'
+        )
 
     # a line for each number, from the top
     for number, (i, (name, text, at, low, high)) in enumerate(zip(places, shown, strict=True)):
@@ -223,6 +231,25 @@ def _span(marks: Sequence[Mark], line: float) -> tuple[float, float]:
         first = min(first, at, max(low, at - most))
         last = max(last, at, min(high, at + most))
     return first, last
+
+
+def round_numbers(low: float, high: float) -> list[float]:
+    """Three to six round numbers between two ends."""
+    if not low < high:
+        return []
+    power = 10.0 ** math.floor(math.log10(high - low))
+    step = power * min(one for one in (0.2, 0.5, 1, 2) if (high - low) / (one * power) <= 5.01)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(i * step, 9) for i in range(first, last + 1)]
+
+
+def _apart(ticks: Sequence[tuple[float, str]], line: float) -> list[tuple[float, str]]:
+    """Ticks that do not overlap, those next to the line first."""
+    kept = list[tuple[float, str]]()
+    for x, text in sorted(ticks, key=lambda tick: abs(tick[0] - line)):
+        if all(abs(x - other) >= _TICK for other, _ in kept):
+            kept.append((x, text))
+    return sorted(kept)
 
 
 def _arrow(x: float, y: float, length: int) -> str:

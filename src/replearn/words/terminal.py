@@ -59,14 +59,22 @@ def item_lines(items: Sequence[Item], width: int) -> list[list[str]]:
 
 
 def _row_lines(rows: list[Row], width: int) -> list[list[str]]:
-    left = min(max(_columns_of(printable(row.name)) for row in rows), width // 3)
+    names = [_columns_of(printable(row.name)) for row in rows]
+    values = [_columns_of(printable(row.shown)) for row in rows]
+
+    # names are broken only where values need the room
+    left = max(names)
+    if left + 4 + max((size for size in values if size <= width // 2), default=0) > width:
+        left = min(left, width // 3)
     right = width - left - 4
 
     blocks = []
-    for row in rows:
+    for row, name_size, value_size in zip(rows, names, values, strict=True):
         if max(map(_columns_of, printable(row.shown).split()), default=0) > right:
-            # a long word, such as a fingerprint, stays in one piece below its name
+            # a long word, such as a fingerprint, stays in one piece, if need be below its name
             parts = [*wrapped(row.name, width - 2), *wrapped(row.shown, width - 2)]
+            if name_size + 1 + value_size <= width - 2:
+                parts = [f"{printable(row.name)} {printable(row.shown)}"]
             blocks.append([f"  {part}" for part in parts])
         else:
             blocks.append(_beside([(row.name, left, False), (row.shown, right, False)]))

@@ -4,6 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+#: Digits of a column of published decimals: all that there are, and no zeros behind them.
+AS_PUBLISHED = 17
+
 
 def in_words(values: Sequence[Any], unit: str = "", *, ends_apart: bool = False) -> list[str]:
     """Values of one row or column in words, numbers with one precision.
@@ -16,7 +19,11 @@ def in_words(values: Sequence[Any], unit: str = "", *, ends_apart: bool = False)
     (['0.50', '12.25', 'not known'], ['1,200', '7'], ['yes', 'a'])
     >>> in_words([0.0001, 0.25, 1.0], "%"), in_words([0.05], "%")
     (['<0.1%', '25.0%', '100.0%'], ['5%'])
+    >>> in_words([0.00004, 0.25], "p")
+    ['<0.001', '0.250']
     """
+    if unit == "p":  # as papers print it
+        return [_p(value) if is_number(value) else _word(value) for value in values]
     numbers = [abs(value) for value in values if is_number(value)]
     largest = max(numbers, default=0)
     if unit == "%":
@@ -60,19 +67,21 @@ def cell_words(cells: Sequence[Any], unit: str, digits: int) -> list[str]:
         if cell is None:
             words[i] = ""
         elif digits < 0 and is_number(cell):
-            words[i] = ratio(cell, -digits)
+            words[i] = ratio_in_words(cell, -digits)
+        elif digits == AS_PUBLISHED and is_number(cell):
+            words[i] = format(cell, ",.12g")
         elif digits and is_number(cell):
             words[i] = significant(cell, digits)
     return words
 
 
-def ratio(number: float, digits: int) -> str:
+def ratio_in_words(number: float, digits: int) -> str:
     """A ratio with so many significant digits, and two of how far it is from 1.
 
     Examples
     --------
-    >>> ratio(1.3934, 4), ratio(1.00031, 4), ratio(0.99914, 4), ratio(1.0, 4)
-    ('1.393', '1.00031', '0.99914', '1.000')
+    >>> [ratio_in_words(number, 4) for number in (1.3934, 1.00031, 0.99914, 1.0)]
+    ['1.393', '1.00031', '0.99914', '1.000']
     """
     away = _exponent(number - 1.0)
     if not -6 <= away < 2 - digits:
@@ -115,9 +124,7 @@ def p_value(p: float) -> str:
     >>> p_value(0.0321), p_value(1e-9)
     ('p = 0.032', 'p < 0.001')
     """
-    if p < 0.001:
-        return "p < 0.001"
-    return f"p = {p:.3f}"
+    return f"p < {_p(p)[1:]}" if p < 0.001 else f"p = {_p(p)}"
 
 
 def counted(number: int, noun: str) -> str:
@@ -156,6 +163,10 @@ def _word(value: Any) -> str:
     if isinstance(value, str):
         return value
     return "not known"
+
+
+def _p(p: float) -> str:
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _percent(share: float, decimals: int) -> str:

@@ -7,12 +7,15 @@ import { placeboMatches } from "./placebo.js";
 import { updated } from "./recalibration.js";
 import { disagreement, isAgreed, isConstant } from "./stability.js";
 import { INTERVAL } from "./table.js";
-import { counted, fixed, general, numbersInWords, pValue, percent, quoted, real, termNames } from "./words.js";
+import {
+  counted, fixed, general, numbersInWords, pCell, pValue, percent, quoted, ratioInWords, real, termNames,
+} from "./words.js";
 import { UNLIKELY, supportOf } from "./worth.js";
 
 const MOVED = 24;  // numbers next to a wall that are moved to look for the original's model
 const LEAST_ROWS = 50;
 const MOST_COMPARED = 1 << 14;  // rows that are compared with each other, about
+const MANY_COPIES = 0.1;  // rows that occur again, where chance does not explain them
 const MOST_NAMED = 3;  // columns that a verdict names
 
 /** Names of the coded numbers. */
@@ -122,13 +125,13 @@ function verdictOf({ same, sameSlopes, support, lookFirst, isSmall }) {
   if (same === null) return "untold";
   if (same) {
     const isBetter = support.gain.low > 0;
-    if (support.gain.high < 0 || DENIED.includes(support.rung)) return "contradicted";
+    if (support.worseThan || DENIED.includes(support.rung)) return "contradicted";
     if (lookFirst.length) return "questioned";
     if (!isBetter && !isSmall) return "unsupported";
     if (support.rung === "slopes") return "same slopes";
     return isBetter ? "confirmed" : "undecided";
   }
-  const isDenied = !support || support.test.pSlopes < UNLIKELY || support.gain.high < 0;
+  const isDenied = !support || support.test.pSlopes < UNLIKELY || support.worseThan !== "";
   return sameSlopes && !isDenied ? "same slopes" : "different";
 }
 
@@ -220,7 +223,7 @@ export function spreadFinding(study, spreads, nRows) {
     "study states; these count nothing in what a match proves", false]];
 }
 
-/** Whether the table holds all of its rows twice, or three times; rows of few kinds are alike by nature. */
+/** Whether the table holds rows twice, or three times; rows of few kinds are alike by nature. */
 export function copiesFinding(rows) {
   if (rows.nRows < LEAST_ROWS) return [];
   const share = MOST_COMPARED * 2 ** 32 / rows.nRows, upper = marks(rows), lower = marks(rows, 2);
@@ -231,11 +234,21 @@ export function copiesFinding(rows) {
     const key = [upper[i], lower[i], ...held].join("/");
     copies.set(key, (copies.get(key) ?? 0) + 1);
   }
-  const counts = [...copies.values()], total = counts.reduce((sum, count) => sum + count, 0);
-  const isFine = counts.length < Math.floor(LEAST_ROWS / 3) || counts.some((count) => count < 2) ||
-    total > 3 * counts.length;
-  return isFine ? [] : [["", "every row occurs at least twice: does the table hold copies? Leave " +
-    "them out, because tests and standard errors count them as patients", false]];
+  const copied = copiedShare([...copies.values()]);
+  if (!copied) return [];
+  const howMany = copied === 1 ? "every row occurs at least twice" : `${percent(copied)} of the rows occur again`;
+  return [["", `${howMany}: does the table hold copies? Leave them out, because tests and standard errors ` +
+    "count them as patients", false]];
+}
+
+/** Share of rows that are copies, from how often each kind occurs: Python's `copied_share`. */
+function copiedShare(counts) {
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  if (counts.length < Math.floor(LEAST_ROWS / 3)) return 0;
+  if (counts.every((count) => count >= 2) && total <= 3 * counts.length) return 1;
+  const share = 1 - counts.length / total, nMore = counts.filter((count) => count > 2).length;
+  const nByChance = 2 / 3 * share * counts.filter((count) => count === 2).length;
+  return share >= MANY_COPIES && nByChance >= 8 && 8 * nMore <= nByChance ? share : 0;
 }
 
 const culpritsOf = ({ columns }) =>
@@ -243,7 +256,7 @@ const culpritsOf = ({ columns }) =>
 
 /** Why patients contradict a model. */
 function whyContradicted(support) {
-  if (support.rung === "model") return "it is worse than your base rate";
+  if (support.worseThan && !DENIED.includes(support.rung)) return `it is worse than ${support.worseThan}`;
   let culprits = culpritsOf(support);
   if (!culprits && support.rung === "slopes") culprits = "the base risk";
   return pValue(Math.min(support.p, support.test.pSlopes)) + (culprits ? `: ${culprits}` : "");
@@ -290,7 +303,8 @@ function sentenceOf({ design }, { word, support, size, lookFirst, same: isSame }
 }
 
 /** How far the original's model holds here. */
-const rungInWords = (support) => ({
+const rungInWords = (support) => support.rung === "model" && support.worseThan ?
+  `The original's model predicts worse here than ${support.worseThan}.` : ({
   model: "Your patients do not contradict the original's model: chance may be the reason.",
   slopes: "Your patients have the original's slopes and a different base risk.",
   factor: "Your patients have the original's slopes up to one factor.",
@@ -317,8 +331,8 @@ function miscalibrated({ ratio }) {
 }
 
 /** The command that suits the rung: the smallest change that is enough. */
-function nextCommand({ rung, gain }) {
-  if (gain.high < 0) return PUBLISH;
+function nextCommand({ rung, worseThan }) {
+  if (worseThan) return PUBLISH;
   return { model: EVALUATE, slopes: UPDATE_CONSTANT, factor: UPDATE_SLOPE, columns: PUBLISH }[rung];
 }
 
@@ -394,18 +408,22 @@ function performanceItems({ measure, base, model, own, ratio, line, p, pOnePopul
   return found;
 }
 
-function supportDetails({ test, p: pAll, pOnePopulation, gain, line, columns, scale }) {
+const STEPS = ["model", "own", "low", "high"];
+
+function supportDetails({ test, p: pAll, pOnePopulation, gain, parts, line, columns, scale }) {
   const found = [["patients fit the model", pValue(pAll)],
     ["if centres did not differ", pValue(pOnePopulation)],
     ["base risk alone", pValue(test.pConstants)],
     ["slopes alone", pValue(test.pSlopes)], ["slopes up to a factor", pValue(test.pFactor)],
-    rowOf("gain over the base rate", gain, "constant fitted here")];
+    rowOf("gain over the base rate", gain, "constant fitted here"),
+    ...parts.map((part) => rowOf(`gain of ${part.name}`, part.gain, "beside the rest"))];
   if (line) found.push(rowOf("calibration in the large", line.inTheLarge, "0 is perfect"));
   // intervals of time are the baseline, and shown where they contradict it
   const shown = columns.filter(({ name, p }) => p < UNLIKELY || !name.startsWith(`${INTERVAL} = `));
   found.push(tableOf(`The model, and one step towards your patients (${scale})`,
     ["column", "model", "step", "from", "to", "p"],
-    shown.map(({ name, model, own, low, high, p }) => [name, model, own, low, high, p])));
+    shown.map(({ name, p, ...numbers }) => [name, ...STEPS.map((key) => scale.endsWith("ratio") ?
+      ratioInWords(numbers[key], 4) : numbers[key]), pCell(p)])));
   return found;
 }
 

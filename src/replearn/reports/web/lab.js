@@ -4,8 +4,9 @@ import { findings, personsHere, personsOf, refuseUnknown } from "./check.js";
 import {
   compared, copiesFinding, inSentences, inWords, spreadFinding, updateOf,
 } from "./compare.js";
+import { NO_ESTIMATES, ownEstimates, ownInWords } from "./own.js";
 import { forest, picture } from "./pictures.js";
-import { fitted, readTable, rowsOf, scaleOf } from "./replicate.js";
+import { fitted, readTable, rowsAsTheyAre, rowsOf, scaleOf } from "./replicate.js";
 import { checkStudy } from "./stability.js";
 import { labSums } from "./sums.js";
 import { counted } from "./words.js";
@@ -50,8 +51,21 @@ function ownModel(study, read, opened, onProgress) {
   const words = inWords(study, found.fingerprint, comparison, odd), plain = plainSupport(support);
   if (same === false) found.model = null;  // nobody's fit: no file may look like a usable model
   const update = possibleUpdate(study, { ...comparison, known }, rows);
+  onProgress(0.99, "Estimating without the ridge");
+  const own = ownOf(study, read, rows, found.theta);
+  // without the original's model the lab's own estimates are drawn
+  const drawn = support ?? (own && { columns: own.marks, scale: own.scale });
   return { ...found, ...comparison, ...words, update, support: plain, findings: odd,
-    questions: inSentences(odd), picture: picture(comparison), forest: support && forest(support) };
+    questions: inSentences(odd), picture: picture(comparison), forest: drawn && forest(drawn),
+    own: own ? own.items : [NO_ESTIMATES] };
+}
+
+/** What these rows say without the ridge, in words; null beyond what a reader takes in. */
+function ownOf({ design }, read, rows, theta) {
+  const wider = rowsAsTheyAre(design, read, scaleOf(read));
+  const own = ownEstimates(design, wider ?? rows, theta);
+  const nBeyond = read.table.terms.reduce((sum, { clipped }) => sum + clipped, 0);
+  return own && ownInWords(design, own, nBeyond, wider !== null);
 }
 
 /** Persons here, their events, and persons for whom the study was planned; null unless it is of survival. */

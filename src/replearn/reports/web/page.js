@@ -28,7 +28,9 @@
     }
     const levels = [column.reference, ...column.levels].filter((level) => !level.startsWith("("));
     const more = levels.length > 12 ? ` and ${levels.length - 12} more` : "";
-    const rarer = column.levels.includes("(other)") ? "; rarer ones are taken together" : "";
+    const isRarer = Number(column.folded ?? 0) > 0;
+    const rarer = column.levels.includes("(other)") ? "; rarer ones are taken together" :
+      isRarer ? `; rarer ones count as ${column.reference}` : "";
     return ["levels", levels.slice(0, 12).join(", ") + more + rarer];
   }
 
@@ -146,7 +148,12 @@
       byId("picture").replaceChildren(drawn(found.picture));
       byId("effects").hidden = !found.forest;
       if (found.forest) byId("forest").replaceChildren(drawn(found.forest));
-      byId("details").replaceChildren(...listed(found.details.filter(isNew)));
+      byId("beside").textContent = found.support ? "The model and your patients" : "Your own estimates";
+      byId("beside-words").textContent = found.support ?
+        "A dot is the model's effect of a column, a line the 95% interval of one step towards your patients. " +
+          "Columns that fit least come first." :
+        "No model: a dot is your own estimate, a line its 95% interval.";
+      byId("details").replaceChildren(...listed([...found.details.filter(isNew), ...found.own]));
     }
     byId("sums-words").textContent = found.sums.words ?? `No sums file: ${found.sums.refused}`;
     byId("save-sums").hidden = !found.sums.file;

@@ -1,8 +1,9 @@
 // Pictures of a replication, to the letter as Python draws them, but for their style.
-import { fixed, general } from "./words.js";
+import { fixed, general, ratioInWords } from "./words.js";
 
 const MARK = "#0072b2", MOST_DRAWN = 40, WIDTH = 600;
-const RATIO_TICKS = [0.01, 0.03, 0.1, 0.25, 0.5, 1, 2, 4, 10, 30, 100];
+const TICK = 34;  // how far apart the middles of two ticks are at least
+const RATIO_TICKS = [0.001, 0.01, 0.03, 0.1, 0.25, 0.5, 1, 2, 4, 10, 30, 100, 1000];
 
 const svg = (width, height, parts, label) =>
   `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" ` +
@@ -64,14 +65,15 @@ export function forest({ columns, scale }) {
   const isRatio = scale.endsWith("ratio");
   const placed = (value) => isRatio ? Math.min(Math.max(Math.log(value), -12), 12) : value;
   const marks = columns.map(({ name, model, low, high }) =>
-    ({ name, text: isRatio ? fixed(model, 2) : signed(model), at: placed(model),
+    ({ name, text: isRatio ? ratioInWords(model, 3) : signed(model), at: placed(model),
       low: placed(low), high: placed(high) }));
   const shown = marks.map((_, i) => i)
     .sort((a, b) => Math.abs(marks[b].at) - Math.abs(marks[a].at) || a - b).slice(0, MOST_DRAWN)
     .sort((a, b) => a - b).map((i) => marks[i]);
   const [first, last] = spanOf(shown), left = 236, right = 490, row = 22;
-  const ticks = isRatio ? RATIO_TICKS.map((tick) => [Math.log(tick), `${tick}`]) : [];
-  const height = row * shown.length + 32 + (isRatio ? 18 : 0), foot = row * shown.length + 10;
+  const ticks = isRatio ? RATIO_TICKS.map((tick) => [Math.log(tick), `${tick}`]) :
+    roundNumbers(first, last).map((tick) => [tick, general(tick, 6)]);
+  const height = row * shown.length + 50, foot = row * shown.length + 10;
   const across = (value) => left + 8 +
     (right - left - 16) * (Math.min(Math.max(value, first), last) - first) / (last - first || 1);
   const arrow = (x, y, length) =>
@@ -81,9 +83,11 @@ export function forest({ columns, scale }) {
   const parts = [`<line x1="${line}" x2="${line}" y1="4" y2="${foot}" ` +
     'stroke="currentColor" stroke-opacity="0.5" stroke-dasharray="4 3"/>' +
     `<text x="${line}" y="${height - 6}" text-anchor="middle">${words}</text>`];
-  for (const [value, text] of ticks) {
-    if (first < value && value < last) parts.push(`<text x="${fixed(across(value), 1)}" ` +
-      `y="${foot + 14}" text-anchor="middle" fill-opacity="0.8">${text}</text>`);
+  const shownTicks = ticks.filter(([value]) => first <= value && value <= last)
+    .map(([value, text]) => [across(value), text]);
+  for (const [x, text] of apart(shownTicks, across(0))) {
+    parts.push(`<text x="${fixed(x, 1)}" y="${foot + 14}" text-anchor="middle" ` +
+      `fill-opacity="0.8">${text}</text>`);
   }
   shown.forEach(({ name, text, at, low, high }, number) => {
     const y = 16 + number * row;
@@ -96,6 +100,24 @@ export function forest({ columns, scale }) {
   });
   const said = shown.map(({ name, text }) => `${name} ${text}`).join("; ");
   return svg(WIDTH, height, parts, escaped(`${said}; line: ${words}.`));
+}
+
+/** Three to six round numbers between two ends. */
+function roundNumbers(low, high) {
+  if (!(low < high)) return [];
+  const power = 10 ** Math.floor(Math.log10(high - low));
+  const step = power * [0.2, 0.5, 1, 2].find((one) => (high - low) / (one * power) <= 5.01);
+  const first = Math.ceil(low / step - 1e-9), last = Math.floor(high / step + 1e-9);
+  return Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toFixed(9)));
+}
+
+/** Ticks that do not overlap, those next to the line first. */
+function apart(ticks, line) {
+  const kept = [];
+  for (const tick of [...ticks].sort(([a], [b]) => Math.abs(a - line) - Math.abs(b - line))) {
+    if (kept.every(([x]) => Math.abs(tick[0] - x) >= TICK)) kept.push(tick);
+  }
+  return kept.sort(([a], [b]) => a - b);
 }
 
 const signed = (value) => (value < 0 ? "" : "+") + general(value, 3);

@@ -8,6 +8,7 @@ import { Table } from "./table.js";
 import { Labels, Numbers, RowsAtRisk } from "./targets.js";
 
 const PIECE = 1 << 22;  // bytes of a file that are read at once
+const MOST_TARGET = 16;  // spreads of a numeric target
 
 // --- targets and weights --------------------------------------------------------------------------
 
@@ -21,7 +22,7 @@ function targetsOf({ loss }, found) {
   if (loss.kind === "gaussian") {
     const centre = Number(loss.centre), spread = Number(loss.spread);
     return found.map((y) =>
-      onGrid(Math.min(Math.max((y - centre) / spread, -16), 16), 16) / 65536);
+      onGrid(Math.min(Math.max((y - centre) / spread, -MOST_TARGET), MOST_TARGET), 16) / 65536);
   }
   const most = 1 << loss.cap_bits;
   return familyOf(loss) === "poisson" ? found.map((y) => Math.min(y, most)) : found;
@@ -132,8 +133,21 @@ export async function readTable({ design }, file, options = {}, onProgress = () 
   const masses = massesOf(design, weights && weights.finished(), targets);
   const offsets = offset ? offset.finished() : outcomes.offset;
   const columns = table.encoded();
-  return { table, targets, masses, offset: offsets, columns: design.directions ?
-    projected(columns, design.directions, table.nRows) : columns };
+  return { table, targets, masses, offset: offsets, numbers: outcomes.targets,
+    columns: design.directions ? projected(columns, design.directions, table.nRows) : columns };
+}
+
+/** Rows whose numbers beyond the study's range are as they are; null if that changes nothing. */
+export function rowsAsTheyAre(design, read, scale) {
+  const { loss } = design, columns = read.table.asTheyAre();
+  let { targets } = read;
+  if (loss.kind === "gaussian") {
+    const centre = Number(loss.centre), spread = Number(loss.spread);
+    const given = read.numbers.map((y) => (y - centre) / spread);
+    if (given.some((y) => Math.abs(y) > MOST_TARGET)) targets = given;
+  }
+  if (!columns && targets === read.targets) return null;
+  return rowsOf(design, { ...read, columns: columns ?? read.columns, targets }, scale);
 }
 
 /** The fit of a study to rows: codes, where they lie in their cells, and the model file. */

@@ -25,19 +25,19 @@ export function scoresOf({ columns, offset, nRows }, theta) {
 
 // --- small matrices, as arrays of rows -----------------------------------------------------------
 
-const zeros = (n, m = n) => Array.from({ length: n }, () => new Float64Array(m));
-const times = (a, b) => a.map((row) => {
+export const zeros = (n, m = n) => Array.from({ length: n }, () => new Float64Array(m));
+export const times = (a, b) => a.map((row) => {
   const out = new Float64Array(b[0].length);
   row.forEach((value, k) => { if (value) for (let j = 0; j < out.length; j++) out[j] += value * b[k][j]; });
   return out;
 });
-const dot = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
+export const dot = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
 const applied = (a, x) => Float64Array.from(a, (row) => dot(row, x));
-const transposed = (a) => Array.from(a[0], (_, j) => Float64Array.from(a, (row) => row[j]));
+export const transposed = (a) => Array.from(a[0], (_, j) => Float64Array.from(a, (row) => row[j]));
 const traceOf = (a) => a.reduce((sum, row, i) => sum + row[i], 0);
 
 /** The solution of a linear system, by elimination; columns without a pivot get 0. */
-function solved(matrix, right) {
+export function solved(matrix, right) {
   const a = matrix.map((row) => Float64Array.from(row)), b = right.map((row) => Float64Array.from(row));
   const n = a.length, scale = Math.max(...a.map((row, i) => Math.abs(row[i])), 1e-300);
   for (let j = 0; j < n; j++) {
@@ -56,15 +56,15 @@ function solved(matrix, right) {
   return b.map((row, j) => row.map((value) => a[j][j] ? value / a[j][j] : 0));
 }
 
-const inverted = (matrix) =>
+export const inverted = (matrix) =>
   solved(matrix, matrix.map((_, i) => matrix.map((__, j) => (i === j ? 1 : 0))));
 
 /** Kronecker product. */
-const kron = (a, b) => a.flatMap((first) => b.map((second) =>
+export const kron = (a, b) => a.flatMap((first) => b.map((second) =>
   Float64Array.from(Array.from(first).flatMap((x) => Array.from(second, (y) => x * y)))));
 
 /** Both triangles of the coordinates, in float64. */
-function factorsOf({ scores, columns, scales }) {
+export function factorsOf({ scores, columns, scales }) {
   const unit = 2 ** -14;
   const whole = (rows) => rows.map((row) =>
     Float64Array.from({ length: rows.length }, (_, j) => (row[j] ?? 0) * unit));
@@ -75,7 +75,7 @@ function factorsOf({ scores, columns, scales }) {
 // --- sums over rows ------------------------------------------------------------------------------
 
 /** Means of rows at a model, and for each row the columns that the parameters of a score multiply. */
-function atModel(rows, loss, theta, isWide) {
+export function atModel(rows, loss, theta, isWide) {
   const means = scoresOf(rows, theta), p = rows.columns.length + 1;
   toMeans(loss, means, rows.nRows);
   const slopes = isWide && scoresOf({ ...rows, offset: null },
@@ -93,7 +93,7 @@ function atModel(rows, loss, theta, isWide) {
 }
 
 /** Gradient, information and noise of rows at a model. */
-function momentsOf(rows, loss, q, { means, columnsAt, width }) {
+export function momentsOf(rows, loss, q, { means, columnsAt, width }) {
   const size = q * width, information = zeros(size), noise = zeros(size);
   const gradient = new Float64Array(size), second = new Float64Array(width);
   let weight = 0, squares = 0, predicted = 0;

@@ -375,6 +375,7 @@ function plainNumber(bytes, start, end) {
 export const INTERVAL = "(interval)";  // what a survival study calls the column of intervals of time
 
 const ONE = 1 << 12, MOST_KEPT = 1 << 16;
+const MOST_REACH = 500;  // spreads from the centre up to which own estimates take numbers as they are
 const MOST_CELLS = 2 ** 30;  // two bytes each: what a browser's tab can hold
 
 /** Columns of a growing number of rows. */
@@ -410,6 +411,7 @@ class NumberTerms {
     const { centre, spread, knots, indicator } = column;
     Object.assign(this, { column, store, missing: 0, odd: 0, clipped: 0, row: 0 });
     this.oddTexts = new Set();
+    this.far = [];  // rows and values beyond the range, of columns without knots
     this.kept = [];  // some of the values, evenly spaced, to look at their quantiles
     this.stride = 1;
     this.centre = Number(centre);
@@ -438,7 +440,10 @@ class NumberTerms {
       this.kept = this.kept.filter((_, i) => i % 2 === 0);
       this.stride *= 2;
     }
-    if (value < this.nodes[0] || value > this.nodes[this.nodes.length - 1]) this.clipped++;
+    if (value < this.nodes[0] || value > this.nodes[this.nodes.length - 1]) {
+      this.clipped++;
+      if (this.nodes.length === 2) this.far.push([this.row, value]);
+    }
     this.put(value);
   }
 
@@ -563,12 +568,35 @@ export class Table {
       }
     }
     const columns = this.store.arrays.map((array) => array.subarray(0, nRows));
-    const isZ = new Set(this.terms.filter((t) => t.column.kind === "number").map((t) => t.first));
-    for (const { first, second } of encoding.products) {
-      const shift = encoding.products_halved + (isZ.has(first) && isZ.has(second) ? 14 : 12);
+    for (const { a, b, shift } of this.productsOf(columns)) {
       const half = 1 << (shift - 1);
-      const a = columns[first], b = columns[second];
       columns.push(a.map((value, i) => (value * b[i] + half) >> shift));
+    }
+    return columns;
+  }
+
+  /** Factors of each product, and by how many bits it is shifted. */
+  productsOf(columns) {
+    const { encoding, terms } = this;
+    const isZ = new Set(terms.filter((t) => t.column.kind === "number").map((t) => t.first));
+    return encoding.products.map(({ first, second }) => ({ a: columns[first], b: columns[second],
+      shift: encoding.products_halved + (isZ.has(first) && isZ.has(second) ? 14 : 12) }));
+  }
+
+  /** The terms with numbers beyond the study's range as they are; null if there are none to take so. */
+  asTheyAre() {
+    const columns = this.store.arrays.map((array) => array.subarray(0, this.nRows));
+    let isWider = false;
+    for (const { far = [], first, centre, spread } of this.terms) {
+      const reach = far.reduce((most, [, value]) => Math.max(most, Math.abs(value - centre) / spread), 0);
+      if (!far.length || reach > MOST_REACH) continue;  // other rows would vanish beside them
+      columns[first] = Float64Array.from(columns[first]);
+      for (const [row, value] of far) columns[first][row] = (value - centre) / spread * ONE;
+      isWider = true;
+    }
+    if (!isWider) return null;
+    for (const { a, b, shift } of this.productsOf(columns)) {
+      columns.push(Float64Array.from(a, (value, i) => value * b[i] / 2 ** shift));
     }
     return columns;
   }

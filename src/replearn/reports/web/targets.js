@@ -69,8 +69,9 @@ export class Numbers {
     const { place, values, missing, odd, least } = this, n = counted(values.length);
     if (odd || missing) {
       const what = odd ? `${counted(odd)} texts` : `${counted(missing)} missing values (NaN)`;
-      throw new Refusal(`${place} must hold a number in every row, got ${what} in ${n} rows. Fill ` +
-        "in or leave out such rows.");
+      const remedy = odd && place === "the event" ?
+        "Write 1 where it was seen and 0 where the time is censored." : "Fill in or leave out such rows.";
+      throw new Refusal(`${place} must hold a number in every row, got ${what} in ${n} rows. ${remedy}`);
     }
     const below = values.filter((value) => value < least).length;
     if (below) {

@@ -51,6 +51,22 @@ export function numbersInWords(values) {
     exponent < -5 || exponent > 14 ? exponential(value, 2) : commas(fixed(value + 0, decimals)));
 }
 
+const exponentOf = (value) => value ? Math.floor(Math.log10(Math.abs(value))) : 0;
+
+/** A number with so many significant digits, as a reader multiplies it. */
+export function significant(value, digits) {
+  const exponent = exponentOf(value);
+  return exponent < -5 || exponent > 14 ? exponential(value, digits - 1) :
+    commas(fixed(value + 0, Math.max(digits - 1 - exponent, 0)));
+}
+
+/** A ratio with so many significant digits, and two of how far it is from 1. */
+export function ratioInWords(value, digits) {
+  if (!Number.isFinite(value)) return "not known";
+  const away = exponentOf(value - 1);
+  return away >= -6 && away < 2 - digits ? fixed(value, 1 - away) : significant(value, digits);
+}
+
 /** A share in percent, as it stands alone. */
 export function percent(share) {
   const decimals = share >= 0.01 || share === 0 ? 1 : 2, least = decimals === 1 ? 0.001 : 0.0001;
@@ -58,6 +74,8 @@ export function percent(share) {
   if (share < 1 && share > 1 - least / 2) return `>${fixed(100 * (1 - least), decimals)}%`;
   return `${fixed(100 * share, decimals).replace(/\.0+$/, "")}%`;
 }
+
+export const pCell = (p) => p < 0.001 ? "<0.001" : fixed(p, 3);
 
 export const pValue = (p) => p < 0.001 ? "p < 0.001" : `p = ${fixed(p, 3)}`;
 

@@ -4,6 +4,7 @@ import {
   Refusal, decoded, familyOf, nScores, onGrid, startOf, thetaOf, toMeans, totalsOf,
 } from "./exact.js";
 import { fitConstants, fitFactor, slopesOf, slopesTimes } from "./recalibration.js";
+import { partsOf } from "./strongest.js";
 import { combined, ofConstants, ofDirections, scoreTest, scoresOf, shiftOf } from "./support.js";
 import { termNames } from "./words.js";
 
@@ -11,7 +12,7 @@ export const UNLIKELY = 0.01;  // patients contradict a model below this p-value
 const MARGIN = Math.log(1.25);  // base risks differ beyond it
 const NORMAL_95 = 1.959963984540054;
 const MEASURES = { gaussian: "half the squared error", poisson: "half the deviance" };
-const RATIOS = { gaussian: "coefficient", poisson: "rate ratio", hazard: "hazard ratio" };
+export const RATIOS = { gaussian: "coefficient", poisson: "rate ratio", hazard: "hazard ratio" };
 
 const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);
 
@@ -88,7 +89,7 @@ function performance(loss, scores, targets, masses) {
   };
 }
 
-/** What a model saves beyond the base rate, in nats a row; both have constants of these rows. */
+/** What a model saves beyond less of it, in nats a row; both have constants of these rows. */
 function gainOf(loss, ours, base, targets, masses) {
   const [model, alone] = [ours, base].map((scores) => {
     const shift = shiftOf(loss, scores, targets, masses);
@@ -185,7 +186,7 @@ function lineOf(loss, scores, targets, masses) {
 }
 
 /** A score's coefficients as readers multiply and add them: uncentred, and of products per unit of both. */
-function perUnit({ columns, products, products_halved: halved }, row) {
+export function perUnit({ columns, products, products_halved: halved }, row) {
   const found = [...row], isZ = [false], places = [[0, 1]];
   for (const column of columns) {
     const isNumber = column.kind === "number";
@@ -277,13 +278,13 @@ function pIfCentresDidNotDiffer(study, theta, rows) {
  * not its columns. Base risks differ where events are shown to be a quarter more, or fewer, than
  * expected. What centres showed of their differences excuses it; an assumption does not.
  */
-function rungOf(study, { pConstants, pSlopes, pFactor }, p, shifts, gain) {
+function rungOf(study, { pConstants, pSlopes, pFactor }, p, shifts, worseThan) {
   const isShown = shifts.some(({ low, high }) => low > MARGIN || high < -MARGIN);
   const differs = isShown && !(study.n_centres > 1 && pConstants >= UNLIKELY);
   if (p >= UNLIKELY && !differs) return "model";
   if (pSlopes >= UNLIKELY) return "slopes";
   // a factor of 0 suits labels that no column tells anything about
-  return pFactor >= UNLIKELY && gain.high >= 0 ? "factor" : "columns";
+  return pFactor >= UNLIKELY && !worseThan ? "factor" : "columns";
 }
 
 /**
@@ -308,11 +309,18 @@ export function supportOf(study, codes, rows, ownTheta) {
   const p = isLocal ? test.pSlopes : test.pValue;  // of all that labs agree on
   const shifts = isLocal ? [] : shiftsOf(loss, ours, targets, masses);
   const gain = gainOf(loss, ours, base, targets, masses);
+  const parts = partsOf(study, theta).map((part) =>
+    ({ ...part, gain: gainOf(loss, ours, scoresOf(rows, part.without), targets, masses) }));
+  // what is shown to predict better here than the model
+  const worseThan = gain.high < 0 ? "your base rate" :
+    parts.find((part) => part.gain.high < -part.noise)?.alternative ?? "";
   return {
     test,
     p,
-    rung: rungOf(study, test, p, shifts, gain),
+    rung: rungOf(study, test, p, shifts, worseThan),
     gain,
+    parts,
+    worseThan,
     measure: MEASURES[familyOf(loss)] ?? "log-loss",
     base: mean(lossesOf(loss, baseScores(rows, loss, masses), targets), masses).value,
     model: performance(loss, ours, targets, masses),
