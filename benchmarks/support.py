@@ -129,7 +129,7 @@ class Null:
         theta = on_grid(self.theta[None], THETA_BITS)
         known = self.ridge, self.coordinates, self.between, self.n_original
         reference = Reference(Bernoulli(), theta, *known)
-        return score_test(MemoryBlocks(Block(terms, y)), len(y), reference)
+        return score_test(MemoryBlocks(Block(terms, y)), reference)
 
     def p_value(self, y: Vector) -> float:
         """Of the test, with that of single directions."""

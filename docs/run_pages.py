@@ -40,6 +40,8 @@ COMMAND = re.compile(r"(?ms)^\$ (.*?(?<!\\))\n(.*?)(?=^\$ |\Z)")
 DEMO = re.compile(r"(?s)\$ (.*?)\n(.*)")
 NOT_RUN = re.compile(r"<!-- not run[^>]*-->\s*$")
 PATIENTS = 4000
+#: Pages that take longest, and are run first.
+SLOW = ("survival.md", "README.md")
 #: Two lines are one, with other numbers in it, if so much of them is equal.
 LEAST_LIKENESS = 0.5
 
@@ -249,6 +251,7 @@ def main() -> int:
 
     # a page has a folder of its own, and a process has one working folder
     chosen = [page.resolve() for page in options.pages] or pages()
+    chosen.sort(key=lambda page: page.name not in SLOW)
     all_well = True
     with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
         for done in as_completed([pool.submit(told, page, options.write) for page in chosen]):
