@@ -481,7 +481,7 @@ imports; its replication reads a file and prints a verdict.
         yield f"| {line['what']} | {size} | {' | '.join(seconds)} |"
     yield """
 Algorithms 1 and 2 of the paper, in batches of 300 rows (`--only halfspaces --repeats 9`). One pass
-is `np.dot(X, w)`, which reads the rows once.
+is `np.dot(X, w)`, which reads the rows once. Practical mode is one fit of all rows.
 
 | rows | milliseconds | passes |
 |---|--:|--:|"""

@@ -55,6 +55,8 @@ _COARSE_ONE = 1 << (ROW_BITS - COARSE_SHIFT)
 _MOST_FLOATS = 1 << 22
 #: Arrays of the size of scores that are in use at once.
 _SCORES_IN_USE = 8
+#: So many times as many columns as matrices are few.
+_FEW_COLUMNS = 3
 #: Sparse entries that are kept in float64 during a fit: 32 MB.
 _MOST_READY = 1 << 22
 
@@ -321,8 +323,16 @@ def _add_dense(
     X += 0.5
     np.floor(X, out=X)
 
+    # many matrices of few columns: products of a column with others serve all matrices
+    curvature = _curvature(form, loss, eta, weights)
+    if X.shape[1] < _FEW_COLUMNS * len(curvature):
+        for place in range(X.shape[1]):
+            pairs = X[:, place:] * X[:, place, None]
+            information[:, place:, place] += (curvature @ pairs).astype(np.int64)
+        return
+
     weighted = np.empty_like(X)
-    for matrix, values in zip(information, _curvature(form, loss, eta, weights), strict=True):
+    for matrix, values in zip(information, curvature, strict=True):
         np.multiply(X, values[:, None], out=weighted)
         add_lower_products(matrix, weighted, X)
 
