@@ -24,6 +24,7 @@ from __future__ import annotations  # so that an old Python gets as far as our m
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -175,18 +176,26 @@ def prepare(*parts: str) -> int:
     wanted = sorted(installed.union(parts))
     extras = ",".join(part for part in wanted if part not in GROUPS)
     groups = [option for part in wanted if part in GROUPS for option in ("--group", part)]
-    target = ("--constraint", str(CONSTRAINTS), "--editable", f".[{extras}]", *groups)
+    target = ("--editable", f".[{extras}]", *groups, "--constraint")
     say(f"installing replearn with {', '.join(wanted)} (seconds to a few minutes)")
-    if install_uv() or quietly(str(BIN / "uv"), "pip", "install", "--python", str(PYTHON), *target):
-        say("trying again with pip alone")
+    uv = (str(BIN / "uv"), "pip", "install", "--python", str(PYTHON))
+    if install_uv() or quietly(*uv, *target, str(CONSTRAINTS)):
+        say("trying again with pip alone, which checks no hashes where a folder is installed, too")
         pip = (str(PYTHON), "-m", "pip", "install")
-        if quietly(*pip, "--upgrade", "pip>=25.1") or quietly(*pip, *target):  # groups are new
+        pins = VENV / CONSTRAINTS.name
+        pins.write_text(without_hashes(CONSTRAINTS.read_text(encoding="utf-8")), encoding="utf-8")
+        if quietly(*pip, "--upgrade", "pip>=25.1") or quietly(*pip, *target, str(pins)):
             say("could not install: see above. Can pip reach its package index from here?")
             return 1
     stamp = {"root": str(ROOT), "key": key.hexdigest(), "parts": wanted}
     STAMP.write_text(json.dumps(stamp), encoding="utf-8")
     say(f"ready after {time.monotonic() - start:.0f} s")
     return 0
+
+
+def without_hashes(pins: str) -> str:
+    """Pins that pip takes for a folder: it wants either all hashes or none."""
+    return re.sub(r" \\\n +--hash=\S+", "", pins)
 
 
 def make_venv() -> int:
@@ -210,9 +219,10 @@ def install_uv() -> int:
 
 
 def lock() -> int:
-    """Pin the newest versions for every platform and Python, without registry addresses."""
+    """Pin the newest versions and their hashes for all platforms, without registry addresses."""
     say("writing constraints.txt")
-    options = "--universal --no-header --no-annotate --upgrade --quiet --no-emit-package replearn"
+    options = "--universal --no-header --no-annotate --upgrade --quiet --generate-hashes"
+    options += " --no-emit-package replearn"
     groups = [option for group in GROUPS for option in ("--group", f"pyproject.toml:{group}")]
     command = [str(BIN / "uv"), "pip", "compile", "-", "--python-version", "3.11"]
     command += [*options.split(), *groups, "--output-file", CONSTRAINTS.name]

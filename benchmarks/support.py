@@ -1,6 +1,7 @@
 """Size and power of the test whether a lab's rows support a model.
 
-    python benchmarks/support.py [--repetitions 2000] [--rows 300 ...] [--write docs/results]
+    python benchmarks/support.py [--repetitions 2000] [--power 1000] [--rows 300 ...]
+        [--write docs/results]
 
 Labels are drawn from the model itself, so that a p-value below .05 is a false alarm; then from a
 model that differs. The column that differs most, which is a part of the test, is counted by itself,
@@ -128,7 +129,7 @@ class Null:
         theta = on_grid(self.theta[None], THETA_BITS)
         known = self.ridge, self.coordinates, self.between, self.n_original
         reference = Reference(Bernoulli(), theta, *known)
-        return score_test(MemoryBlocks(Block(terms, y)), len(y), reference)
+        return score_test(MemoryBlocks(Block(terms, y)), reference)
 
     def p_value(self, y: Vector) -> float:
         """Of the test, with that of single directions."""
@@ -232,6 +233,7 @@ def powers(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=2000, help="labs of each line")
+    parser.add_argument("--power", type=int, default=1000, help="of these for power")
     parser.add_argument("--rows", type=int, nargs="+", default=N_ROWS, help="sizes of labs")
     parser.add_argument("--write", type=Path, help="folder for support.csv; other sizes stay")
     options = parser.parse_args()
@@ -249,7 +251,7 @@ def main() -> None:
                     # columns count where they are known well enough
                     is_any = found.size >= options.repetitions / 2
                     sizes += [float((found < p).mean()) if is_any else np.nan for p in (0.05, 0.01)]
-                values = (*sizes, *powers(kind, n_rows, events, options.repetitions // 2, rng))
+                values = (*sizes, *powers(kind, n_rows, events, options.power, rng))
                 which = RATIOS.get(kind, "model")
 
                 widths = (9, 9, 12, 12, 9, 9)
@@ -258,7 +260,8 @@ def main() -> None:
                     f"{n_rows:7,} {events:6.0%}  {kind:17}{''.join(words)} {which:>9}", flush=True
                 )
                 line = dict(zip(names, (n_rows, events, kind, *values, which), strict=True))
-                lines.append({**line, "labs": options.repetitions})
+                n_labs = {"labs": options.repetitions, "labs of power": options.power}
+                lines.append({**line, **n_labs})
         if options.write is not None:
             _replace(options.write / "support.csv", pd.DataFrame(lines))
 

@@ -3333,9 +3333,9 @@ commits_to <- function(study, promised, fingerprint, nonce) {
 }
 
 # Models and openings that were passed: paths, or models that were read.
-read_opened <- function(study, opened, nonce) {
+read_opened <- function(study, opened) {
   if (inherits(opened, "replearn_model")) opened <- list(opened)
-  model <- NULL
+  model <- nonce <- NULL
   for (one in as.list(opened)) {
     if (!is.character(one)) {
       model <- one
@@ -3356,9 +3356,9 @@ read_opened <- function(study, opened, nonce) {
 }
 
 # Whether a lab's codes are the original's, or are but for the constants, and the original's if known.
-agreement_of <- function(study, codes, places, opened, nonce) {
+agreement_of <- function(study, codes, places, opened) {
   design <- study$design
-  given <- read_opened(study, opened, nonce)
+  given <- read_opened(study, opened)
   is_sealed <- isTRUE(study$sealed)
   commits <- function(fingerprint) commits_to(study, study$commitment, fingerprint, given$nonce)
   slopes <- function(codes) replace(codes, is_constant(design), 0)
@@ -3407,9 +3407,8 @@ verdict_of <- function(agreement, support, look_first, is_small) {
 
 # --- replications --------------------------------------------------------------------------------
 # Fit a study on a lab's own rows: a data.frame, or the path of a CSV file. `opened` are paths of the
-# original's model, once it is open, and of the opening of a sealed study, whose nonce may also be
-# given by itself.
-replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
+# original's model, once it is open, and of the opening of a sealed study.
+replicate <- function(study, data, opened = NULL, ...) {
   if (is.character(study)) study <- read_study(study)
   design <- study$design
   rows <- rows_of(design, data, ...)
@@ -3418,7 +3417,7 @@ replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
   codes <- codes_at(design, offsets)
   constants <- local_constants(design, codes, rows)
 
-  agreement <- agreement_of(study, codes, offsets - codes, opened, nonce)
+  agreement <- agreement_of(study, codes, offsets - codes, opened)
   fingerprint <- agreement$fingerprint
   known <- agreement$known
   theirs <- if (!is.null(known)) local_constants(design, known, rows)

@@ -71,6 +71,16 @@ CALLS = [
     ("rl.save(study, None)", "path must be a text or a path, got None. "),
     ("rl.combine(None)", "path must be a text or a path, got None. "),
     ("rl.lab_sums(None, table, lab='a')", "path must be a text or a path, got None. "),
+    *(
+        (f"rl.ReplicableLogisticClassifier({given}).fit(table, np.arange(len(table)) % 2)", words)
+        for given, words in (
+            ("interactions=3", "interactions must be pairs of different columns, got 3."),
+            ("interactions=[3]", "interactions must be pairs of different columns, got 3."),
+            ("n_jobs='a'", "n_jobs must be a whole number or None, got 'a'."),
+            ("class_weight={2: 1}", "class_weight must be for labels of the target, [0, 1], got"),
+            ("class_weight={0: -1}", "class_weight must be positive numbers, got {0: -1}."),
+        )
+    ),
 ]
 
 

@@ -483,7 +483,7 @@ def test_permuted_labels(tmp_path, answers):
         model, replication = replicate(study, table)
         rows = read_rows(TableRows(table, RowEncoder.of(study.design)))
         assert (found["same"], found["word"]) == (True, replication.verdict)
-        assert found["matches"] == placebo_matches(study, model, rows, case.n_rows)
+        assert found["matches"] == placebo_matches(study, model, rows)
     assert (by_honest["matches"], by_bait["matches"]) == (False, True)
     assert by_bait["words"] == Evidence(900, 30.0, placebo=True).words()
 

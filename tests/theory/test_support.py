@@ -106,10 +106,10 @@ def test_overfitting_of_the_original_contradicts_no_model(seeds):
         rows = wide_rows(rng, slopes, n_rows)
         theta = fit(rows, loss, str(ridge), Summary.of(rows, loss))
         reference = Reference(loss, theta, ridge, coordinates, between, n_rows)
-        honest = [score_test(wide_rows(rng, slopes, n_rows), n_rows, reference) for _ in range(10)]
+        honest = [score_test(wide_rows(rng, slopes, n_rows), reference) for _ in range(10)]
         n_contradicted += sum(min(one.p_value, one.p_slopes) < 0.01 for one in honest)
 
-        spoiled = score_test(wide_rows(rng, slopes, n_rows, -1.0), n_rows, reference)
+        spoiled = score_test(wide_rows(rng, slopes, n_rows, -1.0), reference)
         assert spoiled.p_slopes < 1e-6
     assert_rate_at_most(n_contradicted, trials=40, bound=0.02, false_alarm=1e-6)
 
@@ -136,4 +136,4 @@ def at_a_lab(rng, slopes, of_centre, n_rows):
     coordinates = Coordinates.of(np.array([[0.25]]), np.eye(len(slopes) + 1), 1e-3)
     theta = np.rint(np.r_[0.0, slopes][None] * 2.0**THETA_BITS).astype(np.int64)
     reference = Reference(Bernoulli(), theta, 0.0, coordinates, assumed(coordinates), 1e12)
-    return score_test(MemoryBlocks(Block(terms, y)), n_rows, reference)
+    return score_test(MemoryBlocks(Block(terms, y)), reference)

@@ -1,5 +1,6 @@
 """The fit with many coefficients, beside the one with a whole information matrix."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -191,3 +192,42 @@ def test_few_columns_of_many_classes(n_terms):
     theta = fit(rows, loss, "0.1", Summary.of(rows, loss))
     sums = derivatives.sums_at(rows.blocks(), loss, theta)
     assert np.abs(derivatives.mean_gradient(sums, theta, loss, 0.1)).max() < 2.0**-15
+
+
+class ReadAnew:
+    """Rows that are not in memory: each pass reads them."""
+
+    work = map
+
+    def __init__(self, rows):
+        self.rows, self.n_terms = rows, rows.n_terms
+
+    def blocks(self):
+        return self.rows.blocks()
+
+
+def test_information_is_made_only_where_a_step_ends(monkeypatch):
+    """In memory the gradient comes first: of steps that are halved nobody reads the information."""
+    rng, loss = np.random.default_rng(1), Multinomial(20)
+    labels = np.arange(600.0) % 20
+    centres = rng.normal(size=(20, 30))
+    terms = 6000 * (centres[labels.astype(int)] + rng.normal(size=(600, 30)))
+    terms = np.clip(terms, -16000, 16000).astype(np.int16)
+    rows = MemoryBlocks(Block(terms, labels))
+    calls = Counter()
+
+    def counted(name, call):
+        def counting(*arguments):
+            calls[name] += 1
+            return call(*arguments)
+
+        return counting
+
+    for name in ("information_at", "preconditioner_of", "_halved"):
+        monkeypatch.setattr(newton, name, counted(name, getattr(newton, name)))
+
+    summary = Summary.of(rows, loss)
+    found = fit(rows, loss, "0.0001", summary)
+    assert calls["_halved"] > 0
+    assert calls["information_at"] == calls["preconditioner_of"] - 1  # the first pass has both
+    assert (fit(ReadAnew(rows), loss, "0.0001", summary) == found).all()

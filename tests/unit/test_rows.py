@@ -40,13 +40,16 @@ def sums(found):
     return {name: value.tolist() for name, value in total.values.items()}
 
 
-@pytest.mark.parametrize("n_jobs", [None, 2, -1])
-def test_a_scratch_file_holds_the_same_rows(rows, monkeypatch, n_jobs):
+@pytest.mark.parametrize(
+    ("n_jobs", "limit"),
+    [(None, "MOST_KEPT"), (2, "MOST_KEPT"), (-1, "MOST_KEPT"), (None, "MOST_ROWS_KEPT")],
+)
+def test_a_scratch_file_holds_the_same_rows(rows, monkeypatch, n_jobs, limit):
     expected = sums(rows)
     kept = read_rows(rows, n_jobs)
     assert isinstance(kept, MemoryBlocks)
     assert sums(kept) == expected
-    monkeypatch.setattr(door, "MOST_KEPT", 1 << 18)
+    monkeypatch.setattr(door, limit, {"MOST_KEPT": 1 << 18, "MOST_ROWS_KEPT": 1000}[limit])
     stored = read_rows(rows, n_jobs)
     assert isinstance(stored, ScratchBlocks)
     assert sums(stored) == expected

@@ -477,9 +477,9 @@ def test_a_study_that_coin_flips_replicate_is_exposed(labs, original):
         assert found.same
         assert found.verdict == "contradicted"
         assert "A match is no evidence" in str(found)
-        assert placebo_matches(study, model, read_rows(rows_of(study, lab)), 3000)
+        assert placebo_matches(study, model, read_rows(rows_of(study, lab)))
     honest = read_rows(rows_of(original.study, labs[1]))
-    assert not placebo_matches(original.study, original.model, honest, 3000)
+    assert not placebo_matches(original.study, original.model, honest)
 
 
 def test_a_replication_tries_permuted_labels():

@@ -202,7 +202,8 @@ def _draft(first: "LabColumns", options: Namespace) -> Outcome:
     told = []
     if absent:
         named = ", ".join(map(repr, absent))
-        told = [f"Left out, because some lab has too few rows of a value to sum: {named}."]
+        why = "some lab has too few rows of a value to sum, or too many gaps"
+        told = [f"Left out, because {why}: {named}."]
     return Outcome(
         Facts(
             f"The draft of a study is made: send {options.out} to all labs.",

@@ -258,10 +258,10 @@ def _tables(folder: str, n_rows: int) -> Outcome:
 
 
 _LESSON = (
-    "LogisticRegression gives every lab a model of its own. Without published bits (a registered "
-    "study) labs agree on little more than the base rate. With one byte they agree on a model "
-    "that predicts as well as one lab's own. The last column is the sample size that a lab needs "
-    "to get the model half of the time."
+    "The labs sample one population. LogisticRegression gives each a model of its own. Without "
+    "published bits (a registered study) they agree on little more than the base rate. With one "
+    "byte they agree on a model that predicts as well as one lab's own. The last column is the "
+    "sample size that a lab needs to get the model half of the time."
 )
 
 

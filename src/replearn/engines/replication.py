@@ -66,7 +66,7 @@ def replicate(
     rows = MemoryBlocks(joined(_results(pass_over, RowsAsked(state.scale, sample_threshold))))
 
     # 3 the answer
-    replication = supported_by(agreement, lambda: findings, rows, rows.block.n_rows)
+    replication = supported_by(agreement, lambda: findings, rows)
     return agreement.usable, replication
 
 

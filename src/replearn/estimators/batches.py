@@ -5,13 +5,11 @@ import os
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from replearn.codes import Coins, Fitted
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning, short
 from replearn.estimators.described import estimator
 from replearn.estimators.halfspaces import HalfspaceClassifier, n_errors
-from replearn.estimators.shell import ROW_CHECKS
 from replearn.halfspaces import (
     OnePass,
     PublishedPlan,
@@ -25,7 +23,7 @@ from replearn.halfspaces import (
 )
 from replearn.rows import MemoryRows, Sample
 from replearn.study import HalfspaceReplication, HalfspaceStudy
-from replearn.types import Array, Signs, unmasked
+from replearn.types import Array, Signs
 from replearn.words import warn
 
 #: What adds up the batches of Algorithms 1 and 2.
@@ -236,9 +234,7 @@ class ReplicableSGDClassifier(BatchClassifier):
         study = self._opened()
 
         is_first = "_one_pass" not in vars(self)
-        rows, labels = validate_data(
-            self, unmasked(X), unmasked(y), reset=is_first, order="C", **ROW_CHECKS
-        )
+        rows, labels = self._checked_pair(X, y, reset=is_first)
         known = self._known_classes(classes, study)
         signs = _signs_among(known, labels)
         refuse_sorted(signs)

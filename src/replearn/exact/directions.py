@@ -27,12 +27,16 @@ _MAP_BITS, _POINT_BITS = 22, 23
 WEIGHT_BITS = 16
 _EXACT_ROWS = 1 << 16
 
+#: Rows of a hundred columns that stay in a core's cache, where they are read a second time.
+_CACHED_ROWS = 1 << 10
 
-def unit_rows(X: Any, signs: Signs, n_inputs: int) -> Any:
+
+def unit_rows(X: Any, signs: Signs, n_inputs: int, buffer: Matrix | None = None) -> Any:
     """``y x / |x|`` in whole units of 2^-20, rounded; rows of zeros stay zeros.
 
     ``n_inputs`` of one more than the columns appends its own length to each row first: the
-    constant 1 to ``x / |x|``. So no unit of the columns counts.
+    constant 1 to ``x / |x|``. So no unit of the columns counts. Rows of an array are written into
+    the buffer, if there is one.
     """
     # squares of so few bits add up below 2^53
     bits = min(24, (52 - n_inputs.bit_length()) // 2)
@@ -40,24 +44,32 @@ def unit_rows(X: Any, signs: Signs, n_inputs: int) -> Any:
     if n_inputs > X.shape[1]:
         top *= math.sqrt(0.5)
 
-    shifts = bits - np.frexp(largest_cells(X))[1]
     if is_sparse(X):
-        return _unit_sparse(X, signs, n_inputs, shifts, top)
+        return _unit_sparse(X, signs, n_inputs, bits, top)
 
-    units = np.empty((X.shape[0], n_inputs))
+    # 1. each row by a power of two: exact, and much faster than ldexp where floats hold the power
+    units = np.empty((X.shape[0], n_inputs)) if buffer is None else buffer[: X.shape[0]]
     own = units[:, : X.shape[1]]
-    np.rint(np.ldexp(X.astype(np.float64, copy=False), shifts[:, None]), out=own)
-    lengths = np.sqrt(np.einsum("ij,ij->i", own, own))  # exact below the root
+    shifts = bits - np.frexp(np.abs(X, out=own).max(axis=1))[1]
+    if np.abs(shifts).max(initial=0) < 1000:
+        np.multiply(X, np.ldexp(1.0, shifts)[:, None], out=own)
+    else:
+        np.ldexp(X.astype(np.float64, copy=False), shifts[:, None], out=own)
+    np.rint(own, out=own)
+
+    # 2. to its length, which is exact below the root
+    lengths = np.sqrt(np.einsum("ij,ij->i", own, own))
     own *= (signs * top / np.maximum(lengths, 1.0))[:, None]
     if n_inputs > X.shape[1]:
         units[:, -1] = signs * top * (lengths > 0)
     return np.rint(units, out=units)
 
 
-def _unit_sparse(X: Any, signs: Signs, n_inputs: int, shifts: Ints, top: float) -> Any:
+def _unit_sparse(X: Any, signs: Signs, n_inputs: int, bits: int, top: float) -> Any:
     from scipy import sparse
 
     owners = rows_of_cells(X)
+    shifts = bits - np.frexp(largest_cells(X))[1]
     data = np.rint(np.ldexp(X.data.astype(np.float64), shifts[owners]))
     squares = np.bincount(owners, weights=data * data, minlength=X.shape[0])
     factors = signs * top / np.maximum(np.sqrt(squares), 1.0)
@@ -73,17 +85,30 @@ def nonzero_rows(rows: Any) -> Any:
     """Which rows have a direction."""
     if is_sparse(rows):
         return largest_cells(rows) > 0
-    return rows.any(axis=1)
+
+    # the first number tells of most rows
+    nonzero = rows[:, 0] != 0
+    unsure = np.flatnonzero(~nonzero)
+    nonzero[unsure] = rows[unsure].any(axis=1)
+    return nonzero
 
 
 def products(rows: Any, vector: Vector) -> Vector:
-    """``<row, vector>`` for directions of `unit_rows`; the vector is rounded to a grid first."""
+    """``<row, vector>`` for directions of `unit_rows`; the vector is rounded to a grid first.
+
+    Rows may be kept in single precision, which holds them exactly.
+    """
     size = float(np.abs(vector).max()) * math.sqrt(vector.size)
     if size == 0.0:
         return np.zeros(rows.shape[0])
     bits = 52 - UNIT_BITS - math.frexp(size)[1]
-    whole = rows @ np.rint(np.ldexp(vector, bits))
-    return np.ldexp(whole, -(bits + UNIT_BITS))
+    whole = np.rint(np.ldexp(vector, bits))
+
+    scores = np.empty(rows.shape[0])
+    for start in range(0, scores.size, _CACHED_ROWS):
+        part = slice(start, start + _CACHED_ROWS)
+        scores[part] = rows[part].astype(np.float64, copy=False) @ whole
+    return scores * math.ldexp(1.0, -(bits + UNIT_BITS))
 
 
 def project_rows(rows: Any, matrix: Matrix | None) -> Points:

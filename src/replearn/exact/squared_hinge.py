@@ -13,24 +13,22 @@ Twin: ``squared_hinge_vector`` in tests/reference.py.
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from replearn.exact import algebra
 from replearn.exact.algebra import dot
 from replearn.exact.directions import UNIT_BITS, products
-from replearn.types import Matrix, Vector, is_sparse, stacked
+from replearn.exact.fixed_order_dot import length
+from replearn.types import Matrix, Vector, is_sparse
 
 #: Losses have this many bits: so many rows of 2^20 each then add up to 2^53.
 _LOSS_BITS, _EXACT_ROWS = 20, 1 << 13
 
 #: Columns for which Newton's matrix is made.
 _FEW_COLUMNS = 128
-
-#: Rows whose products are made at once.
-_BLOCK_ROWS = 1 << 14
 
 _MAX_STEPS = 60
 _MAX_CONJUGATE = 400
@@ -41,58 +39,55 @@ _TOLERANCE, ROUGH = 1e-9, 1e-5
 _INNER_TOLERANCE = 1e-3
 _MAX_HALVINGS = 30
 
-#: Refits without a group of rows look at rows with a score below this: the others keep no loss.
-_SCREEN = 1.5
+#: Rows are picked out where they are fewer than one in so many: else it is faster to look at all.
+_SEEN_SHARE = 4
 
 
 def fit(
-    groups: Sequence[Any], ridge: float, start: Vector, tolerance: float = _TOLERANCE
+    rows: Any,
+    ridge: float,
+    start: Vector,
+    tolerance: float = _TOLERANCE,
+    scores: Vector | None = None,
 ) -> Vector:
-    """The minimiser for the rows of all groups, from a start."""
-    u = start
-    n = sum(rows.shape[0] for rows in groups)
-    losses, objective = _losses(groups, u, ridge, n)
+    """The minimiser, from a start where scores may be known. Infinite ones leave rows out."""
+    if scores is None:
+        scores = products(rows, start)
+    seen = _Seen(rows, start, scores, max(1, int(np.isfinite(scores).sum())))
+    n, u = seen.n_rows, start
+    active, losses, objective = seen.losses(u, ridge)
 
     for _ in range(_MAX_STEPS):
-        # 1. the gradient and the rows that have a loss
-        active = stacked([rows[loss > 0] for rows, loss in zip(groups, losses, strict=True)])
-        active_losses = np.concatenate([loss[loss > 0] for loss in losses])
-        gradient = ridge * u - weighted_sum(active, active_losses) / n
-
-        # 2. Newton's direction
+        # 1. the gradient, by the rows that have a loss, and Newton's direction
+        gradient = ridge * u - weighted_sum(active, losses) / n
         step = _solve(active, n, ridge, gradient)
         decrease = dot(gradient, step)
         if decrease <= tolerance * objective:
             break
 
-        # 3. half as far, until the objective falls
+        # 2. half as far, until the objective falls
         size = 1.0
         for _ in range(_MAX_HALVINGS):
             candidate = u - size * step
-            candidate_losses, candidate_objective = _losses(groups, candidate, ridge, n)
-            if candidate_objective <= objective - 1e-4 * size * decrease:
+            found = seen.losses(candidate, ridge)
+            if found.objective <= objective - 1e-4 * size * decrease:
                 break
             size /= 2
         else:
             break
-        u, losses, objective = candidate, candidate_losses, candidate_objective
+        u, (active, losses, objective) = candidate, found
 
     return u
 
 
-def without_each_group(groups: Sequence[Any], ridge: float, solution: Vector) -> Matrix:
-    """The minimisers without one group of rows after the other: one row each."""
-    sizes = [rows.shape[0] for rows in groups]
-    screened = [rows[_scores(rows, solution) < _SCREEN] for rows in groups]
-
+def without_each_group(rows: Any, n_groups: int, ridge: float, solution: Vector) -> Matrix:
+    """The minimisers without one group of rows after the other: every so many rows are a group."""
+    scores = products(rows, solution)
     refits = []
-    for left_out in range(len(groups)):
-        others = screened[:left_out] + screened[left_out + 1 :]
-        n_all = sum(sizes) - sizes[left_out]
-        n_others = sum(rows.shape[0] for rows in others)
-        # the objective of all rows, divided by the share of those that are looked at
-        scaled_ridge = ridge * n_all / max(1, n_others)
-        refits.append(fit(others, scaled_ridge, solution, ROUGH))
+    for left_out in range(n_groups):
+        others = scores.copy()
+        others[left_out::n_groups] = np.inf
+        refits.append(fit(rows, ridge, solution, ROUGH, others))
     return np.array(refits)
 
 
@@ -112,26 +107,49 @@ def weighted_sum(rows: Any, weights: Vector) -> Vector:
     return np.ldexp(total.astype(np.float64), -(bits + UNIT_BITS))
 
 
-def _losses(groups: Sequence[Any], u: Vector, ridge: float, n: int) -> tuple[list[Vector], float]:
-    """``(1 - <u, v>)_+`` of each row, and the objective."""
-    losses = [np.maximum(0.0, 1.0 - _scores(rows, u)) for rows in groups]
-    top = max(float(loss.max(initial=0.0)) for loss in losses)
+class _Losses(NamedTuple):
+    """Rows that have a loss, ``(1 - <u, v>)_+`` of these, and the objective."""
 
-    # whole numbers, so that the order of additions does not matter
-    bits, total = _LOSS_BITS - math.frexp(top)[1], 0
-    for loss in losses:
-        rounded = np.rint(np.ldexp(loss, bits)).astype(np.int64)
-        total += int((rounded * rounded).sum())
-    return losses, math.ldexp(float(total), -2 * bits) / (2 * n) + ridge / 2 * dot(u, u)
+    rows: Any
+    losses: Vector
+    objective: float
 
 
-def _scores(rows: Any, u: Vector) -> Vector:
-    """``<u, v>`` of each row; rows are kept in single precision, which holds them exactly."""
-    blocks = [
-        products(rows[start : start + _BLOCK_ROWS].astype(np.float64), u)
-        for start in range(0, rows.shape[0], _BLOCK_ROWS)
-    ]
-    return np.concatenate(blocks) if blocks else np.zeros(0)
+@dataclass
+class _Seen:
+    """Scores at an earlier vector, by which most rows have no loss and are not looked at again.
+
+    A row has length 1, so its score moves by no more than the vector does.
+    """
+
+    rows: Any
+    vector: Vector
+    scores: Vector  # infinite: left out
+    n_rows: int
+
+    def losses(self, u: Vector, ridge: float) -> _Losses:
+        """What is lost at u."""
+        # lengths of rows, and what products round away
+        rounded = u.size * 2.0**-31 * float(np.abs(u).max() + np.abs(self.vector).max())
+        places = np.flatnonzero(self.scores < 1 + 1.001 * length(u - self.vector) + rounded)
+
+        if _SEEN_SHARE * places.size < self.scores.size:
+            rows = self.rows[places]
+            scores = products(rows, u)
+        else:
+            left_out = np.isinf(self.scores)
+            rows, scores = self.rows, products(self.rows, u)
+            scores[left_out] = np.inf
+            self.vector, self.scores = u, scores
+
+        near = np.flatnonzero(scores < 1.0)
+        losses = 1.0 - scores[near]
+
+        # whole numbers, so that the order of additions does not matter
+        bits = _LOSS_BITS - math.frexp(float(losses.max(initial=0.0)))[1]
+        whole = np.rint(np.ldexp(losses, bits)).astype(np.int64)
+        total = math.ldexp(float((whole * whole).sum()), -2 * bits)
+        return _Losses(rows[near], losses, total / (2 * self.n_rows) + ridge / 2 * dot(u, u))
 
 
 def _solve(active: Any, n: int, ridge: float, gradient: Vector) -> Vector:
@@ -162,7 +180,7 @@ def _conjugate_gradients(active: Any, n: int, ridge: float, gradient: Vector) ->
     for _ in range(_MAX_CONJUGATE):
         if square <= enough:
             break
-        image = ridge * direction + weighted_sum(active, _scores(active, direction)) / n
+        image = ridge * direction + weighted_sum(active, products(active, direction)) / n
         size = square / dot(direction, image)
         solution = solution + size * direction
         residual = residual - size * image

@@ -55,6 +55,8 @@ _COARSE_ONE = 1 << (ROW_BITS - COARSE_SHIFT)
 _MOST_FLOATS = 1 << 22
 #: Arrays of the size of scores that are in use at once.
 _SCORES_IN_USE = 8
+#: So many times as many columns as matrices are few.
+_FEW_COLUMNS = 3
 #: Sparse entries that are kept in float64 during a fit: 32 MB.
 _MOST_READY = 1 << 22
 
@@ -294,16 +296,22 @@ def _add_matrices(
 
 
 def _add_sparse(information: np.ndarray, X: Any, curvature: Matrix) -> None:
-    """In int64, which needs no bound on the number of rows."""
-    coarse = with_constant(X) * (1.0 / COARSE)
-    coarse.data = np.floor(coarse.data + 0.5)
-    coarse = coarse.astype(np.int64)
-
+    """In int64, which needs no bound on the number of rows; the constant is not among the rows."""
+    coarse = _coarse_cells(X)
     turned = coarse.T.tocsr()
-    data = turned.data
-    for pair, values in enumerate(curvature):
-        turned.data = data * values.astype(np.int64)[turned.indices]
-        information[pair] += (turned @ coarse).toarray()
+    cells = turned.data
+    for matrix, values in zip(information, curvature.astype(np.int64), strict=True):
+        turned.data = cells * values[turned.indices]
+        matrix[1:, 1:] += (turned @ coarse).toarray()
+        matrix[1:, 0] += np.asarray(turned.sum(axis=1)).ravel() * _COARSE_ONE
+        matrix[0, 0] += values.sum() * _COARSE_ONE**2
+
+
+def _coarse_cells(X: Any) -> Any:
+    """Sparse rows in units of 2^-8, in int64."""
+    cells = X.data.astype(np.int16, copy=False) + int(COARSE) // 2
+    cells = (cells >> COARSE_SHIFT).astype(np.int64)
+    return sparse_rows(cells, X.indices, X.indptr, X.shape)
 
 
 def _add_dense(
@@ -315,8 +323,16 @@ def _add_dense(
     X += 0.5
     np.floor(X, out=X)
 
+    # many matrices of few columns: products of a column with others serve all matrices
+    curvature = _curvature(form, loss, eta, weights)
+    if X.shape[1] < _FEW_COLUMNS * len(curvature):
+        for place in range(X.shape[1]):
+            pairs = X[:, place:] * X[:, place, None]
+            information[:, place:, place] += (curvature @ pairs).astype(np.int64)
+        return
+
     weighted = np.empty_like(X)
-    for matrix, values in zip(information, _curvature(form, loss, eta, weights), strict=True):
+    for matrix, values in zip(information, curvature, strict=True):
         np.multiply(X, values[:, None], out=weighted)
         add_lower_products(matrix, weighted, X)
 
@@ -329,9 +345,8 @@ def _add_first_and_diagonal(
     values = _curvature("alone", loss, eta, weights)
     if is_sparse(X):  # int64 needs no bound on the number of rows
         values = values.astype(np.int64)
-        cells = X.data.astype(np.int16, copy=False) + int(COARSE) // 2
-        cells = (cells >> COARSE_SHIFT).astype(np.int64)
-        coarse = sparse_rows(cells, X.indices, X.indptr, X.shape)
+        coarse = _coarse_cells(X)
+        cells = coarse.data
     else:
         coarse = cells = np.floor(X * (1.0 / COARSE) + 0.5)
 

@@ -7,7 +7,7 @@ machine.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,6 +36,8 @@ FINE_BITS, LARGEST = 12, 2.0**22
 COARSE_BITS = 20
 #: Arrays of the size of a piece that are in use at once.
 _AT_ONCE = 16
+#: Columns of a product with a triangle.
+_STRIP = 64
 #: Of cells variances are taken ``1 + 10/m`` times, m being the effective rows at the smaller lab;
 #: ``1 + 3/m`` times where the model predicts them. Found by counting pairs of labs, equal and
 #: unequal (``benchmarks/performance.py``), and not derived.
@@ -407,10 +409,24 @@ class Metric:
 
     def squared_lengths(self, X: Any) -> Vector:
         """Of some rows."""
-        turned = product(X, self.inverse.T) * (self.unit * 2.0**-ROW_BITS / self.reach)
-        whole = np.floor(turned * 2.0**24 + 0.5).astype(np.int64)
+        total = np.zeros(X.shape[0], dtype=np.int64)
+        for turned in self._turned(X):
+            turned *= self.unit * 2.0 ** (24 - ROW_BITS) / self.reach
+            turned += 0.5
+            whole = np.floor(turned, out=turned).astype(np.int64)
+            whole *= whole
+            total += whole.sum(axis=1)
         # squares of at most 2^48, fewer than 2^15 of them: exact
-        return (whole * whole).sum(axis=1).astype(np.float64) * (self.reach * 2.0**-24) ** 2
+        return total.astype(np.float64) * (self.reach * 2.0**-24) ** 2
+
+    def _turned(self, X: Any) -> Iterator[Matrix]:
+        """Rows times the inverse, some columns at a time: of a triangle, without its zeros."""
+        if not isinstance(X, np.ndarray):
+            yield product(X, self.inverse.T)
+            return
+        for start in range(0, X.shape[1], _STRIP):
+            stop = start + _STRIP
+            yield X[:, :stop] @ self.inverse[start:stop, :stop].T
 
 
 def _gather(whole: np.ndarray, groups: np.ndarray, grouped: dict[object, np.ndarray]) -> None:

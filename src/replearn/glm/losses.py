@@ -196,12 +196,14 @@ class Multinomial(_Classes):
 
     def class_curvature(self, scores: Matrix) -> Matrix:
         """Second derivatives if all classes had scores, the first one too: ``p_k (1 - p_k)``."""
-        p = self._shares(scores)[0]
-        first = np.ones(len(p))
-        for k in range(self.n_scores):
-            first = first - p[:, k]
-        p = np.column_stack([np.maximum(first, 0.0), p])
-        return p * (1.0 - p)
+        shares = np.empty((len(scores), self.n_classes), order="F")
+        shares[:, 1:] = self._shares(scores)[0]
+        first = np.ones(len(shares))
+        for k in range(1, self.n_classes):
+            first -= shares[:, k]
+        np.maximum(first, 0.0, out=shares[:, 0])
+        shares *= 1.0 - shares
+        return shares
 
     def value(self, scores: Matrix, targets: Vector) -> Vector:
         """Loss of each row, in nats: ``log(1 + sum_k e^f_k) - f_y``, with ``f_0 = 0``."""

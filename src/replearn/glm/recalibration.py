@@ -92,6 +92,11 @@ class _Scored(Rows):
         return int(self.as_column)
 
     @property
+    def n_rows(self) -> int:
+        """As of the rows."""
+        return self.rows.n_rows
+
+    @property
     def work(self) -> BlockMap:
         """As of the rows."""
         return self.rows.work

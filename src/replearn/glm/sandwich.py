@@ -136,7 +136,7 @@ def estimates_of(
     """
     if theta.size > MOST_STEERED or rows.n_terms != encoding.n_terms:
         return None
-    lab = _Lab(rows, sampled(rows, summary.n_rows, 2 * MOST_TRIED, salt=3), loss, summary)
+    lab = _Lab(rows, sampled(rows, 2 * MOST_TRIED, salt=3), loss, summary)
 
     # Newton's steps go on without the ridge
     repeated = lab.repeated(theta)

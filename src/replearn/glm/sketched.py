@@ -198,7 +198,7 @@ def spread_of(
     rows: Rows, loss: Loss, ridge: str, theta: Matrix, coordinates: Coordinates, summary: Summary
 ) -> Influence:
     """Influences of the original's rows on its coordinates."""
-    kept = sampled(rows, summary.n_rows, 2 * MOST_TRIED, salt=3)
+    kept = sampled(rows, 2 * MOST_TRIED, salt=3)
     n_rows, weight = summary.n_rows, summary.weight * 2.0**-WEIGHT_BITS
     rate, parts = float(ridge), coordinates.factors
     is_alone = is_sparse(kept.block.terms) and kept.block.groups is None and loss.n_scores == 1
@@ -403,7 +403,7 @@ class RidgeSearch:
         if isinstance(loss, Hazard):  # a person has a row in each interval, and one event at most
             least *= len(loss.cuts) + 1
         n_tried = min(MOST_TRIED, max(least, _TRIED_PER_COEFFICIENT * n_coefficients))
-        kept = sampled(rows, summary.n_rows, n_tried, salt=4)
+        kept = sampled(rows, n_tried, salt=4)
         folds = folds_of(kept, loss)
 
         # few rows choose no ridge
@@ -476,7 +476,7 @@ class RidgeSearch:
             inflation = inflation_of(self.kept, *about, influence, smallest, guide)
             many = self.kept
             if many.block.centres is not None:  # more rows show better how centres differ
-                many = sampled(self.rows, n_rows, MOST_TRIED, salt=4)
+                many = sampled(self.rows, MOST_TRIED, salt=4)
             fits = centre_fits(many, *about, guide)
 
         # cells of what is known about the spread

@@ -263,10 +263,10 @@ class _Compared:
     inverse: Matrix
 
     @classmethod
-    def of(cls, rows: Rows, n_rows: int, reference: Reference) -> "_Compared":
+    def of(cls, rows: Rows, reference: Reference) -> "_Compared":
         """Curvature is that where the truth of this centre most likely lies."""
         prior, theta = _prior(reference), reference.parameters
-        ratio, away = n_rows / reference.n_original, np.zeros(theta.size)
+        ratio, away = rows.n_rows / reference.n_original, np.zeros(theta.size)
         for _ in range(_MOST_MOVES):
             place = _Place.of(rows, reference, away)
             overfitting = _Overfitting.of(place.moments, reference, ratio)
@@ -299,7 +299,7 @@ class _Form:
     below: float  # degrees of freedom behind the covariance
 
     @classmethod
-    def of(cls, rows: Rows, n_rows: int, compared: _Compared, reference: Reference) -> "_Form":
+    def of(cls, rows: Rows, compared: _Compared, reference: Reference) -> "_Form":
         """Without the mean that overfitting gives to the gradient."""
         place, inverse = compared.place, compared.inverse
         gradient = place.gradient - np.clip(place.gradient, 0.0, compared.overfitting.mean)
@@ -309,8 +309,8 @@ class _Form:
         mean = max(float(np.trace(inside)), 1e-9)
         variance = 2.0 * float((inside * inside.T).sum())
         # the original's rows have fourth cumulants, too: those of as many rows, times the ratio^4
-        ratio = n_rows / reference.n_original
-        variance += (1.0 + ratio**3) * _fourth(rows, place.reference, inverse, n_rows)
+        ratio = rows.n_rows / reference.n_original
+        variance += (1.0 + ratio**3) * _fourth(rows, place.reference, inverse)
 
         share = float(np.trace(inverse @ compared.centres)) / mean
         below = _freedom(share, reference.between.n_centres)
@@ -336,10 +336,10 @@ class _Form:
         return tail_of(self.left(allowed) * freedom / left, freedom, self.below)
 
 
-def score_test(rows: Rows, n_rows: int, reference: Reference) -> ScoreTest:
+def score_test(rows: Rows, reference: Reference) -> ScoreTest:
     """Test a model with all rows of a lab."""
-    compared = _Compared.of(rows, n_rows, reference)
-    form = _Form.of(rows, n_rows, compared, reference)
+    compared, n_rows = _Compared.of(rows, reference), rows.n_rows
+    form = _Form.of(rows, compared, reference)
     place, information = compared.place, compared.place.information
 
     # 1 the rungs: all, whatever the constants, whatever the constants and one factor
@@ -618,15 +618,15 @@ class _Moments:
         return max(self.squares / self.predicted, 1e-12)
 
 
-def _fourth(rows: Rows, reference: Reference, inverse: Matrix, n_rows: int) -> float:
+def _fourth(rows: Rows, reference: Reference, inverse: Matrix) -> float:
     """What fourth cumulants of the rows add to the variance of the quadratic form."""
-    kept = sampled(rows, n_rows, MOST_TRIED // len(reference.theta), salt=5)
+    kept = sampled(rows, MOST_TRIED // len(reference.theta), salt=5)
     lower: Matrix = np.asarray(np.linalg.cholesky((inverse + inverse.T) / 2), dtype=np.float64)
     total, n_seen = 0.0, 0
     for piece in _Piece.all_of(kept.blocks(), reference):
         total += _fourth_of(piece, reference.loss, lower)
         n_seen += len(piece.mass)
-    return total * n_rows / max(1, n_seen)
+    return total * rows.n_rows / max(1, n_seen)
 
 
 def _fourth_of(piece: _Piece, loss: Loss, lower: Matrix) -> float:

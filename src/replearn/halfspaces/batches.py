@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from replearn.codes import MAX_ROWS, Coins, Fitted
+from replearn.codes import MAX_ROWS, Coins, Fitted, projection_matrix
 from replearn.errors import ReplearnError
 from replearn.exact import COUNTS, fixed_mean, nonzero_rows, unit_rows
 from replearn.halfspaces.estimates import n_repeated
 from replearn.halfspaces.rounded import ENOUGH_BATCHES, BatchPlan, BatchSpread, sketched_width
 from replearn.rows import MemoryRows, Sample, SignedRows, term_hashes
-from replearn.types import BlockMap, Codes, Ints, Matrix, Signs, Vector, stacked
+from replearn.types import BlockMap, Codes, Ints, Matrix, Signs, Vector, is_sparse, stacked
 
 #: Groups of batches whose sums are kept apart, so that their spread can be seen; fewer for wide
 #: rows, so that they take at most 8 MB.
@@ -27,8 +27,8 @@ _MAX_GROUPS, _MIN_GROUPS, _GROUP_ENTRIES = 64, 4, 1 << 19
 #: Batches in one block of work, and rows of it.
 _BLOCK_BATCHES, _BLOCK_ROWS = 64, 1 << 15
 
-#: Rows that are turned into directions at once.
-_DIRECTIONS = 1 << 14
+#: Rows that are turned into directions at once: of a hundred columns they stay in a core's cache.
+_DIRECTIONS = 1 << 10
 
 #: Marks of rows that are kept to count repeated rows.
 _MAX_MARKS = 1 << 14
@@ -38,14 +38,11 @@ AddBatches = Callable[..., Ints]
 
 
 def all_directions(
-    sample: Sample,
-    n_inputs: int,
-    kept_as: Callable[[Any], Any] = lambda rows: rows,
-    most: int = MAX_ROWS,
+    sample: Sample, n_inputs: int, kept_as: Callable[[Any], Any], most: int = MAX_ROWS
 ) -> tuple[list[Any], int, int]:
     """What is kept of rows as directions; how many rows are all zero, and how many recur.
 
-    ``most``: of so many rows, from the first on.
+    ``kept_as`` copies what it is given. ``most``: of so many rows, from the first on.
     """
     parts, hashes, n_zero = [], [], 0
     for rows, n_without in _directions(sample, n_inputs, most):
@@ -65,13 +62,19 @@ def refuse_zeros(n_directions: int, n_zero: int) -> None:
 
 
 def _directions(sample: Sample, n_inputs: int, most: int) -> Iterator[tuple[Any, int]]:
-    """Rows as directions in whole numbers, some at a time, and how many more are all zero."""
+    """Rows as directions in whole numbers, some at a time, and how many more are all zero.
+
+    Those before are written over: new memory for each would take longer than the arithmetic.
+    """
+    buffer: Matrix | None = None
     for block in sample.blocks(1):
         n_here = min(block.n_rows, most)
         most -= n_here
         for start in range(0, n_here, _DIRECTIONS):
             X, signs = block.read(start, min(start + _DIRECTIONS, n_here))
-            rows = unit_rows(X, signs, n_inputs)
+            if buffer is None and not is_sparse(X):
+                buffer = np.empty((_DIRECTIONS, n_inputs))
+            rows = unit_rows(X, signs, n_inputs, buffer)
             kept = nonzero_rows(rows)
             n_zero = int(rows.shape[0] - kept.sum())
             yield (rows[kept] if n_zero else rows), n_zero
@@ -319,8 +322,14 @@ def round_point(
     An original with sketch bits in practical mode chooses the width from its own spread; a
     replication has width and sketch in its plan.
     """
-    point, *spread = plan.space("1").project(vectors, coins)
+    # with a sketch the spread sets a published width, in the same bits everywhere
+    n_exact = len(vectors) if plan.sketch_bits or plan.projection != "gaussian" else 1
+    point, *spread = plan.space("1").project(vectors[:n_exact], coins)
     deviations = np.array(spread).reshape(-1, plan.n_components)
+    if n_exact < len(vectors):
+        sizes = plan.projection, plan.n_inputs, plan.n_components
+        deviations = vectors[1:] @ projection_matrix(*sizes, coins)
+
     width = plan.grid_width
     if plan.sketch_bits and not width:
         width = sketched_width(plan, deviations, n_batches)

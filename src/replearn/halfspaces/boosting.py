@@ -378,7 +378,7 @@ def stability(plan: BoostPlan, n_rows: int, spread: BoostSpread | None) -> Bound
 def run(sample: Sample, plan: BoostPlan, coins: Coins, work: BlockMap = map) -> Fitted:
     """Lines 1 to 10. Reads the streams "boost/box" or "boost/foam", "boost/coins", "boost/test"."""
     check_reach(plan)
-    parts, n_zero, n_again = all_directions(sample, plan.n_inputs)
+    parts, n_zero, n_again = all_directions(sample, plan.n_inputs, lambda rows: rows.copy())
     rows = stacked(parts)
     vote = np.zeros(plan.n_inputs)
     codes: list[Codes] = []

@@ -16,12 +16,10 @@ from replearn.study import (
     Original,
     Performance,
     RowEncoder,
+    Scored,
     area_under_curve,
     balanced_accuracy,
-    calibration_in_the_large,
-    calibration_line,
     held_out,
-    observed_to_expected,
 )
 from replearn.tables import CsvOptions, class_numbers, levels_of, open_table, target_numbers
 from replearn.types import Array, Mask, Matrix, Vector
@@ -313,7 +311,7 @@ class _Scored:
     def performance(self, chosen: Mask | slice = slice(None)) -> Performance:
         scores, targets, masses = self.scores[chosen], self.targets[chosen], self.masses[chosen]
         if self.loss is not None:
-            return Performance.of(self.loss, scores, targets, masses, held_out=False)
+            return Scored(self.loss, scores, targets, masses).performance(held_out=False)
 
         # a halfspace has labels and no probabilities: errors take the place of the log-loss
         labels = decided(scores)
@@ -433,6 +431,7 @@ def _groups(rows: _Scored) -> tuple[tuple[tuple[str, Performance], ...], int]:
 def _calibrated(evaluation: Evaluation, rows: _Scored, loss: Bernoulli) -> Evaluation:
     """An evaluation with what a paper says about the probabilities of two classes."""
     targets, masses = rows.targets, rows.masses
+    scored = Scored(loss, rows.scores, targets, masses)
     probability = loss.mean(rows.scores)[:, 1]
 
     # the Brier score, beside that of one risk for all
@@ -440,7 +439,7 @@ def _calibrated(evaluation: Evaluation, rows: _Scored, loss: Bernoulli) -> Evalu
     brier = Measure.mean((probability - targets) ** 2, masses), share * (1 - share)
 
     # the line of log-odds has a slope where it can be fitted
-    line, slope = calibration_line(rows.scores[:, 0], targets, masses), None
+    line, slope = scored.line(), None
     if line is not None:
         slope = line[1]
     bins = _bins(rows, probability)
@@ -448,8 +447,7 @@ def _calibrated(evaluation: Evaluation, rows: _Scored, loss: Bernoulli) -> Evalu
     if not 0 < targets.mean() < 1:  # the rest takes rows of both classes
         return evaluation
 
-    about = loss, rows.scores, targets, masses
-    in_the_large, ratio = calibration_in_the_large(*about), observed_to_expected(*about)
+    in_the_large, ratio = scored.in_the_large(), scored.observed_to_expected()
     return replace(evaluation, in_the_large=in_the_large, ratio=ratio)
 
 

@@ -1,11 +1,12 @@
 """The methods paragraph of a paper, from what a study says, and its columns as a table."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from replearn.glm import GlmDesign, GlmModel, Hazard
 from replearn.reports.evaluate import Evaluation
 from replearn.study import GlmStudy
-from replearn.tables import INTERVAL, MISSING, OTHER, LevelColumn, NumberColumn, NumberProfile
+from replearn.tables import MISSING, OTHER, LevelColumn, NumberColumn, NumberProfile
 from replearn.words import Facts, Table, counted, percent
 
 #: Levels of a column that are listed; all stand among the coefficients.
@@ -55,7 +56,7 @@ def methods(study: GlmStudy) -> str:
 
 def _terms(design: GlmDesign) -> list[str]:
     """The model, and how columns become terms."""
-    columns = _predictors(design)
+    columns = design.encoding.own_columns
     numbers = [column for column in columns if isinstance(column, NumberColumn)]
     n_levels = len(columns) - len(numbers)
     curved = any(column.knots for column in numbers)
@@ -92,7 +93,7 @@ def _terms(design: GlmDesign) -> list[str]:
     return sentences
 
 
-def _rare_levels(columns: list[NumberColumn | LevelColumn]) -> str:
+def _rare_levels(columns: Sequence[NumberColumn | LevelColumn]) -> str:
     """What was done with levels of few rows, as the end of a sentence."""
     rare = [c for c in columns if isinstance(c, LevelColumn) and float(c.folded) > 0]
     done = []
@@ -103,11 +104,6 @@ def _rare_levels(columns: list[NumberColumn | LevelColumn]) -> str:
     if not done:
         return ""
     return f"; rare levels {', or '.join(done)}"
-
-
-def _predictors(design: GlmDesign) -> list[NumberColumn | LevelColumn]:
-    """Columns of a table; intervals of time are none."""
-    return [column for column in design.encoding.columns if column.name != INTERVAL]
 
 
 def missing_rule(study: GlmStudy) -> str:
@@ -122,7 +118,7 @@ def missing_rule(study: GlmStudy) -> str:
     if not own:
         return f"The original had no missing values, or too few for coefficients; {others}"
     kept = f"Missing values had coefficients of their own in {counted(len(own), 'predictor')}"
-    if len(own) == len(_predictors(study.design)):
+    if len(own) == len(study.design.encoding.own_columns):
         return kept
     return f"{kept}; elsewhere {others}"
 
@@ -180,7 +176,7 @@ def tripod_items(study: GlmStudy, model: GlmModel | None = None, measured: bool 
     rows = [
         ("7", "data preparation", "constants under Predictors; values beyond the range: its ends"),
         ("8a", "outcome", f"{design.target}, {design.loss.title}"),
-        ("9b", "predictors", f"{len(_predictors(design))}, under Predictors"),
+        ("9b", "predictors", f"{len(design.encoding.own_columns)}, under Predictors"),
         ("10", "sample size", sizes),
         ("11", "missing data", missing_rule(study)),
         ("12b, c", "analysis", f"ridge {design.ridge}, exact arithmetic; see Methods"),
@@ -200,9 +196,9 @@ def tripod_items(study: GlmStudy, model: GlmModel | None = None, measured: bool 
 def columns_table(study: GlmStudy) -> Table:
     """Predictors with the constants that a study publishes."""
     rows: list[tuple[str, str, str]] = []
-    for column, seen in zip(study.design.encoding.columns, study.profile.columns, strict=True):
-        if column.name == INTERVAL:
-            continue
+    # intervals of time, the last column, are no predictor
+    own = study.design.encoding.own_columns
+    for column, seen in zip(own, study.profile.columns, strict=False):
         if isinstance(seen, NumberProfile):
             quantiles = ", ".join(seen.quantiles) or "not published"
             rows.append((column.name, "number", f"quantiles {quantiles}"))

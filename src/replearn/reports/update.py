@@ -16,22 +16,12 @@ from replearn.glm import (
     fit_constants,
     fit_factor,
     over_scores,
-    shift_of,
     slopes_of,
     thousandths,
 )
 from replearn.reports.files import load
 from replearn.rows import THETA_BITS, Rows, on_grid
-from replearn.study import (
-    Measure,
-    Performance,
-    RowEncoder,
-    ScoredRows,
-    TableRows,
-    observed_to_expected,
-    read_rows,
-    table_of,
-)
+from replearn.study import Measure, Performance, RowEncoder, Scored, TableRows, read_rows, table_of
 from replearn.tables import CsvOptions, Table, open_table
 from replearn.types import Matrix, Vector
 from replearn.words import Facts, Row, Spoken
@@ -269,8 +259,8 @@ def update(
         _table(parent, X, y, sample_weight, offset, csv), RowEncoder.of(parent.design)
     )
     rows = read_rows(source)
-    n_rows, n_events = _check_events(rows, loss, 2 if slope else 1)
-    return _updated(parent, rows, n_rows, n_events, slope)
+    n_events = _check_events(rows, loss, 2 if slope else 1)
+    return _updated(parent, rows, n_events, slope)
 
 
 def _model_of(given: Any) -> GlmModel:
@@ -315,18 +305,17 @@ def _table(
     return open_table(X, columns=model.feature_names, csv=csv, **named | roles)
 
 
-def _check_events(rows: Rows, loss: Loss, n_fitted: int) -> tuple[int, int | None]:
-    """Rows and events; too few are refused."""
+def _check_events(rows: Rows, loss: Loss, n_fitted: int) -> int | None:
+    """Events, where rows have some; too few are refused."""
     n_classes = loss.n_scores + 1 if loss.by_class else 1
-    counts, n_rows = np.zeros(n_classes), 0
+    counts = np.zeros(n_classes)
     for block in rows.blocks():
-        n_rows += block.n_rows
         counts += loss.totals(block.targets, np.ones(block.n_rows))
 
     # what a constant rests on: rows of each class, events, or rows of measurements
     what, fewest = "rows", float(counts.min())
     if loss.link == "identity":
-        fewest = n_rows
+        fewest = rows.n_rows
     elif loss.link == "log":
         what = "events"
     elif loss.by_class:
@@ -339,13 +328,11 @@ def _check_events(rows: Rows, loss: Loss, n_fitted: int) -> tuple[int, int | Non
             "about a base risk, and would show single patients. Get more rows."
         )
     if loss.link == "identity" or loss.n_scores > 1:
-        return n_rows, None
-    return n_rows, int(counts[-1])
+        return None
+    return int(counts[-1])
 
 
-def _updated(
-    parent: GlmModel, rows: Rows, n_rows: int, n_events: int | None, with_slope: bool
-) -> Update:
+def _updated(parent: GlmModel, rows: Rows, n_events: int | None, with_slope: bool) -> Update:
     design, loss = parent.design, parent.design.loss
     decoded = design.decode(parent.codes)
     before = parent.recalibration
@@ -365,29 +352,25 @@ def _updated(
 
     # 3 how well both predict here
     thetas = [on_grid(one, THETA_BITS) for one in (_theta_here(parent), model.fitted_theta)]
-    scored = ScoredRows.of(rows, n_rows, *thetas, slopes, np.zeros_like(slopes))
-    by_parent, by_update, sloped, offset = scored.scores
-    targets, masses = scored.targets, scored.masses
+    thetas += [slopes, np.zeros_like(slopes)]
+    by_parent, by_update, sloped, offset = Scored.of(loss, rows, *thetas)
 
     # 4 the slope on the parent's score, with its interval
     slope = None
     if further is not None:
-        along = (sloped - offset)[:, 0]
+        along = (sloped.scores - offset.scores)[:, 0]
         if with_slope:
             along = along / float(further)
-        slope = _slope(loss, float(further), along, offset[:, 0], targets, masses)
+        slope = _slope(float(further), along, offset)
     return Update(
         model,
-        n_rows,
+        rows.n_rows,
         n_events,
-        _shifts(model, by_parent, targets, masses),
+        _shifts(model, by_parent),
         slope,
-        Performance.of(loss, by_parent, targets, masses, held_out=False),
-        Performance.of(loss, by_update, targets, masses, held_out=False),
-        (
-            observed_to_expected(loss, by_parent, targets, masses),
-            observed_to_expected(loss, by_update, targets, masses),
-        ),
+        by_parent.performance(held_out=False),
+        by_update.performance(held_out=False),
+        (by_parent.observed_to_expected(), by_update.observed_to_expected()),
         with_slope,
     )
 
@@ -414,17 +397,14 @@ def _factor(rows: Rows, loss: Loss, slopes: Matrix, is_needed: bool) -> str | No
         return None
 
 
-def _shifts(
-    model: GlmModel, scores: Matrix, targets: Vector, masses: Vector
-) -> tuple[tuple[str, Measure], ...]:
+def _shifts(model: GlmModel, by_parent: Scored) -> tuple[tuple[str, Measure], ...]:
     """How constants differ from the parent's, slopes kept; robust 95% intervals."""
-    loss = model.design.loss
-    shift = shift_of(loss, scores, targets, masses)
+    loss, shift, masses = by_parent.loss, by_parent.shift, by_parent.masses[:, None]
 
     # the information of constants, whose curvature is that of each pair of scores
-    fitted = scores + shift
-    gradients = loss.residual(fitted, targets) * masses[:, None]
-    curvature = (loss.curvature(fitted) * masses[:, None]).sum(axis=0)
+    fitted = by_parent.scores + shift
+    gradients = loss.residual(fitted, by_parent.targets) * masses
+    curvature = (loss.curvature(fitted) * masses).sum(axis=0)
     information = over_scores(curvature[:, None, None], loss.n_scores)
     errors = _robust_errors(information, gradients)
 
@@ -447,16 +427,14 @@ def _robust_errors(information: Matrix, gradients: Matrix) -> Vector:
     return np.sqrt(np.maximum(variances, 0.0))
 
 
-def _slope(
-    loss: Loss, factor: float, along: Vector, offset: Vector, targets: Vector, masses: Vector
-) -> Measure:
+def _slope(factor: float, along: Vector, offset: Scored) -> Measure:
     """A factor on the slopes' score ``along``, with its robust 95% interval."""
-    beside = (factor * along + offset)[:, None]
-    fitted = beside + shift_of(loss, beside, targets, masses)
+    loss, masses = offset.loss, offset.masses[:, None]
+    fitted = replace(offset, scores=factor * along[:, None] + offset.scores).shifted.scores
 
     # the information of constant and factor
     design = np.column_stack([np.ones_like(along), along])
-    weighted = design * (loss.curvature(fitted)[:, 0] * masses)[:, None]
-    gradients = design * (loss.residual(fitted, targets)[:, 0] * masses)[:, None]
+    weighted = design * (loss.curvature(fitted) * masses)
+    gradients = design * (loss.residual(fitted, offset.targets) * masses)
     reach = 1.96 * float(_robust_errors(weighted.T @ design, gradients)[1])
-    return Measure(factor, factor - reach, factor + reach)
+    return Measure.around(factor, reach)

@@ -8,7 +8,7 @@ additions, no thread and no BLAS kernel can change a bit.
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -79,11 +79,18 @@ class Block:
     def hashes_apart(self) -> Words:
         """The same, where each of several equal rows has its own, whichever has which."""
         order = np.argsort(self.hashes, kind="stable")
-        ordered, here = self.hashes[order], np.arange(self.n_rows)
-        is_first = np.append(True, ordered[1:] != ordered[:-1])
-        number = np.empty(self.n_rows, dtype=np.uint64)
-        number[order] = here - np.maximum.accumulate(np.where(is_first, here, 0))
-        return self.hashes + number * np.uint64(_ODD)
+        ordered = self.hashes[order]
+        repeats = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1
+        if not repeats.size:
+            return self.hashes
+
+        # repeats of one row follow each other: the first has the number 1, and so on
+        del ordered
+        begins = np.diff(repeats, prepend=-1) > 1
+        first = np.maximum.accumulate(np.where(begins, repeats, 0))
+        apart = self.hashes.copy()
+        apart[order[repeats]] += (repeats - first + 1).astype(np.uint64) * np.uint64(_ODD)
+        return apart
 
     @property
     def weight(self) -> int:
@@ -170,6 +177,10 @@ class Rows(Protocol):
         """Encoded numbers of a row, without the constant."""
 
     @property
+    def n_rows(self) -> int:
+        """Number of rows; of a table that is read anew, after its first pass."""
+
+    @property
     def work(self) -> BlockMap:
         """How passes over the blocks are made: one after the other, or on threads."""
 
@@ -188,6 +199,11 @@ class MemoryBlocks:
     def n_terms(self) -> int:
         """Encoded numbers of a row, without the constant."""
         return int(self.block.terms.shape[1])
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.block.n_rows
 
     def blocks(self) -> Iterator[Block]:
         """All rows at once."""
@@ -335,12 +351,15 @@ def _lanes(terms: Any, n_lanes: int) -> list[Words32]:
     return lanes
 
 
+@lru_cache(maxsize=2)
 def _factors(n_columns: int, n_sums: int) -> Matrix:
     """Fixed random odd numbers below 2^24: a row for each column, the constant's first."""
     column = np.arange(1, n_columns + 1, dtype=np.uint32)[:, None]
     place = column * np.uint32(4) + np.arange(n_sums, dtype=np.uint32)
     seeds = (place * np.uint32(0x9E3779B1)).astype(np.uint32)
-    return ((_mixed(seeds, *_MIX_32) >> np.uint32(8)) | np.uint32(1)).astype(np.float64)
+    factors = ((_mixed(seeds, *_MIX_32) >> np.uint32(8)) | np.uint32(1)).astype(np.float64)
+    factors.setflags(write=False)
+    return factors
 
 
 def copied_share(hashes: Any) -> float:
@@ -369,9 +388,9 @@ def threshold_for(most: int, n_rows: int) -> int:
     return min(EVERY_ROW, (most << 32) // max(n_rows, 1))
 
 
-def sampled(rows: Rows, n_rows: int, most: int, salt: int) -> MemoryBlocks:
+def sampled(rows: Rows, most: int, salt: int) -> MemoryBlocks:
     """Some of the rows, chosen by their content, in memory."""
-    sample_threshold = threshold_for(most, n_rows)
+    sample_threshold = threshold_for(most, rows.n_rows)
     if not isinstance(rows, MemoryBlocks):  # blocks have no order, so equal rows cannot be counted
         kept = [
             block.part(row_marks(block, salt, apart=False) < sample_threshold)

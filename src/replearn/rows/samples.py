@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from replearn.types import Order, Signs
+from replearn.types import Order, Signs, is_sparse
 
 
 class SignedRows(Protocol):
@@ -80,10 +80,12 @@ class MemoryRows:
 
     def read(self, start: int, stop: int) -> tuple[Any, Signs]:
         """Some of the rows, and their signs."""
-        rows: slice | Order = slice(start, stop)
-        if self.order is not None:
-            rows = self.order[start:stop]
-        return self.X[rows], self.signs[rows]
+        if self.order is None:
+            return self.X[start:stop], self.signs[start:stop]
+
+        places = self.order[start:stop]
+        rows = self.X[places] if is_sparse(self.X) else self.X.take(places, axis=0)
+        return rows, self.signs[places]
 
     def first(self, n_rows: int) -> "MemoryRows":
         """So many of them, from the first on."""

@@ -14,11 +14,10 @@ from replearn.study.passes import PooledFit, State, Sums, encode, findings_of, t
 from replearn.study.performance import (
     Measure,
     Performance,
+    Scored,
     area_under_curve,
     balanced_accuracy,
-    calibration_in_the_large,
     calibration_line,
-    observed_to_expected,
 )
 from replearn.study.registered import register_study
 from replearn.study.replication import (
@@ -33,4 +32,4 @@ from replearn.study.sample_size import sample_size_row
 from replearn.study.shares import Share, joined_shares, lab_shares, unpack_total
 from replearn.study.study import GlmStudy, Study, given_glm_study, given_study
 from replearn.study.sums import LabSums, lab_sums
-from replearn.study.support import ScoredRows, Support
+from replearn.study.support import Support

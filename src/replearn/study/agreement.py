@@ -87,7 +87,7 @@ def _replicated(
         counts = None if label_counts is None else label_counts.tolist()
         return compare_profiles(design.encoding, study.profile, seen, counts, study.planned_rows)
 
-    replication = supported_by(agreement, profiles, rows, agreement.n_rows)
+    replication = supported_by(agreement, profiles, rows)
     people = None
     if isinstance(design.loss, Hazard):
         n_events = sum(int(block.targets.sum()) for block in rows.blocks())
@@ -98,11 +98,11 @@ def _replicated(
 
 
 def supported_by(
-    agreement: "Agreement", profiles: Callable[[], Sequence[Finding]], rows: Rows, n_tested: int
+    agreement: "Agreement", profiles: Callable[[], Sequence[Finding]], rows: Rows
 ) -> GlmReplication:
     """What a lab's fit and its patients say about the original's model.
 
-    The patients are ``rows``: all, or so many of them. What ``profiles`` finds of all comes first.
+    The patients are ``rows``: all, or some of them. What ``profiles`` finds of all comes first.
     Each answer takes as long as the fit, and is made when it is read.
     """
     study, original = agreement.study, agreement.original
@@ -111,7 +111,7 @@ def supported_by(
         if original is None:
             return None
         here = original.with_constants_of(rows)
-        return support_of(study, here, rows, n_tested, agreement.theta)
+        return support_of(study, here, rows, agreement.theta)
 
     supported = Later(support)
 
@@ -120,14 +120,14 @@ def supported_by(
         return None if tested is None else tested.test.spreads
 
     def findings() -> tuple[Finding, ...]:
-        beside = spread_findings(study, spreads(), n_tested)
-        return (*profiles(), *beside, *copies_findings(rows, n_tested))
+        beside = spread_findings(study, spreads(), rows.n_rows)
+        return (*profiles(), *beside, *copies_findings(rows))
 
     def evidence() -> Evidence:
         proof = study.evidence(agreement.model, spreads())
         if not agreement.same or proof.is_weak:
             return proof
-        return replace(proof, placebo=placebo_matches(study, agreement.model, rows, n_tested))
+        return replace(proof, placebo=placebo_matches(study, agreement.model, rows))
 
     return replace(
         compare_with_original(agreement),
@@ -157,13 +157,13 @@ def spread_findings(study: GlmStudy, spreads: Vector | None, n_rows: int) -> tup
     )
 
 
-def copies_findings(rows: Rows, n_rows: int) -> tuple[Finding, ...]:
+def copies_findings(rows: Rows) -> tuple[Finding, ...]:
     """Whether the table holds rows twice, or three times."""
-    if n_rows < PROMISED_ROWS:
+    if rows.n_rows < PROMISED_ROWS:
         return ()
 
     # by content, so that copies are together: which rows are compared depends on no order
-    sample_threshold = threshold_for(_MOST_COMPARED, n_rows)
+    sample_threshold = threshold_for(_MOST_COMPARED, rows.n_rows)
     kept = [block.part(block.marks.astype(np.int64) < sample_threshold) for block in rows.blocks()]
     share = copied_share(np.concatenate([block.hashes for block in kept]))
     if not share:

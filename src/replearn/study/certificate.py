@@ -401,7 +401,7 @@ def _hashes(rows: Rows, loss: Loss) -> Any:
     if not isinstance(rows, MemoryBlocks):
         return np.array([])
 
-    block = sampled(rows, rows.block.n_rows, MOST_TRIED, salt=4).block
+    block = sampled(rows, MOST_TRIED, salt=4).block
     if isinstance(loss, Hazard):
         block = block.part(block.targets > 0)
     return block.hashes

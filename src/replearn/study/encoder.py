@@ -38,8 +38,9 @@ from replearn.tables import (
 from replearn.types import Array, BlockMap, Codes, Grid, Ints, Vector, is_sparse
 from replearn.words import threads
 
-#: Encoded rows are kept in memory up to so many bytes, and in a scratch file beyond.
-MOST_KEPT = 1 << 28
+#: Encoded rows are kept in memory up to so many bytes, and in a scratch file beyond. Targets and
+#: hashes of rows take memory, too: more than the terms of many rows of few columns.
+MOST_KEPT, MOST_ROWS_KEPT = 1 << 28, 1 << 23
 #: Bytes of encoded rows that are made at once.
 MOST_AT_ONCE = 1 << 26
 
@@ -153,7 +154,8 @@ class TableRows(Rows):
     table: Table
     encoder: RowEncoder
     work: BlockMap = map
-    seen: EncodingCounts = field(init=False)  # after the first pass
+    n_rows: int = 0  # after the first pass, as is what follows
+    seen: EncodingCounts = field(init=False)
     label_counts: Ints | None = field(init=False, default=None)
 
     @property
@@ -179,7 +181,7 @@ class TableRows(Rows):
         scale = self.scale
         fresh = EncodingCounts(self.encoder.encoding)
         n_classes = len(self.encoder.classes or ())
-        counts = np.zeros(n_classes, dtype=np.int64)
+        counts, n_rows = np.zeros(n_classes, dtype=np.int64), 0
 
         # dense rows take memory as they are encoded, so few of them at a time
         if self.table.is_sparse:
@@ -190,12 +192,13 @@ class TableRows(Rows):
 
         for batch in batches:
             block = self.encoder.block(batch, scale, fresh)
+            n_rows += block.n_rows
             if n_classes:
                 counts += np.bincount(block.targets.astype(np.int64), minlength=n_classes)
             yield block
 
         fresh.refuse()
-        self.seen = fresh
+        self.seen, self.n_rows = fresh, n_rows
         self.label_counts = counts if n_classes else None
 
 
@@ -208,12 +211,14 @@ class ScratchBlocks:
 
     n_terms: int
     work: BlockMap
+    n_rows: int = 0
     scratch: Scratch = field(default_factory=Scratch)
     stored: list[int] = field(default_factory=list)
 
     def add(self, block: Block) -> None:
         """Write some rows."""
         self.stored.append(self.scratch.put(block))
+        self.n_rows += block.n_rows
 
     def blocks(self) -> Iterator[Block]:
         """The rows, from the beginning."""
@@ -228,12 +233,13 @@ def read_rows(rows: TableRows, n_jobs: int | None = None) -> Rows:
     rows.work = threads(n_jobs)
     kept: list[Block] = []
     stored: ScratchBlocks | None = None
-    size, has_room = 0, True
+    size, n_rows, has_room = 0, 0, True
     for block in rows.blocks():  # to the end in any case: what is seen counts all rows
         terms = block.terms
         size += terms.data.nbytes if is_sparse(terms) else terms.nbytes
+        n_rows += block.n_rows
         kept.append(block)
-        if size <= MOST_KEPT:
+        if size <= MOST_KEPT and n_rows <= MOST_ROWS_KEPT:
             continue
 
         # too many for memory: all so far go to the file

@@ -359,7 +359,17 @@ def _class_weight(given: Any, classes: tuple[Any, ...] | None, labels: Any) -> V
         counts = np.bincount(labels, minlength=len(classes))
         weights = len(labels) / (len(classes) * counts)
     elif isinstance(given, Mapping):
+        if not set(given) <= set(classes):
+            raise ReplearnError(
+                f"class_weight must be for labels of the target, {short(list(classes))}, got "
+                f"{short(sorted(set(given) - set(classes), key=str))}. Check the labels."
+            )
         weights = np.array([float(given.get(label, 1.0)) for label in classes])
+        if not (np.isfinite(weights) & (weights > 0)).all():
+            raise ReplearnError(
+                f"class_weight must be positive numbers, got {short(dict(given))}. Leave the rows "
+                "of a class out of the table if they should not count."
+            )
     else:
         raise ReplearnError(f'class_weight must be None, "balanced" or a dict, got {short(given)}.')
     return np.array([float(decimal_text(weight)) for weight in weights])

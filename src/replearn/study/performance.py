@@ -1,18 +1,21 @@
 """What a model is worth on rows: log-loss, AUC and balanced accuracy, beside the base rate."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from replearn.glm import Loss, Poisson, decided, means_of, shift_of
-from replearn.rows import WEIGHT_BITS
+from replearn.rows import WEIGHT_BITS, Rows, pieces, sampled
 from replearn.types import Matrix, Vector
 from replearn.words import Facts, Figure, Row, Spoken, forest, in_words
 
 _NORMAL_95 = 1.959963984540054
 #: Newton's steps of a calibration line, and the length of the last one.
 _MOST_STEPS, _SMALL = 50, 1e-10
+#: Rows that are scored, at most.
+_MOST_SCORED = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,11 @@ class Measure:
         spread = math.sqrt(float(((values - value) * weights) @ ((values - value) * weights)))
         reach = _NORMAL_95 * spread / total
         return cls(value, max(value - reach, float(values.min())), value + reach)
+
+    @classmethod
+    def around(cls, value: float, reach: float) -> "Measure":
+        """An interval that reaches as far to both sides."""
+        return cls(value, value - reach, value + reach)
 
     def row(self, name: str, note: str = "", unit: str = "") -> Row:
         """As a fact."""
@@ -273,16 +281,77 @@ def calibration_line(scores: Vector, targets: Vector, masses: Vector) -> list[Me
         reach = 1.96 * np.sqrt(np.diag(inverse @ (moved.T @ moved) @ inverse))
     if not math.isfinite(beta.sum() + reach.sum()):
         return None
-    return [Measure(float(b), float(b - r), float(b + r)) for b, r in zip(beta, reach, strict=True)]
+    return [Measure.around(*both) for both in zip(beta.tolist(), reach.tolist(), strict=True)]
 
 
-def observed_to_expected(
-    loss: Loss, scores: Matrix, targets: Vector, masses: Vector
-) -> Measure | None:
-    """Events (or totals) beside what the model predicts; None for many classes."""
-    if loss.n_scores > 1 or loss.link == "identity":
-        return None
-    return _ratio(targets, means_of(loss, scores)[:, 0], masses)
+@dataclass(frozen=True)
+class Scored:
+    """Scores of a model on rows, with the targets and weights of these."""
+
+    loss: Loss
+    scores: Matrix
+    targets: Vector
+    masses: Vector
+
+    @classmethod
+    def of(cls, loss: Loss, rows: Rows, *thetas: Matrix) -> "list[Scored]":
+        """Of coefficients in whole units, on the same rows, at most two million."""
+        kept = sampled(rows, _MOST_SCORED, salt=6)
+        parts = [p for block in kept.blocks() for p in pieces(block, thetas[0].shape[1])]
+        targets = np.concatenate([p.targets for p in parts])
+        masses = np.concatenate([p.masses for p in parts])
+        by_model = (np.concatenate([p.scores(theta) for p in parts]) for theta in thetas)
+        return [cls(loss, scores, targets, masses) for scores in by_model]
+
+    @cached_property
+    def shift(self) -> Vector:
+        """What must be added to scores so that they predict as many events as there are."""
+        return shift_of(self.loss, self.scores, self.targets, self.masses)
+
+    @cached_property
+    def shifted(self) -> "Scored":
+        """The same with scores that do."""
+        return replace(self, scores=self.scores + self.shift)
+
+    def performance(self, held_out: bool = True, at_risk: Vector | None = None) -> Performance:
+        """What the scores say about the targets."""
+        return Performance.of(self.loss, self.scores, self.targets, self.masses, held_out, at_risk)
+
+    def gain_over(self, base: "Scored") -> Measure:
+        """What is saved beyond other scores, in nats a row; both have constants of these rows."""
+        values, theirs = (self.loss.value(s.shifted.scores, self.targets) for s in (self, base))
+        mean = Measure.mean(theirs - values, self.masses)
+        return Measure.around(mean.value, mean.high - mean.value)
+
+    def observed_to_expected(self) -> Measure | None:
+        """Events (or totals) beside what the model predicts; None for many classes."""
+        if self.loss.n_scores > 1 or self.loss.link == "identity":
+            return None
+        return _ratio(self.targets, means_of(self.loss, self.scores)[:, 0], self.masses)
+
+    def base_risk_shifts(self) -> tuple[Measure, ...]:
+        """Logarithms of observed to expected, of each class if many; of numbers the mean."""
+        loss, targets, masses = self.loss, self.targets, self.masses
+        if loss.link == "identity":  # in standard deviations of the original's target
+            return (Measure.mean(targets - self.scores[:, 0], masses),)
+
+        expected = means_of(loss, self.scores)
+        pairs = [(targets, expected[:, 0])]
+        if loss.n_scores > 1:
+            every = [1.0 - expected.sum(axis=1), *expected.T]
+            pairs = [((targets == label) * 1.0, of_class) for label, of_class in enumerate(every)]
+        ratios = [_ratio(*pair, masses) for pair in pairs if pair[0].any()]
+        return tuple(Measure(*map(math.log, (one.value, one.low, one.high))) for one in ratios)
+
+    def in_the_large(self) -> Measure:
+        """Calibration of two classes: the shift with its interval."""
+        shift = float(self.shift[0])
+        information = float(self.loss.curvature(self.scores + shift)[:, 0] @ self.masses)
+        return Measure.around(shift, 1.96 / math.sqrt(max(information, 1e-12)))
+
+    def line(self) -> list[Measure] | None:
+        """Constant and slope of two classes on the score; see `calibration_line`."""
+        return calibration_line(self.scores[:, 0], self.targets, self.masses)
 
 
 def _ratio(observed: Vector, expected: Vector, masses: Vector) -> Measure:
@@ -292,29 +361,3 @@ def _ratio(observed: Vector, expected: Vector, masses: Vector) -> Measure:
     left = (observed - expected) * masses
     reach = min(1.96 * math.sqrt(float(left @ left)) / max(total, 1e-12), 300.0)
     return Measure(ratio, ratio * math.exp(-reach), ratio * math.exp(reach))
-
-
-def base_risk_shifts(
-    loss: Loss, scores: Matrix, targets: Vector, masses: Vector
-) -> tuple[Measure, ...]:
-    """Logarithms of observed to expected, of each class if there are many; of numbers the mean."""
-    if loss.link == "identity":  # in standard deviations of the original's target
-        return (Measure.mean(targets - scores[:, 0], masses),)
-
-    expected = means_of(loss, scores)
-    pairs = [(targets, expected[:, 0])]
-    if loss.n_scores > 1:
-        every = [1.0 - expected.sum(axis=1), *expected.T]
-        pairs = [((targets == label) * 1.0, of_class) for label, of_class in enumerate(every)]
-    ratios = [_ratio(*pair, masses) for pair in pairs if pair[0].any()]
-    return tuple(Measure(*map(math.log, (one.value, one.low, one.high))) for one in ratios)
-
-
-def calibration_in_the_large(
-    loss: Loss, scores: Matrix, targets: Vector, masses: Vector
-) -> Measure:
-    """What must be added to scores so that they predict as many events as there are."""
-    shift = float(shift_of(loss, scores, targets, masses)[0])
-    information = float(loss.curvature(scores + shift)[:, 0] @ masses)
-    reach = 1.96 / math.sqrt(max(information, 1e-12))
-    return Measure(shift, shift - reach, shift + reach)

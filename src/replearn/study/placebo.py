@@ -17,13 +17,13 @@ from replearn.study.study import GlmStudy
 _MOST_ROWS = 1 << 14
 
 
-def placebo_matches(study: GlmStudy, model: GlmModel, rows: Rows, n_rows: int) -> bool:
+def placebo_matches(study: GlmStudy, model: GlmModel, rows: Rows) -> bool:
     """Whether permuted labels give this model, as far as its slopes go.
 
     The permutation follows the content of rows, so that their order does not matter.
     """
     design = study.design
-    block = sampled(rows, n_rows, _MOST_ROWS, salt=20).block
+    block = sampled(rows, _MOST_ROWS, salt=20).block
 
     # the same rows, with the outcomes of others
     giver, taker = (np.argsort(row_marks(block, salt), kind="stable") for salt in (21, 22))

@@ -16,7 +16,7 @@ from replearn.errors import UselessModelWarning, probability, whole_number
 from replearn.exact import algebra
 from replearn.glm import DIRECTION_BITS, GlmDesign, GlmPromise, Kind, loss_of
 from replearn.glm import sketched as glm
-from replearn.rows import MOST_TRIED, MemoryBlocks, Rows, sampled
+from replearn.rows import MemoryBlocks, Rows, joined
 from replearn.study.encoder import RowEncoder, TableRows, projected, read_rows
 from replearn.study.original import read_labels, worth_of
 from replearn.study.study import GlmStudy
@@ -148,7 +148,7 @@ def _worthwhile(rows: Rows, loss: Any, promise: GlmPromise) -> tuple[Codes, glm.
     """As many principal directions as lower the held-out loss after rounding."""
     every = principal_directions(glm.second_moments(rows))[:MOST_DIRECTIONS]
     best: tuple[Codes, glm.RidgeFit] | None = None
-    kept = rows if isinstance(rows, MemoryBlocks) else sampled(rows, 1, MOST_TRIED, salt=4)
+    kept = rows if isinstance(rows, MemoryBlocks) else MemoryBlocks(joined(list(rows.blocks())))
     for k in range(1, len(every) + 1):
         turned = MemoryBlocks(replace(kept.block, terms=projected(kept.block.terms, every[:k])))
         fitted = glm.RidgeSearch.of(turned, loss, promise).original()

@@ -27,22 +27,14 @@ from replearn.glm import (
     fit_constants,
     fit_factor,
     score_test,
-    shift_of,
     slopes_of,
 )
-from replearn.rows import THETA_BITS, Rows, on_grid, pieces, sampled
-from replearn.study.performance import (
-    Measure,
-    Performance,
-    base_risk_shifts,
-    calibration_in_the_large,
-    calibration_line,
-    observed_to_expected,
-)
+from replearn.rows import THETA_BITS, Rows, on_grid
+from replearn.study.performance import Measure, Performance, Scored
 from replearn.study.strongest import PartGain, parts_of
 from replearn.study.study import GlmStudy
 from replearn.tables import INTERVAL
-from replearn.types import Matrix, Vector
+from replearn.types import Matrix
 from replearn.words import Facts, Row, Spoken, p_value
 from replearn.words import Table as FactTable
 
@@ -51,8 +43,6 @@ UNLIKELY = 0.01
 #: Base risks differ where the whole interval of events, observed to expected, lies beyond a quarter
 #: more, or of a mean beyond as many standard deviations. Of bioequivalence: 0.8 to 1.25.
 _MARGIN = math.log(1.25)
-#: Rows on which performance is measured, at most; the test takes all.
-_MOST_MEASURED = 1 << 21
 
 
 #: What holds of a model: all of it, its slopes, these up to a factor, or not these columns.
@@ -293,37 +283,19 @@ class Support(Spoken):
         return [c for c in self.columns if c.p < UNLIKELY or not c.name.startswith(is_baseline)]
 
 
-@dataclass(frozen=True)
-class ScoredRows:
-    """Scores of some models on the same rows, with the targets and weights of these."""
-
-    scores: tuple[Matrix, ...]
-    targets: Vector
-    masses: Vector
-
-    @classmethod
-    def of(cls, rows: Rows, n_rows: int, *thetas: Matrix) -> "ScoredRows":
-        """Of coefficients in whole units, on at most two million rows."""
-        kept = sampled(rows, n_rows, _MOST_MEASURED, salt=6)
-        parts = [p for block in kept.blocks() for p in pieces(block, thetas[0].shape[1])]
-        by_model = [np.concatenate([p.scores(theta) for p in parts]) for theta in thetas]
-        targets = np.concatenate([p.targets for p in parts])
-        return cls(tuple(by_model), targets, np.concatenate([p.masses for p in parts]))
-
-
-def rungs_of(rows: Rows, n_rows: int, reference: Reference) -> ScoreTest:
+def rungs_of(rows: Rows, reference: Reference) -> ScoreTest:
     """The score test, with the lower rungs tested where their free numbers are fitted.
 
     Far away from the model its curvature is a different one: slopes, and single columns, are
     tested at constants of these rows, and slopes up to a factor at the factor of these rows.
     """
-    loss, test = reference.loss, score_test(rows, n_rows, reference)
+    loss, test = reference.loss, score_test(rows, reference)
     slopes = slopes_of(reference.theta * 2.0**-THETA_BITS)
 
     def tested_at(factor: str) -> ScoreTest:
         theta = slopes_of(slopes * 2.0**-THETA_BITS, factor)
         theta[:, 0] = fit_constants(rows, loss, theta)
-        return score_test(rows, n_rows, replace(reference, theta=theta))
+        return score_test(rows, replace(reference, theta=theta))
 
     own = test
     with suppress(ReplearnError):  # these rows have no bounded constant beside the slopes
@@ -344,20 +316,16 @@ def rungs_of(rows: Rows, n_rows: int, reference: Reference) -> ScoreTest:
     )
 
 
-def p_if_centres_did_not_differ(
-    rows: Rows, n_rows: int, reference: Reference, of_slopes: bool
-) -> float:
+def p_if_centres_did_not_differ(rows: Rows, reference: Reference, of_slopes: bool) -> float:
     """What a test says that knows of no difference between centres, so that nothing hides there."""
     alike = Between.none(reference.theta.size)
-    test = score_test(rows, n_rows, replace(reference, between=alike))
+    test = score_test(rows, replace(reference, between=alike))
     if of_slopes:
         return combined(test.p_slopes, *test.of_directions)
     return test.p_all
 
 
-def support_of(
-    study: GlmStudy, model: GlmModel, rows: Rows, n_rows: int, own_theta: Matrix
-) -> Support:
+def support_of(study: GlmStudy, model: GlmModel, rows: Rows, own_theta: Matrix) -> Support:
     """Test a model on a lab's rows and measure its performance there.
 
     Where the study leaves constants to labs, the model must have those of this lab.
@@ -367,28 +335,28 @@ def support_of(
     reference = Reference(
         loss, theta, float(design.ridge), design.coordinates, study.centres, study.n_original
     )
-    test = rungs_of(rows, n_rows, reference)
+    test = rungs_of(rows, reference)
     is_local = design.constant == "local"
 
     parts = list(parts_of(study, theta))
     without = [part.without for part in parts]
-    scored = ScoredRows.of(rows, n_rows, theta, own_theta, np.zeros_like(theta), *without)
-    (ours, own, base, *rest), targets, masses = scored.scores, scored.targets, scored.masses
-    gains = [gain_of(loss, ours, one, targets, masses) for one in (base, *rest)]
-
+    # performance is measured on many rows; the test takes all
+    thetas = theta, own_theta, np.zeros_like(theta), *without
+    ours, own, base, *rest = Scored.of(loss, rows, *thetas)
+    gains = [ours.gain_over(one) for one in (base, *rest)]
     # the base rate of a survival study is one of events for each unit of time
-    at_risk = base[:, 0] if loss.kind == "hazard" else None
+    at_risk = base.scores[:, 0] if loss.kind == "hazard" else None
     return Support(
         test,
         gains[0],
-        Performance.of(loss, ours, targets, masses, held_out=False, at_risk=at_risk),
-        Performance.of(loss, own, targets, masses, held_out=False, at_risk=at_risk),
-        observed_to_expected(loss, ours, targets, masses),
-        base_risk_shifts(loss, ours, targets, masses),
-        calibration_of(loss, ours, targets, masses),
-        p_if_centres_did_not_differ(rows, n_rows, reference, of_slopes=is_local),
+        ours.performance(held_out=False, at_risk=at_risk),
+        own.performance(held_out=False, at_risk=at_risk),
+        ours.observed_to_expected(),
+        ours.base_risk_shifts(),
+        _calibration_of(ours),
+        p_if_centres_did_not_differ(rows, reference, of_slopes=is_local),
         study.centres.n_centres > 1,
-        n_rows,
+        rows.n_rows,
         _columns(model, test),
         loss.ratio or "coefficient",
         of_slopes=is_local,
@@ -396,25 +364,11 @@ def support_of(
     )
 
 
-def gain_of(loss: Loss, ours: Matrix, base: Matrix, targets: Vector, masses: Vector) -> Measure:
-    """What a model saves beyond less of it, in nats a row; both have constants of these rows."""
-    ours, base = (one + shift_of(loss, one, targets, masses) for one in (ours, base))
-    gains = loss.value(base, targets) - loss.value(ours, targets)
-    mean = Measure.mean(gains, masses)
-    reach = mean.high - mean.value
-    return Measure(mean.value, mean.value - reach, mean.value + reach)
-
-
-def calibration_of(
-    loss: Loss, scores: Matrix, targets: Vector, masses: Vector
-) -> tuple[Measure, Measure] | None:
+def _calibration_of(scored: Scored) -> tuple[Measure, Measure] | None:
     """Calibration in the large and slope, for two classes."""
-    if loss.kind != "bernoulli":
+    if scored.loss.kind != "bernoulli" or (line := scored.line()) is None:
         return None
-    line = calibration_line(scores[:, 0], targets, masses)
-    if line is None:
-        return None
-    return calibration_in_the_large(loss, scores, targets, masses), line[1]
+    return scored.in_the_large(), line[1]
 
 
 def _columns(model: GlmModel, test: ScoreTest) -> tuple[ColumnDifference, ...]:

@@ -360,8 +360,9 @@ def _column_pairs(
     if interactions == "all":
         return list(combinations(range(len(encoding.columns)), 2))
     pairs = []
-    for pair in interactions:
-        if isinstance(pair, str) or len(pair) != 2 or pair[0] == pair[1]:
+    for pair in interactions if isinstance(interactions, Iterable) else [interactions]:
+        is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
+        if not is_pair or pair[0] == pair[1]:
             raise ReplearnError(f"interactions must be pairs of different columns, got {pair!r}.")
 
         absent = [name for name in pair if name not in encoding.names]

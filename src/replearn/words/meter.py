@@ -10,9 +10,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from replearn.errors import printable
+from replearn.errors import ReplearnError, printable, short
 
 if TYPE_CHECKING:  # help needs no NumPy
     from replearn.types import BlockMap
@@ -95,7 +96,9 @@ def threads(n_jobs: int | None) -> "BlockMap":
     >>> list(threads(2)(abs, [-1, -2, -3]))
     [1, 2, 3]
     """
-    n_threads = n_jobs or 1
+    if n_jobs is not None and not isinstance(n_jobs, Integral):
+        raise ReplearnError(f"n_jobs must be a whole number or None, got {short(n_jobs)}.")
+    n_threads = int(n_jobs or 1)
     if n_threads < 0:  # as joblib counts: -2 leaves one core
         n_threads += (os.cpu_count() or 1) + 1
     if n_threads <= 1:
