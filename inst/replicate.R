@@ -3197,8 +3197,8 @@ owned_terms <- function(encoding) {
   terms <- c(as.list(names), lapply(encoding$products, function(product)
     unique(names[c(product$first, product$second) + 1])))
   columns <- vapply(encoding$columns, function(column) column$name, "")
-  owned <- lapply(columns, function(name) 1 + which(vapply(terms, function(term) name %in% term, NA)))
-  list(owned = setNames(owned, columns), terms = terms)
+  places <- rep(1 + seq_along(terms), lengths(terms))
+  list(owned = split(places, factor(unlist(terms), columns)), terms = terms)
 }
 
 # Variance that terms add to scores and that no other term explains, times the information.
