@@ -48,8 +48,8 @@ a little about those in whom they differ. exit codes: 0 published; 1 it ranks
 the wrong way round (AUC below 0.5); 2 no promise can be kept, or bad input
 """
 
-#: With fewer rows for each published step of a coefficient, two studies show a single patient.
-_ROWS_OF_A_STEP = 12
+#: Of fewer rows, two studies show the outcome of the patient in whom they differ.
+_ROWS_THAT_HIDE_ONE = 50_000
 
 
 def add_arguments(parser: Parser) -> None:
@@ -504,14 +504,12 @@ def _details(original: "Original", notes: list[str]) -> list[Any]:
 
 
 def _about_publishing_again(study: "GlmStudy") -> list[str]:
-    """Two studies that differ by one patient: of few rows, a patient moves numbers by steps."""
-    n_steps = 2**study.design.bits
-    if not study.design.bits or study.n_original >= _ROWS_OF_A_STEP * n_steps:
+    """Two studies that differ by one patient: of few rows, one with an event moves more numbers."""
+    if not study.design.bits or study.n_original >= _ROWS_THAT_HIDE_ONE:
         return []
     return [
-        f"Publish these rows once: {study.n_original:,} are fewer than {_ROWS_OF_A_STEP} for each "
-        f"of the {n_steps} steps of a coefficient, so a second study with one patient more or less "
-        "shows that patient. --bits 4 publishes fewer steps."
+        f"Publish these rows once: of {study.n_original:,}, a second study with one patient more "
+        "or less shows the outcome of that patient, sealed or not. Add patients by hundreds."
     ]
 
 

@@ -30,6 +30,9 @@ MAX_CODES = 1 << 20
 #: A score of so many lengths of its row has its sign for certain; squares of shorter rows vanish.
 _SURE, _TINY = 1e-9, 1e-100
 
+#: Rows that are scored at once.
+_SCORED = 1 << 11
+
 
 @dataclass(frozen=True)
 class HalfspaceDesign(Part):
@@ -219,15 +222,21 @@ class HalfspaceModel(Model):
         if is_sparse(rows):
             return self.decision_function(rows) > 0
 
-        sizes = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-        if not np.isfinite(sizes).all():
-            return self.decision_function(rows) > 0  # it names the row that cannot be scored
+        # some rows at a time: those in single precision are never all made longer
+        positive = np.empty(rows.shape[0], dtype=bool)
+        for start in range(0, positive.size, _SCORED):
+            part = rows[start : start + _SCORED]
+            exact = part.astype(np.float64, copy=False)
+            sizes = np.sqrt(np.einsum("ij,ij->i", exact, exact))
+            if not np.isfinite(sizes).all():
+                return self.decision_function(rows) > 0  # it names the row that cannot be scored
 
-        rough = rows @ self.coef + self.intercept * sizes
-        positive = rough > 0
-        unsure = np.flatnonzero((np.abs(rough) <= _SURE * sizes) | (sizes <= _TINY))
-        if unsure.size:
-            positive[unsure] = self.decision_function(rows[unsure]) > 0
+            rough = exact @ self.coef + self.intercept * sizes
+            here = positive[start : start + _SCORED]
+            np.greater(rough, 0, out=here)
+            unsure = np.flatnonzero((np.abs(rough) <= _SURE * sizes) | (sizes <= _TINY))
+            if unsure.size:
+                here[unsure] = self.decision_function(part[unsure]) > 0
         return positive
 
     def predict(self, X: Any) -> Array:

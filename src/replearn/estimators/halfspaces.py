@@ -48,8 +48,8 @@ from replearn.tables import CsvOptions, StreamedRows, Table, learn_classes, open
 from replearn.types import Array, BlockMap, Ints, Signs, Vector, is_sparse, unmasked
 from replearn.words import threads, tracked, warn
 
-#: Rows that are scored at once.
-_SCORED = 1 << 12
+#: Rows that are read at once to be scored, and the first ones that show labels.
+_SCORED, _FIRST = 1 << 14, 1 << 10
 
 
 @estimator()
@@ -525,7 +525,7 @@ def n_errors(model: HalfspaceModel, sample: Sample, first: int = 0) -> int:
 
 def classes_of(y: Array) -> Array:
     """What ``np.unique`` gives: of two labels that the first rows show, without sorting all."""
-    classes = np.unique(y[:_SCORED])
+    classes = np.unique(y[:_FIRST])
     if classes.size == 2 and ((y == classes[0]) | (y == classes[1])).all():
         return classes
     return np.unique(y)

@@ -74,7 +74,7 @@ import numpy as np
 from replearn.codes import Bound, Coins, Fitted, Mode, Promise, Recipe, Sizes, common, log_terms
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
-from replearn.exact import squared_hinge
+from replearn.exact import UNIT_BITS, products, squared_hinge
 from replearn.halfspaces import spaces
 from replearn.halfspaces.batches import (
     AddBatches,
@@ -93,8 +93,8 @@ from replearn.halfspaces.spaces import (
     practical_space,
     with_rows,
 )
-from replearn.rows import Sample
-from replearn.types import BlockMap, stacked
+from replearn.rows import MemoryRows, Sample
+from replearn.types import BlockMap, is_sparse, stacked
 
 BY_HAND = spaces.BY_HAND | {"margin_share": "of the largest margin, paper mode"}
 CONSTANTS = {"C1": "components", "C2": "batches", "C3": "batch size", "C4": "grid width"}
@@ -128,20 +128,15 @@ def adder(plan: BatchPlan) -> AddBatches:
 
 def _run_once(sample: Sample, plan: BatchPlan, coins: Coins) -> Fitted:
     """Rows to codes: one large-margin vector of all rows, project, round."""
-
     # 1. directions in whole numbers
-    def in_single_precision(rows: Any) -> Any:  # which holds these whole numbers
-        return rows.astype(np.float32)
-
-    parts, n_zero, n_again = all_directions(sample, plan.n_inputs, in_single_precision)
-    every = stacked(parts)
+    every, n_zero, n_again = _in_single_precision(sample, plan.n_inputs)
     refuse_zeros(every.shape[0], n_zero)
 
     # 2. the vector, and those without each group of rows: a jackknife
     ridge, start = float(plan.regularization), np.zeros(plan.n_inputs)
     if every.shape[0] >= _MANY_ROWS:
         # some rows go most of the way; their content chooses them, so that no order counts
-        sums = np.asarray(every.sum(axis=1, dtype=np.float64)).ravel()
+        sums = np.ldexp(products(every, np.ones(plan.n_inputs)), UNIT_BITS)
         some = every[sums % N_GROUPS == 0]
         if some.shape[0] > 0:
             start = squared_hinge.fit(some, ridge, start, squared_hinge.ROUGH)
@@ -159,6 +154,27 @@ def _run_once(sample: Sample, plan: BatchPlan, coins: Coins) -> Fitted:
     spread = replace(fitted.spread, n_repeated=n_again)  # type: ignore[type-var]
 
     return replace(fitted, spread=spread, counts={"zero_rows": n_zero})
+
+
+def _in_single_precision(sample: Sample, n_inputs: int) -> tuple[Any, int, int]:
+    """All directions, whose whole numbers it holds; rows that are all zero, and that recur."""
+    if not isinstance(sample, MemoryRows) or is_sparse(sample.X):
+        parts, n_zero, n_again = all_directions(
+            sample, n_inputs, lambda rows: rows.astype(np.float32)
+        )
+        return stacked(parts), n_zero, n_again
+
+    # where rows are known beforehand they go to their places, so that there is one copy
+    every = np.empty((sample.n_rows, n_inputs), dtype=np.float32)
+    n_kept = 0
+
+    def keep(rows: Any) -> None:
+        nonlocal n_kept
+        every[n_kept : n_kept + len(rows)] = rows
+        n_kept += len(rows)
+
+    _, n_zero, n_again = all_directions(sample, n_inputs, keep)
+    return every[:n_kept], n_zero, n_again
 
 
 _MAX_SWEEPS = 100_000

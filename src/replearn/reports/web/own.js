@@ -14,7 +14,7 @@ const UNIT = 2 ** -26, ONE = 4096;
 const LEFT = 0.01;  // what is left of a ridge, in rows
 const PINNED = 1024;  // a ridge that keeps coefficients at 0
 const FOLLOWS = 1e-5;  // a pivot, relative to its diagonal
-const MOST_STEPS = 20, NEAR = 1e-4;
+const MOST_OWN_STEPS = 20, OWN_NEAR = 1e-4;
 const MOST_COX_STEPS = 50, MOST_EVENTS = 5000;
 const Z95 = 1.959963984540054, TINY = 1e-300;
 
@@ -92,7 +92,7 @@ function withoutRidge(rows, loss, theta, repeated) {
 
   let before = Float64Array.from(theta.flatMap((row) => [...row]), (value) => value * UNIT);
   let beta = before, move = new Float64Array(q * p), slope = 0, information;
-  for (let step = 0; step < MOST_STEPS; step++) {
+  for (let step = 0; step < MOST_OWN_STEPS; step++) {
     const at = momentsAt(rows, loss, scored(beta));
     information = at.information.map((row, i) => row.map((value, j) => value + left[i][j]));
     const gradient = at.gradient.map((value, i) => value + dot(left[i], beta));
@@ -105,7 +105,7 @@ function withoutRidge(rows, loss, theta, repeated) {
       continue;
     }
     move = Float64Array.from(solved(information, Array.from(gradient, (value) => [-value])), ([x]) => x);
-    if (-dot(gradient, move) * rows.nRows / mass < NEAR) break;
+    if (-dot(gradient, move) * rows.nRows / mass < OWN_NEAR) break;
 
     // long steps come from columns that nearly separate: one at a time, and not too far
     const shorter = Math.min(1, 4 / Math.max(...move.map(Math.abs)));
