@@ -464,11 +464,11 @@ def speed():
     yield """## How long a fit takes
 
 `python benchmarks/speed.py --data DATA --write docs/results` measures whole calls from what a user
-has, on a shared machine. Seconds of CPU on one thread, interleaved (`--repeats 2`). Originals and
-*LRCV* ran once; the rest is the best of two runs. *LRCV* is scikit-learn's `LogisticRegressionCV`
-with ten penalties and five folds, *LR* its `LogisticRegression`, *glum* the binomial regression of
-that package. Their steps of encoding count, too. A line in code is a fresh process with its
-imports; its replication reads a file and prints a verdict.
+has, on a shared machine. Seconds of CPU on one thread, interleaved (`--repeats 2`, or 3). Originals
+and *LRCV* ran once; the rest is the best of these runs. *LRCV* is scikit-learn's
+`LogisticRegressionCV` with ten penalties and five folds, *LR* its `LogisticRegression`, *glum* the
+binomial regression of that package. Their steps of encoding count, too. A line in code is a fresh
+process with its imports; its replication reads a file and prints a verdict.
 
 | rows | coefficients | original | LRCV | replication | LR | glum |
 |---|--:|--:|--:|--:|--:|--:|"""

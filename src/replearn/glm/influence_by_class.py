@@ -29,8 +29,8 @@ from replearn.glm.preconditioners import class_factors
 from replearn.rows import ROW_BITS, Block, ExactSums, product
 from replearn.types import Matrix, Vector
 
-#: Numbers of the pulls at a piece that are in use at once.
-_AT_ONCE = 1 << 21
+#: Numbers of the pulls at a piece that are in use at once: 2 MB, near the core.
+_AT_ONCE = 1 << 18
 
 
 def influence_by_class(
