@@ -62,10 +62,9 @@ def _row_lines(rows: list[Row], width: int) -> list[list[str]]:
     names = [_columns_of(printable(row.name)) for row in rows]
     values = [_columns_of(printable(row.shown)) for row in rows]
 
-    # names are broken only where values need the room
-    left = max(names)
-    if left + 4 + max((size for size in values if size <= width // 2), default=0) > width:
-        left = min(left, width // 3)
+    # names are broken only where values need the room; long values are broken first
+    longest = max((size for size in values if size <= width // 2), default=0)
+    left = min(max(names), max(width // 3, width - 4 - longest))
     right = width - left - 4
 
     blocks = []
