@@ -69,8 +69,11 @@ CALLS = [
     ("rl.load(b'a')", "path must be a text or a path, got b'a'. "),
     ("rl.load('a\\0b')", "path must be a text or a path, got 'a\\x00b'. "),
     ("rl.save(study, None)", "path must be a text or a path, got None. "),
-    ("rl.combine(None)", "path must be a text or a path, got None. "),
-    ("rl.lab_sums(None, table, lab='a')", "path must be a text or a path, got None. "),
+    ("rl.combine(None)", "study must be a path, a Study or a fitted estimator, got None. "),
+    (
+        "rl.lab_sums(None, table, lab='a')",
+        "study must be a path, a Study or a fitted estimator, got None. ",
+    ),
     *(
         (f"rl.ReplicableLogisticClassifier({given}).fit(table, np.arange(len(table)) % 2)", words)
         for given, words in (
