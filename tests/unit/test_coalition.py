@@ -1,7 +1,7 @@
 """Coalitions: the model of all rows from sums, and what is refused."""
 
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 
 import numpy as np
@@ -19,6 +19,7 @@ from replearn.study import (
     Request,
     State,
     combine,
+    lab_shares,
     lab_sums,
     publish,
     register_study,
@@ -348,6 +349,29 @@ def test_coefficients_that_single_out_a_row_are_refused(plain):
     with pytest.raises(ReplearnError, match="a few rows outweigh all others"):
         lab_sums(study, rows, state)
     assert lab_sums(study, rows, study.begin(model)).rows == 800
+
+
+def test_coefficients_that_single_out_a_row_of_a_term_are_refused(plain):
+    """Those of ward B are far on one side, but for one: in a total of shares it would be seen."""
+    study, model = plain
+    rows = hospital(800, 6)
+    column = study.design.encoding.columns[0]
+    centre, spread = round(float(column.centre)), float(column.spread)
+    in_b = rows["ward"] == "B"
+    rows.loc[in_b, "age"] = centre + (rows["age"] - centre).abs()
+    alone = int(np.flatnonzero(in_b)[0])
+    rows.loc[alone, "age"] = centre - spread
+    state = at_coefficients(study, hospital(3000, 2), 0, 31, 0, 0, 31, 0)
+
+    sums = study.sums([rows], state).values
+    matrix = unpacked(sums["information"], sums["gradient"].shape[1])[0].astype(float)
+    guess = np.rint(matrix[4] / matrix[4, 0] * 4096)[1:]
+    assert np.abs(guess - encoded(study, rows)[alone]).max() <= 64
+    labs = ["a", "b", "c"]
+    for answer in (lab_sums, partial(lab_shares, labs=labs)):
+        with pytest.raises(ReplearnError, match="a few rows outweigh all others"):
+            answer(study, rows, state, lab="a")
+    assert set(lab_shares(study, rows, study.begin(model), lab="a", labs=labs)) == set(labs)
 
 
 def test_rounds_that_differ_by_a_row_are_refused(plain):

@@ -188,7 +188,7 @@ def _refuse_few(
 
 
 def refuse_heavy_rows(
-    design: GlmDesign, table: Table, asked: NewtonState, least_count: int, of_terms: bool = True
+    design: GlmDesign, table: Table, asked: NewtonState, least_count: int, fewest: float = 0.0
 ) -> None:
     """Stop before sums leave that hardly more than one row makes, at the coefficients asked for.
 
@@ -200,18 +200,22 @@ def refuse_heavy_rows(
         Of the fit: its coefficients, and the threshold of rows in the information matrix.
     least_count : int
         Rows of equal weight that a sum must be of; of single terms a few are enough.
-    of_terms : bool
-        Whether to look at single terms, which few rows of a lab may have if nobody sees its sums.
+    fewest : float
+        Single terms are looked at if so many rows have them at any coefficients: fewer rows of a
+        lab may have a term if nobody sees its sums.
     """
     # residuals, curvatures and terms: what rows add to each sum
     blocks = _small(read_rows(TableRows(table, RowEncoder.of(design))))
     sums = [_sizes_in_sums(block, design.loss, asked) for block in blocks]
-    residuals, curvatures, terms = (np.sum(parts, axis=0) for parts in zip(*sums, strict=True))
+    residuals, curvatures, terms, unweighted = (
+        np.sum(parts, axis=0) for parts in zip(*sums, strict=True)
+    )
 
     # where all is flat, the gradient of a round beside it shows the few rows that are not
     is_flat = (curvatures[0] <= _NOTHING).any()
     least = min(_least_effective(residuals), _least_effective(curvatures))
-    is_few = of_terms and _least_effective(terms) < _LEAST_OF_TERM
+    is_looked_at = _effective(unweighted) >= fewest
+    is_few = _least_effective(terms[:, :, is_looked_at]) < _LEAST_OF_TERM
     if is_flat or is_few or least < least_count:
         raise ReplearnError(
             f"sums must be of at least {least_count} rows that weigh about the same, but at these "
@@ -233,14 +237,22 @@ def _sizes_in_sums(block: Block, loss: Loss, asked: NewtonState) -> list[Matrix]
 
     pairs = [(sizes.sum(axis=0), (sizes**2).sum(axis=0)) for sizes in (residuals, curvatures)]
     pairs.append((curvatures.T @ terms, (curvatures**2).T @ terms**2))
+    masses = block.masses[chosen]
+    pairs.append((masses @ terms, masses**2 @ terms**2))
     return list(map(np.array, pairs))
 
 
 def _least_effective(summed: Matrix) -> float:
-    """Rows of equal weight, ``(sum |a|)^2 / sum a^2``, of the sum that has the fewest."""
+    """Rows of equal weight of the sum that has the fewest; without those that hardly are there."""
+    rows = _effective(summed)
+    return float(rows[summed[0] > _NOTHING].min(initial=np.inf))
+
+
+def _effective(summed: Matrix) -> Matrix:
+    """Rows of equal weight that each sum is of, ``(sum |a|)^2 / sum a^2``."""
     sums, squares = summed
-    there = sums > _NOTHING
-    return float((sums[there] ** 2 / squares[there]).min(initial=np.inf))
+    effective: Matrix = sums**2 / np.maximum(squares, np.finfo(np.float64).tiny)
+    return effective
 
 
 def _words(group: Group, of_class: Group) -> str:

@@ -167,7 +167,7 @@ def lab_shares(
     if state.newton is not None:
         together = _together(study, names, counts, tuple(counted))
         refuse_few_together(study.design, together, least_count, _COUNT_FIRST)
-        refuse_heavy_rows(study.design, source, state.newton, least_count, of_terms=False)
+        refuse_heavy_rows(study.design, source, state.newton, least_count, fewest=least_count)
 
     # counts travel along: those of the first round are for all labs
     left = _in_one_line({**sums.values, "counted": counts.astype(object)})
