@@ -380,8 +380,8 @@ or of the original's rows and this lab's, *both*. A line has
 {int(table["labs of power"].min())} to {int(table["labs of power"].max()):,} for power (`--power`),
 fewer where labs are large: shares of these have a standard error of up to 0.05. Rules were chosen
 on other seeds; the *correlated* columns, twenty skewed ones, chose none. *Fitted* models are those
-of an original with as many rows. Power at 300 and 1,000 rows, and of 50 labs, is of an earlier run,
-before steps towards the truth of a centre had an end.
+of an original with as many rows. Power was counted before, mostly when steps towards the truth of a
+centre had no end yet; so were sizes of fewer than 1,000 labs.
 
 Over all lines {table["size .05"].mean():.3f} alarm at 0.05 and {table["size .01"].mean():.3f} at
 0.01. The column that differs most is a part of the test; by itself, where it is known well enough,

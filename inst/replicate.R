@@ -3216,6 +3216,8 @@ strength_of <- function(coordinates, theta) {
   })
 }
 
+NORMAL_99 <- 2.3263478740408408 # one of 100 lies beyond it, on one side
+
 # The strongest column, and all others: the model without each, and the loss that chance at the original
 # explains. Of a single column nothing.
 parts_of <- function(study, theta) {
@@ -3231,10 +3233,12 @@ parts_of <- function(study, theta) {
   is_other <- !vapply(found$terms, function(term) all(term == name), NA)
   others <- setdiff(1 + which(is_other), found$owned[[INTERVAL]])
 
-  by_chance <- nrow(theta) * mean(decimals(unlist(study$spreads))^2) / (2 * study$n_original)
+  variance <- mean(decimals(unlist(study$spreads))^2) / study$n_original
   part_of <- function(part, alternative, gone) {
     seeming <- if (strength$is_known) strength$of(gone) / 2 else 0
-    noise <- max(2 * by_chance * length(gone) - seeming, 0)
+    chance <- nrow(theta) * length(gone) * variance
+    reach <- NORMAL_99 * sqrt(2 * seeming * variance + chance * variance)
+    noise <- max(chance + reach - seeming, 0)
     list(name = part, alternative = alternative, without = `[<-`(theta, , gone, 0), noise = noise)
   }
   list(part_of(name, paste("without", name), found$owned[[name]]),

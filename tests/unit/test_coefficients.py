@@ -170,9 +170,12 @@ def test_groups_widen_intervals():
     y = 0.3 * x + luck + rng.normal(size=3000)
     frame = pd.DataFrame({"x": x})
     alone = rl.ReplicableLinearRegressor().fit(frame, y).coefficients_.own
-    together = rl.ReplicableLinearRegressor().fit(frame, y, groups=groups).coefficients_.own
+    grouped = rl.ReplicableLinearRegressor().fit(frame, y, groups=groups)
+    together = grouped.coefficients_.own
     # 20 rows of one group that share half of their variance: sqrt(1 + 19 * 0.5) is 3.2
     assert together.standard_error[0, 1] == pytest.approx(3.2 * alone.standard_error[0, 1], rel=0.2)
+    assert "robust standard errors by group" in " ".join(str(grouped.coefficients_).split())
+    assert re.search(r"weakest coefficient +.*, \d+ groups", str(grouped.certificate_.facts()))
 
 
 def test_the_model_file_keeps_the_estimates_and_the_study_does_not(tmp_path, fitted):

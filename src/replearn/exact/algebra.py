@@ -11,6 +11,7 @@ from replearn.types import Matrix, Vector
 
 _ROWS = 128  # of a product that stays in a core's cache
 _PRODUCTS = 1 << 16  # of rows of several matrices
+_SOLVED = 8  # entries of a solution at a time
 _SWEEPS = 12  # of Jacobi's rotations, which then are exact
 
 
@@ -69,12 +70,9 @@ def cholesky(matrix: Matrix, floor: float = 0.0) -> Matrix:
 def forward(lower: Matrix, right: Matrix) -> Matrix:
     """``lower^-1 right`` for a lower triangle; ``right`` has one or more columns."""
     x = right.astype(np.float64, copy=True)
-    if x.ndim == 1:  # the same differences row by row, as they stand in memory
-        terms = np.empty(len(x))
-        for j, row in enumerate(lower):
-            terms[0] = x[j]
-            np.multiply(row[:j], x[:j], out=terms[1 : j + 1])
-            x[j] = np.subtract.reduce(terms[: j + 1]) / row[j]  # one after the other
+    if x.ndim == 1:
+        for start in range(0, len(x), _SOLVED):
+            _solve_some(lower, x, slice(start, start + _SOLVED))
         return x
 
     columns = np.ascontiguousarray(lower.T)  # each is read in one piece
@@ -82,6 +80,21 @@ def forward(lower: Matrix, right: Matrix) -> Matrix:
         x[j] /= column[j]
         x[j + 1 :] -= np.multiply.outer(column[j + 1 :], x[j])
     return x
+
+
+def _solve_some(lower: Matrix, x: Vector, part: slice) -> None:
+    """Some entries of a solution, one by one, and then all that is below less their products."""
+    values: list[float] = x[part].tolist()
+    for i, row in enumerate(lower[part, part].tolist()):
+        for before in range(i):
+            values[i] -= row[before] * values[before]
+        values[i] /= row[i]
+    x[part] = values
+
+    terms = np.empty((1 + len(values), len(x[part.stop :])))
+    terms[0] = x[part.stop :]
+    np.multiply(lower[part.stop :, part].T, x[part, None], out=terms[1:])
+    np.subtract.reduce(terms, out=x[part.stop :])  # one after the other
 
 
 def forward_triangle(lower: Matrix, right: Matrix) -> Matrix:

@@ -176,6 +176,8 @@ class Coefficients(Spoken):
 
         # how they were made, and what to know of them
         said = "Intervals are 95%, from robust standard errors"
+        if self.own.is_grouped:
+            said += " by group"
         if self.design.loss.ratio:
             said += f", of the {self.design.loss.ratio}"
         said += "."

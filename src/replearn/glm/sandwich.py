@@ -69,6 +69,8 @@ class Estimates:
         Whether these are taken as they are; else they are set to the ends of the range.
     is_cox : bool
         Whether hazard ratios are those of Cox's partial likelihood; else of the study's intervals.
+    is_grouped : bool
+        Whether influences were added up in groups of rows before the sandwich squared them.
     """
 
     estimate: Matrix
@@ -77,6 +79,7 @@ class Estimates:
     n_beyond: int = 0
     as_they_are: bool = False
     is_cox: bool = False
+    is_grouped: bool = False
 
     @property
     def interval(self) -> tuple[Matrix, Matrix]:
@@ -97,6 +100,8 @@ class Estimates:
             stated |= {"beyond": self.n_beyond, "as_they_are": self.as_they_are}
         if self.is_cox:
             stated["cox"] = True
+        if self.is_grouped:
+            stated["grouped"] = True
         return stated
 
     @classmethod
@@ -109,16 +114,16 @@ class Estimates:
             )
             n_rows = int(content["rows"])  # type: ignore[index]
             n_beyond = int(content.get("beyond", 0))  # type: ignore[attr-defined]
-            as_they_are, is_cox = (
+            flags = [
                 content.get(key) is True  # type: ignore[attr-defined]
-                for key in ("as_they_are", "cox")
-            )
+                for key in ("as_they_are", "cox", "grouped")
+            ]
         except (AttributeError, KeyError, TypeError, ValueError):
             return None
         for part in (estimate, error):
             if part.shape != shape or np.isinf(part).any():
                 return None
-        return cls(estimate, error, n_rows, n_beyond, as_they_are, is_cox)
+        return cls(estimate, error, n_rows, n_beyond, *flags)
 
 
 def estimates_of(
@@ -152,7 +157,8 @@ def estimates_of(
         own = _with_cox(own, next(iter(rows.blocks())), encoding, repeated)
     for part in (own.estimate, own.standard_error):
         part[:, repeated] = np.nan
-    return own
+    is_grouped = any(block.groups is not None for block in rows.blocks())
+    return replace(own, is_grouped=is_grouped)
 
 
 @dataclass(frozen=True)

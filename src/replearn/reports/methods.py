@@ -199,9 +199,11 @@ def columns_table(study: GlmStudy) -> Table:
     # intervals of time, the last column, are no predictor
     own = study.design.encoding.own_columns
     for column, seen in zip(own, study.profile.columns, strict=False):
-        if isinstance(seen, NumberProfile):
+        if isinstance(seen, NumberProfile) and isinstance(column, NumberColumn):
             quantiles = ", ".join(seen.quantiles) or "not published"
-            rows.append((column.name, "number", f"quantiles {quantiles}"))
+            low, high = column.nodes[[0, -1]].tolist()
+            ends = f"counts from {low:.12g} to {high:.12g}"
+            rows.append((column.name, "number", f"quantiles {quantiles}; {ends}"))
         elif isinstance(column, LevelColumn):
             rows.append((column.name, "levels", _levels_in_words(column)))
     return Table("Predictors", ("column", "kind", "published"), rows, key="predictors")

@@ -65,6 +65,8 @@ class Certificate(Spoken):
         Behind the coefficient that the fewest rows carry.
     weakest : str
         Its name.
+    is_grouped : bool
+        Whether these effective rows are groups.
     inflation : float
         How much more parts of these rows differ than single rows explain, in squares.
     n_repeated : int
@@ -111,6 +113,7 @@ class Certificate(Spoken):
     n_numbers: int
     effective_rows: float
     weakest: str
+    is_grouped: bool
     inflation: float
     n_repeated: int
     at_new_centre: float
@@ -151,7 +154,7 @@ class Certificate(Spoken):
         )
         if self.problems:
             verdict = "No promise can be made for these rows."
-        behind = counted(round(self.effective_rows), "row")
+        behind = counted(round(self.effective_rows), "group" if self.is_grouped else "row")
         return Facts(
             verdict,
             [
@@ -229,6 +232,7 @@ def certificate_of(
         n_numbers=design.n_numbers,
         effective_rows=float(effective[weakest]),
         weakest=names[weakest % len(names)],
+        is_grouped=any(block.groups is not None for block in rows.blocks()),
         inflation=fitted.spread.inflation,
         n_repeated=n_repeated,
         at_new_centre=disagreement(fitted.spread.between),

@@ -79,7 +79,10 @@ class Share(Spoken, Document):
         rows = [Row("labs", len(self.labs)), Row("study", self.study), Row("state", self.state)]
         if self.lab is None:
             headline = f"What {self.to!r} got from {len(self.labs)} labs, added up: {size}."
-            sent = "Send the file to whoever combines: with those of all labs it gives totals."
+            sent = (
+                "Send the file to whoever combines: with those of all labs it gives totals. That "
+                "of the first round is for all labs, who look at its counts."
+            )
         else:
             headline = f"A share of the sums of {self.lab!r} for {self.to!r}: {size}."
             sent = f"Send the file to {self.to!r} alone, on a way that nobody else can read."

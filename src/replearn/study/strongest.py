@@ -6,6 +6,7 @@ too: the column that matters most, and all the others together. Which one that i
 model and on published moments alone, not on the labels of the lab that asks.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -19,10 +20,13 @@ from replearn.tables import INTERVAL, Encoding
 from replearn.types import Matrix, Vector
 from replearn.words import Row
 
+#: One of 100 lies beyond it, on one side.
+_NORMAL_99 = 2.3263478740408408
+
 
 @dataclass(frozen=True)
-class Part:
-    """A column, or all columns but one.
+class ModelPart:
+    """A column of a model, or all columns but one.
 
     Attributes
     ----------
@@ -32,9 +36,10 @@ class Part:
     without : array of shape (n_scores, n_columns)
         Its coefficients.
     noise : float
-        What it may cost labs of the same population. Chance makes coefficients of n rows, whose
-        influences have the mean square s, seem worth ``s / (2 n)`` each, and costs as much
-        elsewhere. A part that seems worth more than twice that is worth something elsewhere.
+        What chance at the original may cost labs of the same population. Let k coefficients seem
+        worth E there, with an error of variance v in each. Elsewhere they are worth about
+        ``E - k v``, with a standard deviation of ``sqrt(2 E v + k v^2)``. Where that may be below
+        0, with 1 of 100, a loss as large contradicts nothing.
     """
 
     name: str
@@ -47,7 +52,7 @@ class Part:
 class PartGain:
     """What a part adds to the rest of a model at some rows, in mean loss."""
 
-    part: Part
+    part: ModelPart
     gain: Measure
 
     @property
@@ -61,7 +66,7 @@ class PartGain:
         return replace(row, in_json=False)  # a column's name is no key
 
 
-def parts_of(study: GlmStudy, theta: Matrix) -> Iterator[Part]:
+def parts_of(study: GlmStudy, theta: Matrix) -> Iterator[ModelPart]:
     """The strongest column, and all others; of a single column nothing."""
     design = study.design
     names, owned = design.encoding.names, _terms_of(design.encoding)
@@ -80,12 +85,13 @@ def parts_of(study: GlmStudy, theta: Matrix) -> Iterator[Part]:
     ]
 
     pairs = ((name, f"without {name}", asked[name]), ("the other columns", f"{name} alone", others))
-    by_chance = len(theta) * float(np.mean(study.stated_spreads**2)) / (2.0 * study.n_original)
+    variance = float(np.mean(study.stated_spreads**2)) / study.n_original
     for words, alternative, gone in pairs:
         without = theta.copy()
         without[:, gone] = 0
-        noise = 2.0 * by_chance * len(gone) - strength.seeming_gain(gone)
-        yield Part(words, alternative, without, max(noise, 0.0))
+        seeming, chance = strength.seeming_gain(gone), len(theta) * len(gone) * variance
+        reach = _NORMAL_99 * math.sqrt(2.0 * seeming * variance + chance * variance)
+        yield ModelPart(words, alternative, without, max(chance + reach - seeming, 0.0))
 
 
 def _terms_of(encoding: Encoding) -> dict[str, list[int]]:

@@ -111,7 +111,8 @@ class Support(Spoken):
     ``Q = g' V^-1 g`` of the gradient g of this lab's loss at the model, a score test [Cox74]. V
     has the variance of these rows, of the original's, and of what centres differ by. The column
     that differs most is tested by itself, too. A model is contradicted below p = 0.01, or where
-    the base rate of this lab is better.
+    the base rate of this lab is better, or a model without a part: without the strongest column,
+    or with this column alone.
 
     Base risks differ where events are shown to be more than a quarter more, or fewer, than
     expected. That typical centres differ as much is an assumption, and excuses nothing; what

@@ -2,6 +2,8 @@
 import { factorsOf, inverted, solved, times, transposed } from "./support.js";
 import { INTERVAL } from "./table.js";
 
+const NORMAL_99 = 2.3263478740408408;  // one of 100 lies beyond it, on one side
+
 /** Places of the terms that each column is part of, behind the constant; and the columns of each term. */
 function termsOf({ columns, products }) {
   const names = columns.flatMap((column) => Array(column.kind === "number" ?
@@ -46,12 +48,16 @@ export function partsOf({ design, spreads, n_original: nOriginal }, theta) {
     terms[place - 1].some((one) => one !== name) && !(owned.get(INTERVAL) ?? []).includes(place));
 
   const squares = spreads.reduce((sum, spread) => sum + Number(spread) ** 2, 0) / spreads.length;
-  const byChance = theta.length * squares / (2 * nOriginal);
+  const variance = squares / nOriginal;
+  const noiseOf = (gone) => {
+    const seeming = strength.isKnown ? strength.of(gone) / 2 : 0, chance = theta.length * gone.length * variance;
+    return Math.max(chance + NORMAL_99 * Math.sqrt(2 * seeming * variance + chance * variance) - seeming, 0);
+  };
   return [[name, `without ${name}`, owned.get(name)], ["the other columns", `${name} alone`, others]]
     .map(([part, alternative, gone]) => ({
       name: part,
       alternative,
       without: theta.map((row) => row.map((value, j) => (gone.includes(j) ? 0 : value))),
-      noise: Math.max(2 * byChance * gone.length - (strength.isKnown ? strength.of(gone) / 2 : 0), 0),
+      noise: noiseOf(gone),
     }));
 }
