@@ -48,6 +48,8 @@ a little about those in whom they differ. exit codes: 0 published; 1 it ranks
 the wrong way round (AUC below 0.5); 2 no promise can be kept, or bad input
 """
 
+#: Lines below the verdict that are no effects: files, rates, what is told.
+_BESIDE_EFFECTS = 8
 #: Of fewer rows, two studies show the outcome of the patient in whom they differ.
 _ROWS_THAT_HIDE_ONE = 50_000
 
@@ -93,10 +95,7 @@ def _add_terms(parser: Parser) -> None:
     )
     parser.add("--interactions PAIRS", 'all, or pairs of columns: "age:sex,age:bmi"')
     parser.add(
-        "--bits N",
-        "published per coefficient, 0 to 8 (default 8; 4 if you publish twice)",
-        type=int,
-        dest="sketch_bits",
+        "--bits N", "published per coefficient, 0 to 8 (default 8)", type=int, dest="sketch_bits"
     )
 
 
@@ -450,8 +449,13 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
     ]
     if performance.gain.low <= 0:
         items.append(f"These rows do not show that the model beats the {performance.null} alone.")
+
+    # the clearest effects, where a reader of R looks for coefficients
     own = original.own()
-    items += [NO_ESTIMATES] if own is None else original.model.stating(own).strongest_effects(3)
+    effects: list[Any] = [NO_ESTIMATES]
+    if own is not None:
+        effects = original.model.stating(own).strongest_effects()
+    items += effects
 
     figure = Figure(
         "Performance of the model, beside the base rate and the fit before rounding",
@@ -459,7 +463,14 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
         "Cross-validated within this lab.",
     )
     details = _details(original, notes)
-    return Facts(_verdict(original), items, details, figures=[figure], told=told)
+    return Facts(
+        _verdict(original),
+        items,
+        details,
+        figures=[figure],
+        told=told,
+        most_lines=len(effects) + _BESIDE_EFFECTS,
+    )
 
 
 def _verdict(original: "Original") -> str:

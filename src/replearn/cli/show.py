@@ -18,8 +18,6 @@ _KINDS: "dict[str, Kind]" = {
     "replearn/model": "model",
     "replearn/state": "model",
 }
-#: Effects that are shown before details are asked for.
-_MOST_EFFECTS = 10
 #: Nobody has checked what a file says beside its content.
 _STATED = "as the lab states"
 
@@ -59,7 +57,7 @@ def run(options: Namespace) -> Outcome:
     if isinstance(document, Model) and not options.details:
         # a reader looks for effects first; details and pages have all of them in tables
         fingerprint, *rest = facts.items
-        effects = document.strongest_effects(_MOST_EFFECTS)
+        effects = document.strongest_effects()
         # beside them the fingerprint and one line more
         shown = replace(facts, items=[fingerprint, *effects, *rest], most_lines=MAX_LINES + 2)
     return Outcome(shown, title=options.file, page=facts)

@@ -116,7 +116,7 @@ class Model(Spoken, Document):
         """Columns that it needs."""
         return self.design.feature_names
 
-    def strongest_effects(self, most: int) -> list[Row]:
+    def strongest_effects(self) -> list[Row]:
         """The clearest of its lab's own estimates; none where it states none."""
         return []
 

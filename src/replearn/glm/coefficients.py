@@ -34,6 +34,8 @@ DIGITS = 5
 _TICKS = (0.001, 0.01, 0.03, 0.1, 0.25, 0.5, 1, 2, 4, 10, 30, 100, 1000)
 #: Coefficients that are printed without being asked for; of more, the clearest.
 _MOST_PRINTED, _N_CLEAREST = 60, 9
+#: Effects that commands show before details are asked for.
+MOST_EFFECTS = 10
 #: What a number beyond its range, or a missing one, counts as.
 _COUNTS_AS = ("lowest", "highest", "if missing")
 #: The exponential of more is no ratio that anybody reads.

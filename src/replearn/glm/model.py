@@ -11,7 +11,7 @@ import numpy as np
 from replearn.codes import Model
 from replearn.documents import MAX_WHOLE, Integers, Unfit
 from replearn.errors import ReplearnError, short
-from replearn.glm.coefficients import Coefficients
+from replearn.glm.coefficients import MOST_EFFECTS, Coefficients
 from replearn.glm.design import DIRECTION_BITS, MAX_NUMBERS, GlmDesign
 from replearn.glm.recalibration import (
     MOST_UNITS,
@@ -343,11 +343,11 @@ class GlmModel(Model):
         known = np.column_stack([self.intercept, self.coef])
         return Coefficients(self.design, known, stated, cells)
 
-    def strongest_effects(self, most: int) -> list[Row]:
+    def strongest_effects(self) -> list[Row]:
         """The clearest of its lab's own estimates; none where it states none."""
         if self.is_mismatch:
             return []
-        return self.coefficients.strongest(most)
+        return self.coefficients.strongest(MOST_EFFECTS)
 
     def stating(self, own: Estimates | None) -> Self:
         """The same model with a lab's own estimates beside it: no part of its fingerprint."""
