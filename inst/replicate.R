@@ -3217,6 +3217,7 @@ strength_of <- function(coordinates, theta) {
 }
 
 NORMAL_99 <- 2.3263478740408408 # one of 100 lies beyond it, on one side
+NEGLIGIBLE <- 0.05 # of what the whole model seemed worth, a loss that matters to nobody
 
 # The strongest column, and all others: the model without each, and the loss that chance at the original
 # explains. Of a single column nothing.
@@ -3231,15 +3232,20 @@ parts_of <- function(study, theta) {
   strength <- strength_of(design$coordinates, theta)
   name <- asked[which.max(vapply(asked, function(one) strength$of(found$owned[[one]]), 0))]
   is_other <- !vapply(found$terms, function(term) all(term == name), NA)
+  effects <- setdiff(1 + seq_along(is_other), found$owned[[INTERVAL]])
   others <- setdiff(1 + which(is_other), found$owned[[INTERVAL]])
 
+  # a loss is excused by chance at the original, or because it is small
+  seeming_gain <- function(places) if (strength$is_known) strength$of(places) / 2 else 0
+  negligible <- NEGLIGIBLE * seeming_gain(effects)
   variance <- mean(decimals(unlist(study$spreads))^2) / study$n_original
   part_of <- function(part, alternative, gone) {
-    seeming <- if (strength$is_known) strength$of(gone) / 2 else 0
+    seeming <- seeming_gain(gone)
     chance <- nrow(theta) * length(gone) * variance
     reach <- NORMAL_99 * sqrt(2 * seeming * variance + chance * variance)
-    noise <- max(chance + reach - seeming, 0)
-    list(name = part, alternative = alternative, without = `[<-`(theta, , gone, 0), noise = noise)
+    excused <- max(chance + reach - seeming, negligible)
+    list(name = part, alternative = alternative, without = `[<-`(theta, , gone, 0),
+         excused = excused)
   }
   list(part_of(name, paste("without", name), found$owned[[name]]),
        part_of("the other columns", paste(name, "alone"), others))
@@ -3272,7 +3278,7 @@ support_of <- function(study, codes, constants, rows, own_theta) {
   gain <- gain_of(loss, ours, scores_of(rows, 0 * theta), y, mass)
   parts <- lapply(parts_of(study, theta), function(part)
     c(part, list(gain = gain_of(loss, ours, scores_of(rows, part$without), y, mass))))
-  is_harmful <- vapply(parts, function(part) part$gain[["high"]] < -part$noise, NA)
+  is_harmful <- vapply(parts, function(part) part$gain[["high"]] < -part$excused, NA)
   # what is shown to predict better here than the model
   worse_than <- if (gain[["high"]] < 0) "your base rate"
     else if (any(is_harmful)) parts[is_harmful][[1]]$alternative

@@ -22,6 +22,8 @@ from replearn.words import Row
 
 #: One of 100 lies beyond it, on one side.
 _NORMAL_99 = 2.3263478740408408
+#: Of what the whole model seemed worth, a loss that matters to nobody.
+_NEGLIGIBLE = 0.05
 
 
 @dataclass(frozen=True)
@@ -35,17 +37,18 @@ class ModelPart:
         The model without this part, in words.
     without : array of shape (n_scores, n_columns)
         Its coefficients.
-    noise : float
-        What chance at the original may cost labs of the same population. Let k coefficients seem
+    excused : float
+        A loss that contradicts nothing: a twentieth of what the whole model seemed worth at the
+        original, since a part that is worth next to nothing is harmful at honest centres, too; or
+        what chance at the original may cost labs of the same population. Let k coefficients seem
         worth E there, with an error of variance v in each. Elsewhere they are worth about
-        ``E - k v``, with a standard deviation of ``sqrt(2 E v + k v^2)``. Where that may be below
-        0, with 1 of 100, a loss as large contradicts nothing.
+        ``E - k v``, with a standard deviation of ``sqrt(2 E v + k v^2)``: 1 of 100 is worth less.
     """
 
     name: str
     alternative: str
     without: Matrix
-    noise: float
+    excused: float
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,8 @@ class PartGain:
 
     @property
     def is_harmful(self) -> bool:
-        """Predictions are worse with it, by more than chance at the original explains."""
-        return self.gain.high < -self.part.noise
+        """Predictions are worse with it, by more than is excused."""
+        return self.gain.high < -self.part.excused
 
     def row(self) -> Row:
         """As a fact."""
@@ -78,20 +81,23 @@ def parts_of(study: GlmStudy, theta: Matrix) -> Iterator[ModelPart]:
     strength = _Strength.of(design.coordinates, theta)
     name = max(asked, key=lambda one: strength.of_terms(asked[one]))
     place = names.index(name)
-    others = [
-        number
+    effects = [
+        (number, set(term.columns))
         for number, term in enumerate(design.encoding.terms, 1)
-        if set(term.columns) != {place} and number not in owned.get(INTERVAL, ())
+        if number not in owned.get(INTERVAL, ())
     ]
+    others = [number for number, columns in effects if columns != {place}]
 
     pairs = ((name, f"without {name}", asked[name]), ("the other columns", f"{name} alone", others))
+    negligible = _NEGLIGIBLE * strength.seeming_gain([number for number, _ in effects])
     variance = float(np.mean(study.stated_spreads**2)) / study.n_original
     for words, alternative, gone in pairs:
         without = theta.copy()
         without[:, gone] = 0
         seeming, chance = strength.seeming_gain(gone), len(theta) * len(gone) * variance
         reach = _NORMAL_99 * math.sqrt(2.0 * seeming * variance + chance * variance)
-        yield ModelPart(words, alternative, without, max(chance + reach - seeming, 0.0))
+        excused = max(chance + reach - seeming, negligible)
+        yield ModelPart(words, alternative, without, excused)
 
 
 def _terms_of(encoding: Encoding) -> dict[str, list[int]]:

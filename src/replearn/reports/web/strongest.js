@@ -3,6 +3,7 @@ import { factorsOf, inverted, solved, times, transposed } from "./support.js";
 import { INTERVAL } from "./table.js";
 
 const NORMAL_99 = 2.3263478740408408;  // one of 100 lies beyond it, on one side
+const NEGLIGIBLE = 0.05;  // of what the whole model seemed worth, a loss that matters to nobody
 
 /** Places of the terms that each column is part of, behind the constant; and the columns of each term. */
 function termsOf({ columns, products }) {
@@ -32,8 +33,8 @@ function strengthOf({ scores, columns, scales }, theta) {
 }
 
 /**
- * The strongest column, and all others: the model without each, and the loss that chance at the original
- * explains. Of a single column nothing.
+ * The strongest column, and all others: the model without each, and the loss that is excused, by chance
+ * at the original or because it is small. Of a single column nothing.
  */
 export function partsOf({ design, spreads, n_original: nOriginal }, theta) {
   const { owned, terms } = termsOf(design.encoding);
@@ -44,20 +45,23 @@ export function partsOf({ design, spreads, n_original: nOriginal }, theta) {
   const strength = strengthOf(design.coordinates, theta);
   const strengths = asked.map((name) => strength.of(owned.get(name)));
   const name = asked[strengths.indexOf(Math.max(...strengths))];
-  const others = terms.map((_, i) => i + 1).filter((place) =>
-    terms[place - 1].some((one) => one !== name) && !(owned.get(INTERVAL) ?? []).includes(place));
+  const effects = terms.map((_, i) => i + 1).filter((place) => !(owned.get(INTERVAL) ?? []).includes(place));
+  const others = effects.filter((place) => terms[place - 1].some((one) => one !== name));
 
   const squares = spreads.reduce((sum, spread) => sum + Number(spread) ** 2, 0) / spreads.length;
   const variance = squares / nOriginal;
-  const noiseOf = (gone) => {
-    const seeming = strength.isKnown ? strength.of(gone) / 2 : 0, chance = theta.length * gone.length * variance;
-    return Math.max(chance + NORMAL_99 * Math.sqrt(2 * seeming * variance + chance * variance) - seeming, 0);
+  const seemingGain = (places) => (strength.isKnown ? strength.of(places) / 2 : 0);
+  const negligible = NEGLIGIBLE * seemingGain(effects);
+  const excusedOf = (gone) => {
+    const seeming = seemingGain(gone), chance = theta.length * gone.length * variance;
+    const reach = NORMAL_99 * Math.sqrt(2 * seeming * variance + chance * variance);
+    return Math.max(chance + reach - seeming, negligible);
   };
   return [[name, `without ${name}`, owned.get(name)], ["the other columns", `${name} alone`, others]]
     .map(([part, alternative, gone]) => ({
       name: part,
       alternative,
       without: theta.map((row) => row.map((value, j) => (gone.includes(j) ? 0 : value))),
-      noise: noiseOf(gone),
+      excused: excusedOf(gone),
     }));
 }

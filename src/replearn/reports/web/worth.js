@@ -313,7 +313,7 @@ export function supportOf(study, codes, rows, ownTheta) {
     ({ ...part, gain: gainOf(loss, ours, scoresOf(rows, part.without), targets, masses) }));
   // what is shown to predict better here than the model
   const worseThan = gain.high < 0 ? "your base rate" :
-    parts.find((part) => part.gain.high < -part.noise)?.alternative ?? "";
+    parts.find((part) => part.gain.high < -part.excused)?.alternative ?? "";
   return {
     test,
     p,
