@@ -480,7 +480,7 @@ process with its imports; its replication reads a file and prints a verdict.
         size = "" if size != size else f"{size:.0f}"
         yield f"| {line['what']} | {size} | {' | '.join(seconds)} |"
     yield """
-Algorithms 1 and 2 of the paper, in batches of 300 rows (`--only halfspaces --repeats 9`). One pass
+Algorithms 1 and 2 of the paper, in batches of 300 rows (`--only halfspaces --repeats 5`). One pass
 is `np.dot(X, w)`, which reads the rows once. Practical mode is one fit of all rows.
 
 | rows | milliseconds | passes |
