@@ -464,7 +464,7 @@ def speed():
     yield """## How long a fit takes
 
 `python benchmarks/speed.py --data DATA --write docs/results` measures whole calls from what a user
-has, on a shared machine. Seconds of CPU on one thread, interleaved (`--repeats 2`, or 3). Originals
+has, on a shared machine. Seconds of CPU on one thread, interleaved (`--repeats 3`). Originals
 and *LRCV* ran once; the rest is the best of these runs. *LRCV* is scikit-learn's
 `LogisticRegressionCV` with ten penalties and five folds, *LR* its `LogisticRegression`, *glum* the
 binomial regression of that package. Their steps of encoding count, too. A line in code is a fresh
@@ -480,7 +480,7 @@ process with its imports; its replication reads a file and prints a verdict.
         size = "" if size != size else f"{size:.0f}"
         yield f"| {line['what']} | {size} | {' | '.join(seconds)} |"
     yield """
-Algorithms 1 and 2 of the paper, in batches of 300 rows (`--only halfspaces --repeats 5`). One pass
+Algorithms 1 and 2 of the paper, in batches of 300 rows (`--only halfspaces`). One pass
 is `np.dot(X, w)`, which reads the rows once. Practical mode is one fit of all rows.
 
 | rows | milliseconds | passes |
