@@ -464,7 +464,7 @@ def speed():
     yield """## How long a fit takes
 
 `python benchmarks/speed.py --data DATA --write docs/results` measures whole calls from what a user
-has, on a shared machine. Seconds of CPU on one thread, interleaved (`--repeats 3`). Originals
+has, on a shared machine. Seconds of CPU on one thread, interleaved (`--repeats 3`, or 2). Originals
 and *LRCV* ran once; the rest is the best of these runs. *LRCV* is scikit-learn's
 `LogisticRegressionCV` with ten penalties and five folds, *LR* its `LogisticRegression`, *glum* the
 binomial regression of that package. Their steps of encoding count, too. A line in code is a fresh

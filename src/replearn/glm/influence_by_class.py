@@ -29,8 +29,9 @@ from replearn.glm.preconditioners import class_factors
 from replearn.rows import ROW_BITS, Block, ExactSums, product
 from replearn.types import Matrix, Vector
 
-#: Numbers of the pulls at a piece that are in use at once: 2 MB, near the core.
-_AT_ONCE = 1 << 18
+#: Numbers of the pulls at a piece that are in use at once: 2 MB, near the core; and rows at least,
+#: since each piece costs a call for each class.
+_AT_ONCE, _LEAST_ROWS = 1 << 18, 32
 
 
 def influence_by_class(
@@ -86,7 +87,7 @@ class _ClassPull:
     @property
     def most_rows(self) -> int:
         """Each score has an array of all coordinates."""
-        return max(_AT_ONCE // (len(self.theta) * self.theta.size), 1)
+        return max(_AT_ONCE // (len(self.theta) * self.theta.size), _LEAST_ROWS)
 
     def add(self, sums: Moments, loss: Loss, some: RowParts) -> None:
         """Add influences of some rows, and what the model predicts of them."""
